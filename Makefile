@@ -1,0 +1,56 @@
+# Two commands do everything on a fresh Debian or Ubuntu machine: `make demo` and `make test`.
+SHELL := /bin/bash
+VENV  := .venv
+PY    := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+# git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
+# python3 (the system's own): runs the credential helper inside the gate; python3-venv: make setup
+PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
+
+.PHONY: help setup packages demo test test-long lint bench fuzz clean lock
+
+help:
+	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
+	@echo "make test       set up, then lint and run every test but the long ones (root)"
+	@echo "make test-long  1 GB transfers and long runs; saves docs/test-long.txt"
+	@echo "make lint       ruff and mypy"
+	@echo "make bench      ratios against git without us"
+	@echo "make lock       resolve requirements.lock anew"
+
+setup: packages $(STAMP)
+
+packages:
+	@.ci/packages $(PACKAGES)
+
+$(STAMP): requirements.lock setup.cfg pyproject.toml
+	@echo "setup: making $(VENV) and installing what requirements.lock pins"
+	@$(PY) -c 'import sys' 2>/dev/null || python3 -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--config-settings editable_mode=compat -e .
+	@touch $@
+
+demo: setup
+	$(VENV)/bin/hostctl demo
+
+lint: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy .
+
+test: setup lint
+	$(PY) -m pytest -m "not long"
+
+test-long: setup
+	$(PY) -m pytest -m long -s 2>&1 | tee docs/test-long.txt; exit $${PIPESTATUS[0]}
+
+bench: setup
+	$(PY) -m bench
+
+lock: setup
+	$(VENV)/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+		--output-file requirements.lock setup.cfg
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,309 @@
+"""What can be written to the journal: a closed set of events, each with a fixed set of keys."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import attrs
+from attrs import frozen
+
+Decision = Literal["allow", "deny"]
+Value = str | int | bool | list[dict[str, str]]
+
+TEXT_LIMIT = 512
+REFS_LIMIT = 1000
+# The order they are written in. `tier`, `name`, `reason` and `reported` are additions to the
+# published keys; v, ts, seq, host, event and prev are the journal's own.
+KEYS = (
+    "sandbox", "session", "name", "decision", "op", "tier", "repo", "refs", "rule", "code",
+    "peer_uid", "bytes_up", "bytes_down", "ms", "req", "reason", "reported",
+)  # fmt: skip
+
+
+def plain(text: str, limit: int = TEXT_LIMIT) -> str:
+    """Text as one capped run of printable ASCII; everything else is escaped, `\\` too."""
+    shown = text[:limit].encode("unicode_escape").decode("ascii")
+    return shown if len(text) <= limit >= len(shown) else shown[:limit] + "..."
+
+
+@frozen
+class RefChange:
+    """One line of a push: a ref from `old` to `new` object id."""
+
+    ref: str
+    old: str
+    new: str
+
+    def fields(self) -> dict[str, str]:
+        return {"ref": plain(self.ref), "old": plain(self.old, 64), "new": plain(self.new, 64)}
+
+
+@frozen(kw_only=True)
+class Event:
+    """One thing that happened. Only the subclasses of this module are recorded."""
+
+    event: ClassVar[str]
+    verdict: ClassVar[Decision | None] = None  # where the event itself says it
+    reported: ClassVar[bool] = False  # told by a sidecar, not seen by the writer itself
+
+    def fields(self) -> dict[str, Value]:
+        """What is known, by audit key; texts made plain."""
+        given: dict[str, object] = dict(attrs.asdict(self, recurse=False))
+        given.setdefault("decision", self.verdict)
+        given["reported"] = self.reported or None
+        return {k: _shown(given[k]) for k in KEYS if given.get(k) is not None}
+
+
+def _shown(value: object) -> Value:
+    match value:
+        case bool() | int():
+            return value
+        case str():
+            return plain(value)
+        case tuple():
+            changes = [change.fields() for change in value[:REFS_LIMIT]]
+            rest = len(value) - REFS_LIMIT
+            return [*changes, {"ref": f"and {rest} more"}] if rest > 0 else changes
+        case _:
+            raise TypeError("an event holds text, numbers and ref changes only")
+
+
+@frozen(kw_only=True)
+class GitDecision(Event):
+    """May this session see, or fetch from, this repository?"""
+
+    event = "git.decision"
+    sandbox: str
+    session: str
+    decision: Decision
+    op: str
+    tier: str
+    repo: str
+    rule: str | None = None
+    code: str | None = None
+    req: str | None = None
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class PushDecision(Event):
+    """May this session make these changes to these refs?"""
+
+    event = "push.decision"
+    sandbox: str
+    session: str
+    decision: Decision
+    tier: str
+    repo: str
+    refs: tuple[RefChange, ...]
+    op: str = "push"
+    rule: str | None = None
+    code: str | None = None
+    req: str | None = None
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class GitOutcome(Event):
+    """How an allowed operation ended; without `code` it went well."""
+
+    event = "git.outcome"
+    sandbox: str
+    session: str
+    op: str
+    repo: str
+    bytes_up: int
+    bytes_down: int
+    ms: int
+    code: str | None = None
+    req: str | None = None
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class GrantIssued(Event):
+    """A host signed a grant."""
+
+    event = "grant.issued"
+    sandbox: str
+    session: str
+    name: str | None = None
+
+
+@frozen(kw_only=True)
+class GrantRegistered(Event):
+    """The broker took a grant, still closed."""
+
+    event = "grant.registered"
+    verdict = "allow"
+    sandbox: str
+    session: str
+    name: str | None = None
+
+
+@frozen(kw_only=True)
+class GrantRefused(Event):
+    """The broker did not take a grant."""
+
+    event = "grant.refused"
+    verdict = "deny"
+    code: str
+    reason: str
+    sandbox: str | None = None
+    session: str | None = None
+
+
+@frozen(kw_only=True)
+class SessionActivated(Event):
+    """A session may be used from here on."""
+
+    event = "session.activated"
+    verdict = "allow"
+    sandbox: str
+    session: str
+
+
+@frozen(kw_only=True)
+class SessionRevoked(Event):
+    """Somebody ended a session."""
+
+    event = "session.revoked"
+    session: str
+    reason: str
+    sandbox: str | None = None
+    peer_uid: int | None = None
+
+
+@frozen(kw_only=True)
+class SessionEnded(Event):
+    """A session ended by itself: its time was up, or it was silent too long."""
+
+    event = "session.ended"
+    sandbox: str
+    session: str
+    reason: str
+
+
+@frozen(kw_only=True)
+class PeerRefused(Event):
+    """Somebody connected to a socket that is not for them."""
+
+    event = "peer.refused"
+    verdict = "deny"
+    code: str
+    peer_uid: int | None = None
+    op: str | None = None
+    sandbox: str | None = None
+    session: str | None = None
+
+
+@frozen(kw_only=True)
+class PeerRefusedReported(PeerRefused):
+    """The same, told by a sidecar."""
+
+    reported = True
+
+
+@frozen(kw_only=True)
+class CredentialGranted(Event):
+    """A sidecar says it gave a request token to the helper."""
+
+    event = "credential.granted"
+    verdict = "allow"
+    reported = True
+    sandbox: str
+    session: str
+    repo: str
+    peer_uid: int | None = None
+
+
+@frozen(kw_only=True)
+class CredentialRefused(Event):
+    """A sidecar says it refused one."""
+
+    event = "credential.refused"
+    verdict = "deny"
+    reported = True
+    sandbox: str
+    session: str
+    code: str
+    repo: str | None = None
+    peer_uid: int | None = None
+
+
+@frozen(kw_only=True)
+class CredentialStored(Event):
+    """An upstream credential was added or replaced; its name, never its value."""
+
+    event = "credential.stored"
+    name: str
+    peer_uid: int | None = None
+
+
+@frozen(kw_only=True)
+class SandboxCreated(Event):
+    """A sandbox exists."""
+
+    event = "sandbox.created"
+    sandbox: str
+    name: str
+    session: str | None = None
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class SandboxRemoved(Event):
+    """A sandbox is gone."""
+
+    event = "sandbox.removed"
+    sandbox: str
+    name: str | None = None
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class AdminOperation(Event):
+    """Somebody asked for something on a control socket."""
+
+    event = "admin.operation"
+    op: str
+    decision: Decision
+    peer_uid: int
+    sandbox: str | None = None
+    repo: str | None = None
+    code: str | None = None
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class ConfigLoaded(Event):
+    """A configuration is in force."""
+
+    event = "config.loaded"
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class DaemonStarted(Event):
+    """The writer of this journal started."""
+
+    event = "daemon.started"
+    name: str
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class DaemonStopped(Event):
+    """The writer of this journal stopped in good order."""
+
+    event = "daemon.stopped"
+    name: str
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class JournalRepaired(Event):
+    """A last line that was never finished was cut off."""
+
+    event = "journal.repaired"
+    reason: str

@@ -1,0 +1,123 @@
+"""Follows the pkt-lines of an upstream's answer while it streams by.
+
+Text that git prints raw (side-band 2 and 3, ERR lines, a push's report) has its control bytes
+replaced, byte for byte, so no length changes; and an answer that grows too long is ended between
+two pkt-lines with a message, instead of being cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attrs import define, field
+
+from gitwire.pktline import FLUSH, format_data
+from gitwire.reportstatus import refuse_fetch
+
+_DIGITS = re.compile(rb"[0-9a-fA-F]{4}")
+_KEPT = b"\t\n\r"
+_CLEAN = bytes(
+    ord("?") if (byte < 32 and byte not in _KEPT) or byte == 127 else byte for byte in range(256)
+)
+# U+0080..9F in UTF-8, which terminals obey like ESC sequences; at the end of a piece the second
+# byte is not known yet.
+_C1 = re.compile(rb"\xc2(?:[\x80-\x9f]|\Z)")
+_BANDS = (1, 2, 3)
+_TEXT_STARTS = (2, 3, ord("E"))
+_LONGEST_LINE = 900
+
+
+def clean(text: bytes) -> bytes:
+    """The same number of bytes, none of which moves a cursor or changes a terminal."""
+    return _C1.sub(lambda found: b"?" * len(found[0]), text.translate(_CLEAN))
+
+
+@define(eq=False)
+class AnswerFilter:
+    """`report` says that every payload is text, as in the answer to a push."""
+
+    limit: int
+    report: bool = False
+    _passed: int = field(default=0, init=False)
+    _digits: bytes = field(default=b"", init=False)
+    _left: int = field(default=0, init=False)
+    _fresh: bool = field(default=False, init=False)
+    _text: bool = field(default=False, init=False)
+    _banded: bool = field(default=False, init=False)
+    raw: bool = field(default=False, init=False)
+    over: bool = field(default=False, init=False)
+
+    def feed(self, data: bytes) -> bytes:
+        """What may go on of `data`; once `over`, `raw` says whether a farewell is still possible.
+
+        Past the limit the rest of a running pkt-line is let through, so that it is whole.
+        """
+        texts: list[tuple[int, int]] = []
+        end = self._walk(data, texts)
+        if self.raw and self._passed + end > self.limit:
+            self.over = True
+        self._passed += end
+        kept = data if end == len(data) else data[:end]
+        return _cleaned(kept, texts) if texts else kept
+
+    def farewell(self, lines: Sequence[str]) -> bytes:
+        """Ends an answer that is `over` but not `raw`, in the way git shows."""
+        if not self._banded:
+            return refuse_fetch("\n".join(lines))
+        text = "\n".join(line[:_LONGEST_LINE] for line in lines).encode("ascii", "replace")
+        return format_data(b"\x03" + text[:_LONGEST_LINE] + b"\n") + FLUSH
+
+    def _walk(self, data: bytes, texts: list[tuple[int, int]]) -> int:
+        at, end = 0, len(data)
+        while at < end and not self.raw:
+            if self._left:
+                at = self._payload(data, at, texts)
+            elif not self._digits and self._passed + at >= self.limit:
+                self.over = True
+                return at
+            else:
+                at = self._length(data, at)
+        return end
+
+    def _length(self, data: bytes, at: int) -> int:
+        part = data[at : at + 4 - len(self._digits)]
+        self._digits += part
+        if len(self._digits) == 4:
+            self._start(self._digits)
+            self._digits = b""
+        return at + len(part)
+
+    def _start(self, digits: bytes) -> None:
+        # A pack without side-band is no pkt-line at all: PACK is not hexadecimal.
+        length = int(digits, 16) if _DIGITS.fullmatch(digits) else 3
+        self.raw = length == 3
+        self._left = max(0, length - 4)
+        self._fresh = True
+
+    def _payload(self, data: bytes, at: int, texts: list[tuple[int, int]]) -> int:
+        end = min(at + self._left, len(data))
+        self._left -= end - at
+        start = at
+        if self._fresh:
+            start += self._first(data[at])
+        if self._text and start < end:
+            texts.append((start, end))
+        return end
+
+    def _first(self, byte: int) -> int:
+        """Learns from a payload's first byte; 1 when that byte is no text itself."""
+        self._fresh = False
+        self._text = self.report or byte in _TEXT_STARTS
+        self._banded = self._banded or byte in _BANDS
+        return int(byte in _BANDS)
+
+
+def _cleaned(data: bytes, texts: Sequence[tuple[int, int]]) -> bytes:
+    pieces: list[bytes] = []
+    done = 0
+    for start, end in texts:
+        pieces += (data[done:start], clean(data[start:end]))
+        done = end
+    pieces.append(data[done:])
+    return b"".join(pieces)

@@ -1,0 +1,330 @@
+"""broker.toml and broker.d/*.toml, parsed whole into one frozen value or refused whole."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from attrs import define, field
+
+from broker.errors import Misconfigured
+from broker.files import Tree
+from broker.providers.credential import is_username
+from broker.settings import (
+    DEFAULT_UID,
+    Address,
+    BrokerConfig,
+    FileProvider,
+    ProviderConfig,
+    Timeouts,
+    UpstreamConfig,
+    VaultProvider,
+)
+from identity.keyfile import KeyMalformed, parse_public
+from netpolicy.reading import PolicyError, Table, open_table
+from netpolicy.units import parse_duration
+
+Thing = TypeVar("Thing")
+
+_FILE_LIMIT = 1 << 20
+_DAY = 86400
+_LARGEST_ID = 0xFFFFFFFE
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_URL = re.compile(r"https://([^/:@?#\s]+)(?::([0-9]{1,5}))?/?")
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+
+
+def _fail(table: Table, key: str, why: str, hint: str) -> NoReturn:
+    raise PolicyError(table.at(key) if key else table.path, why, hint)
+
+
+def _text(table: Table, key: str, hint: str) -> str:
+    if not table.has(key):
+        _fail(table, key, "is missing", hint)
+    return table.text(key)
+
+
+def _port(table: Table, key: str, text: str, low: int) -> int:
+    if not text.isascii() or not text.isdigit() or not low <= int(text) <= 65535:
+        _fail(table, key, "has a port out of range", f"use a port from {low} to 65535")
+    return int(text)
+
+
+def _listen(table: Table) -> Address:
+    hint = 'write an address and a port: address = "127.0.0.1:8443"'
+    host, _, port = _text(table, "address", hint).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        address = str(ipaddress.ip_address(host))
+    except ValueError:
+        _fail(table, "address", "is not an IP address with a port", hint)
+    table.close()
+    return Address(address, _port(table, "address", port, 0))
+
+
+def _host_name(table: Table, key: str, text: str) -> str:
+    """A lower-case name or an IPv4 address, optionally with a port."""
+    host, colon, port = text.partition(":")
+    if colon:
+        _port(table, key, port, 1)
+    if len(host) > 253 or _HOST.fullmatch(host) is None:
+        _fail(table, key, "is not a host name", "write a lower-case host name, no wildcard")
+    return text
+
+
+def _url(table: Table) -> Address:
+    matched = _URL.fullmatch(_text(table, "url", 'write url = "https://HOST[:PORT]"'))
+    if matched is None:
+        _fail(table, "url", "is not https://HOST[:PORT]", "only https, no user, path or query")
+    host = _host_name(table, "url", matched[1])
+    return Address(host, _port(table, "url", matched[2] or "443", 1))
+
+
+def _authorities(table: Table, tree: Tree) -> tuple[bytes, ...]:
+    hint = "give the absolute path of a PEM file the broker's uid can read"
+    if not table.has("ca_file"):
+        return ()
+    path = Path(table.text("ca_file"))
+    if not path.is_absolute():
+        _fail(table, "ca_file", "is not an absolute path", hint)
+    try:
+        data, _ = tree.read(path, _FILE_LIMIT)
+    except OSError as error:
+        _fail(table, "ca_file", f"{path} cannot be read ({error.strerror})", hint)
+    found = _PEM.findall(data)
+    if not found:
+        _fail(table, "ca_file", f"{path} holds no PEM certificate", hint)
+    return tuple(one + b"\n" for one in found)
+
+
+def _upstream(name: str, table: Table, tree: Tree) -> UpstreamConfig:
+    if table.has("proxy"):
+        _fail(table, "proxy", "is not supported yet", "remove it: upstreams are dialled directly")
+    if not table.has("case_insensitive"):
+        fold = "say whether ACME/App and acme/app are one repository there: true for GitHub"
+        _fail(table, "case_insensitive", "is missing and has no default", fold)
+    upstream = UpstreamConfig(
+        name=name,
+        address=_url(table),
+        also=tuple(_host_name(table, "also", one) for one in table.parsed_all("also", str)),
+        authorities=_authorities(table, tree),
+        provider=_text(table, "provider", "name a [provider.NAME]"),
+        case_insensitive=table.flag("case_insensitive"),
+    )
+    table.close()
+    return upstream
+
+
+def _file_provider(table: Table) -> FileProvider:
+    username = _text(table, "username", 'for GitHub tokens: "x-access-token"')
+    if not is_username(username):
+        _fail(table, "username", "cannot be sent by Basic authentication", "use ASCII, no colon")
+    path = Path(_text(table, "password_file", "write the path from /"))
+    if not path.is_absolute():
+        _fail(table, "password_file", "is not an absolute path", "write the path from /")
+    return FileProvider(username, path)
+
+
+def _provider(table: Table) -> ProviderConfig:
+    hint = 'write type = "file" or type = "vault"'
+    provider: ProviderConfig
+    match _text(table, "type", hint):
+        case "file":
+            provider = _file_provider(table)
+        case "vault":
+            provider = VaultProvider()
+        case _:
+            _fail(table, "type", "is not a kind of provider this version has", hint)
+    table.close()
+    return provider
+
+
+def _host_key(table: Table) -> bytes:
+    hint = "paste the host's public key: 44 characters of base64, shown when the host is enrolled"
+    try:
+        key = parse_public(_text(table, "key", hint))
+    except KeyMalformed:
+        _fail(table, "key", "is not an Ed25519 public key", hint)
+    table.close()
+    return key
+
+
+def _named(table: Table, key: str) -> Iterator[tuple[str, Table]]:
+    """The tables [key.NAME], each with its checked name."""
+    given = table.take(key)
+    family = open_table({} if given is None else given, key)
+    for name in given if isinstance(given, Mapping) else ():
+        if _NAME.fullmatch(name) is None:
+            _fail(family, name, "is not a name", "use a-z, 0-9 and -, at most 63 characters")
+        yield name, family.table(name)
+
+
+@define(eq=False)
+class _Merged:
+    """The three families of named tables, over all files, each name given once."""
+
+    tree: Tree
+    upstreams: dict[str, UpstreamConfig] = field(factory=dict)
+    providers: dict[str, ProviderConfig] = field(factory=dict)
+    hosts: dict[str, bytes] = field(factory=dict)
+    _files: dict[str, str] = field(factory=dict)
+
+    def read(self, file: str, table: Table) -> None:
+        for name, one in _named(table, "upstream"):
+            self._add(self.upstreams, file, name, one, _upstream(name, one, self.tree))
+        for name, one in _named(table, "provider"):
+            self._add(self.providers, file, name, one, _provider(one))
+        for name, one in _named(table, "host"):
+            self._add(self.hosts, file, name, one, _host_key(one))
+
+    def _add(
+        self, into: dict[str, Thing], file: str, name: str, table: Table, value: Thing
+    ) -> None:
+        if table.path in self._files:
+            _fail(table, "", f"is given in {self._files[table.path]} too", "keep one of the two")
+        self._files[table.path] = file
+        into[name] = value
+
+    def _refuse(self, path: str, key: str, why: str, hint: str) -> NoReturn:
+        raise Misconfigured(self._files[path], f"{path}.{key}", why, hint)
+
+    def check(self) -> None:
+        self._check_providers()
+        self._check_places()
+        self._check_keys()
+
+    def _check_providers(self) -> None:
+        hint = "add it with `hostctl cred add NAME`, or correct the name"
+        for name, upstream in self.upstreams.items():
+            if upstream.provider not in self.providers:
+                self._refuse(f"upstream.{name}", "provider", "names no [provider.NAME]", hint)
+
+    def _check_places(self) -> None:
+        owners: dict[str, str] = {}
+        for name, upstream in self.upstreams.items():
+            for place in (upstream.authority, *upstream.also):
+                if owners.setdefault(place, name) != name:
+                    why = f"shares {place} with upstream.{owners[place]}"
+                    self._refuse(f"upstream.{name}", "url", why, "keep one of them")
+
+    def _check_keys(self) -> None:
+        owners: dict[bytes, str] = {}
+        for name, key in self.hosts.items():
+            if owners.setdefault(key, name) != name:
+                why = f"is the key of host.{owners[key]} too"
+                self._refuse(f"host.{name}", "key", why, "enrol each host with its own key")
+
+
+def _check_owner(file: str, status: os.stat_result) -> None:
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+        hint = "chown root and chmod 0640, then try again"
+        raise Misconfigured(file, "", "can be changed by others", hint)
+
+
+def _load(tree: Tree, path: Path) -> dict[str, Any]:
+    hint = "the file must be readable by root and by the broker's group (root:broker, 0640)"
+    try:
+        data, status = tree.read(path, _FILE_LIMIT)
+    except OSError as error:
+        raise Misconfigured(str(path), "", f"cannot be read ({error.strerror})", hint) from None
+    _check_owner(str(path), status)
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Misconfigured(str(path), "", str(error), "mend the TOML syntax") from None
+
+
+def _read(
+    tree: Tree, path: Path, reader: Callable[[Table], Thing], version: int | None = None
+) -> Thing:
+    """One file through one reader; an error gets the file's name in front of its key path.
+
+    `version` stands for a missing one: the small files of broker.d need not repeat it.
+    """
+    data = _load(tree, path)
+    try:
+        table = open_table(data)
+        if (table.take("version") if table.has("version") else version) != 1:
+            _fail(table, "version", "is missing or not 1", "write version = 1 on the first line")
+        value = reader(table)
+        table.close()
+    except PolicyError as error:
+        raise Misconfigured(str(path), error.path, error.what, error.hint) from None
+    return value
+
+
+def _store(table: Table) -> str:
+    url = table.text("url", "sqlite:")
+    if url != "sqlite:":
+        _fail(table, "url", "is not a store this version has", 'write url = "sqlite:"')
+    table.close()
+    return url
+
+
+def _timeouts(table: Table) -> Timeouts:
+    given = Timeouts(
+        connect=table.quantity("connect", parse_duration, Timeouts().connect, _DAY),
+        idle=table.quantity("idle", parse_duration, Timeouts().idle, _DAY),
+        operation=table.quantity("operation", parse_duration, Timeouts().operation, _DAY),
+    )
+    table.close()
+    return given
+
+
+def _ids(table: Table) -> tuple[int, int]:
+    uid = table.number("uid", DEFAULT_UID, _LARGEST_ID)
+    gid = table.number("gid", uid, _LARGEST_ID)
+    table.close()
+    return uid, gid
+
+
+def _connections(table: Table) -> int:
+    connections = table.number("connections", 4096, 15000)
+    table.close()
+    return connections
+
+
+def _main(table: Table, merged: _Merged) -> BrokerConfig:
+    uid, gid = _ids(table.table("process"))
+    return BrokerConfig(
+        listen=_listen(table.table("listen")),
+        uid=uid,
+        gid=gid,
+        store=_store(table.table("store")),
+        timeouts=_timeouts(table.table("timeouts")),
+        connections=_connections(table.table("limits")),
+        upstreams=merged.upstreams,
+        providers=merged.providers,
+        hosts=merged.hosts,
+    )
+
+
+def _additions(tree: Tree, directory: Path) -> list[Path]:
+    try:
+        return [directory / name for name in tree.names(directory) if name.endswith(".toml")]
+    except OSError as error:
+        why = f"cannot be listed ({error.strerror})"
+        raise Misconfigured(str(directory), "", why, "chown root:broker, chmod 0750") from None
+
+
+def load_config(tree: Tree, main: Path, additions: Path) -> BrokerConfig:
+    """Everything or nothing; Misconfigured names the file and the key path."""
+    merged = _Merged(tree)
+
+    def read_main(table: Table) -> BrokerConfig:
+        merged.read(str(main), table)
+        return _main(table, merged)
+
+    config = _read(tree, main, read_main)
+    for path in _additions(tree, additions):
+        _read(tree, path, partial(merged.read, str(path)), version=1)
+    merged.check()
+    return config

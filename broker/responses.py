@@ -1,0 +1,27 @@
+"""What an upstream's answer means. Pure: a head becomes a code of ours, or may pass."""
+
+from __future__ import annotations
+
+from gitwire.framing import Length
+from gitwire.http import ResponseHead
+from gitwire.smarthttp import GitRequest, response_type
+
+
+def judge(head: ResponseHead, request: GitRequest, limit: int) -> str | None:
+    """None for the one kind of answer that is passed on; never a word of the upstream's own."""
+    if head.status != 200:
+        return _refusal(head.status)
+    encoded = head.header(b"content-encoding") is not None
+    if encoded or head.header(b"content-type") != response_type(request):
+        return "U104"
+    if isinstance(head.framing, Length) and head.framing.octets > limit:
+        return "G302"
+    return None
+
+
+def _refusal(status: int) -> str:
+    if status in (401, 403):
+        return "U102"
+    if status == 404:
+        return "G101"
+    return "U103" if 300 <= status < 400 else "U104"

@@ -1,0 +1,157 @@
+"""The sessions this broker knows: who they are, how long they last, and what to cut at their end.
+
+No Twisted here; time is the boot clock, which no change of the wall clock can move.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from attrs import define, evolve, field
+
+from broker.limits import Budget
+from broker.store.interface import State, Store, StoredSession
+from netpolicy.document import PolicyError, policy_from_mapping
+from netpolicy.policy import Policy
+
+Cut = Callable[[], None]
+
+# How long the key of an ended session is still told that it has ended.
+_REMEMBER = 24 * 3600.0
+
+
+@define(eq=False)
+class Session:
+    stored: StoredSession
+    policy: Policy
+    budget: Budget
+    used: float
+    ended: float | None = None
+    _live: dict[int, Cut] = field(factory=dict, init=False)
+    _next: int = field(default=0, init=False)
+
+    @property
+    def id(self) -> str:
+        return self.stored.id
+
+    @property
+    def state(self) -> State:
+        return self.stored.state
+
+    def hold(self, cut: Cut) -> Callable[[], None]:
+        """Registers a live stream; `cut` ends it. The returned call says that it has ended."""
+        self._next += 1
+        number = self._next
+        self._live[number] = cut
+        return lambda: self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        self._live.pop(number, None)
+
+    def cut_streams(self) -> None:
+        live, self._live = self._live, {}
+        for cut in live.values():
+            cut()
+
+    def overdue(self, now: float) -> str | None:
+        """Why this session is over by the clock, or None."""
+        if now >= self.stored.deadline:
+            return "expired"
+        if now - self.used >= self.policy.session.idle and not self._live:
+            return "idle"
+        return None
+
+
+def open_session(stored: StoredSession, now: float) -> Session:
+    """A session from its stored form; PolicyError when the scope is not a policy."""
+    policy = policy_from_mapping(json.loads(stored.scope))
+    limits = policy.limits
+    budget = Budget(limits.git_requests_per_minute, limits.git_concurrency)
+    return Session(stored, policy, budget, used=now)
+
+
+def _reopen(stored: StoredSession, boot: str, now: float) -> Session | None:
+    if stored.broker_boot != boot:
+        return None
+    try:
+        session = open_session(stored, now)
+    except PolicyError:  # written by another version of us; the host has to grant again
+        return None
+    session.ended = now if stored.state is State.ENDED else None
+    return session
+
+
+@define(eq=False)
+class Sessions:
+    _store: Store
+    _now: Callable[[], float]
+    _by_id: dict[str, Session] = field(factory=dict, init=False)
+    _by_key: dict[bytes, Session] = field(factory=dict, init=False)
+
+    def load(self, boot: str) -> None:
+        """Takes up what the store has; after a reboot nothing is valid until granted again."""
+        now = self._now()
+        for stored in self._store.sessions():
+            session = _reopen(stored, boot, now)
+            if session is None:
+                self._store.forget(stored.id)
+            else:
+                self._remember(session)
+
+    def register(self, stored: StoredSession) -> Session:
+        """Durable, and closed until activated; CounterSeen or PolicyError change nothing."""
+        session = open_session(stored, self._now())
+        self._store.admit(stored)
+        self._remember(session)
+        return session
+
+    def _remember(self, session: Session) -> None:
+        self._by_id[session.id] = session
+        self._by_key[session.stored.key] = session
+
+    def activate(self, session: Session, pid: int, netns: int, cgroup: int | None) -> None:
+        self._store.activate(session.id, pid, netns, cgroup)
+        session.used = self._now()
+        session.stored = evolve(
+            session.stored, state=State.ACTIVE, pid=pid, netns=netns, cgroup=cgroup
+        )
+
+    def end(self, session: Session, reason: str) -> None:
+        """Ends it for ever: no new request first, then durably, then the live streams."""
+        session.stored = evolve(session.stored, state=State.ENDED, reason=reason)
+        session.ended = self._now()
+        try:
+            self._store.end(session.id, reason)
+        finally:
+            session.cut_streams()
+
+    def overdue(self) -> list[tuple[Session, str]]:
+        now = self._now()
+        found = ((one, one.overdue(now)) for one in self.living())
+        return [(one, reason) for one, reason in found if reason is not None]
+
+    def forget_old(self) -> None:
+        limit = self._now() - _REMEMBER
+        for session in [one for one in self._by_id.values() if (one.ended or limit) < limit]:
+            self._store.forget(session.id)
+            del self._by_id[session.id]
+            del self._by_key[session.stored.key]
+
+    def by_key(self, key: bytes) -> Session | None:
+        return self._by_key.get(key)
+
+    def by_id(self, name: str) -> Session | None:
+        return self._by_id.get(name)
+
+    def living(self) -> list[Session]:
+        return [one for one in self._by_id.values() if one.state is not State.ENDED]
+
+    def everyone(self) -> Iterable[Session]:
+        return self._by_id.values()
+
+    def named(self, text: str) -> list[Session]:
+        """The living sessions that this id, sandbox id or sandbox name means."""
+        return [
+            one for one in self.living() if text in (one.id, one.stored.sandbox, one.stored.name)
+        ]

@@ -1,0 +1,70 @@
+"""What broker.toml says, as frozen values; config.py is the only maker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+DEFAULT_UID = 1999999999
+
+
+@frozen
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@frozen
+class FileProvider:
+    username: str
+    password_file: Path
+
+
+@frozen
+class VaultProvider:
+    pass
+
+
+ProviderConfig = FileProvider | VaultProvider
+
+
+@frozen
+class UpstreamConfig:
+    name: str
+    address: Address
+    also: tuple[str, ...]
+    authorities: tuple[bytes, ...]  # PEM of ca_file; empty means the system's trust
+    provider: str
+    case_insensitive: bool
+
+    @property
+    def authority(self) -> str:
+        """The Host header, and the first of the hosts git URLs are matched against."""
+        if self.address.port == 443:
+            return self.address.host
+        return f"{self.address.host}:{self.address.port}"
+
+
+@frozen
+class Timeouts:
+    connect: int = 5
+    idle: int = 60
+    operation: int = 900
+
+
+@frozen
+class BrokerConfig:
+    listen: Address
+    uid: int
+    gid: int
+    store: str
+    timeouts: Timeouts
+    connections: int
+    upstreams: Mapping[str, UpstreamConfig]
+    providers: Mapping[str, ProviderConfig]
+    hosts: Mapping[str, bytes]

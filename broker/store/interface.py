@@ -1,0 +1,74 @@
+"""The small interface every store has. Each call is on disk when it returns."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+from attrs import frozen
+
+
+class State(Enum):
+    CLOSED = "closed"
+    ACTIVE = "active"
+    ENDED = "ended"
+
+
+@frozen
+class StoredSession:
+    """`deadline` is on the broker machine's boot clock, so it means nothing after a reboot."""
+
+    id: str
+    key: bytes
+    host: str
+    host_boot: str
+    counter: int
+    sandbox: str
+    name: str
+    runtime: str
+    container: str | None
+    netns: int
+    epoch: int
+    scope: str  # JSON of the policy mapping
+    issued: int
+    ttl: int
+    broker_boot: str
+    deadline: float
+    state: State = State.CLOSED
+    reason: str = ""
+    pid: int | None = None
+    cgroup: int | None = None
+
+
+@frozen
+class AuditHead:
+    seq: int
+    hash: str
+
+
+class StoreDamaged(Exception):
+    """The store cannot be trusted; nothing was changed. The text says what was found."""
+
+
+class CounterSeen(Exception):
+    """This host's counter was used before in this boot."""
+
+
+class Store(Protocol):
+    def admit(self, session: StoredSession) -> None:
+        """Uses up the session's counter and keeps the session, both or neither (CounterSeen)."""
+
+    def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None: ...
+
+    def end(self, session: str, reason: str) -> None: ...
+
+    def sessions(self) -> list[StoredSession]: ...
+
+    def forget(self, session: str) -> None:
+        """Drops an ended session's row; its counter stays used."""
+
+    def keep_audit_head(self, head: AuditHead) -> None: ...
+
+    def audit_head(self) -> AuditHead | None: ...
+
+    def close(self) -> None: ...

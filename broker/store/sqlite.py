@@ -1,0 +1,143 @@
+"""The store of one machine: SQLite in WAL mode, every commit synced to disk.
+
+One connection, opened before the uid is dropped and kept: SQLite opens its files by full path,
+which this uid may not be able to walk later.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, define, fields
+
+from broker.store.interface import (
+    AuditHead,
+    CounterSeen,
+    State,
+    StoreDamaged,
+    StoredSession,
+)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS used_counter (
+  host TEXT NOT NULL, boot TEXT NOT NULL, counter INTEGER NOT NULL,
+  PRIMARY KEY (host, boot, counter)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS session (
+  id TEXT PRIMARY KEY, key BLOB NOT NULL UNIQUE, host TEXT NOT NULL, host_boot TEXT NOT NULL,
+  counter INTEGER NOT NULL, sandbox TEXT NOT NULL, name TEXT NOT NULL, runtime TEXT NOT NULL,
+  container TEXT, netns INTEGER NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
+  issued INTEGER NOT NULL, ttl INTEGER NOT NULL, broker_boot TEXT NOT NULL, deadline REAL NOT NULL,
+  state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER);
+CREATE TABLE IF NOT EXISTS audit_head (
+  one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
+"""
+_VERSION = 1
+_COLUMNS = tuple(one.name for one in fields(StoredSession))
+
+
+def _row(session: StoredSession) -> dict[str, Any]:
+    return asdict(session) | {"state": session.state.value}
+
+
+def _session(row: tuple[Any, ...]) -> StoredSession:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    return StoredSession(**(values | {"state": State(values["state"])}))
+
+
+@define(eq=False)
+class SqliteStore:
+    """Implements broker.store.interface.Store."""
+
+    _db: sqlite3.Connection
+
+    def admit(self, session: StoredSession) -> None:
+        names = ", ".join(_COLUMNS)
+        marks = ", ".join(f":{name}" for name in _COLUMNS)
+        with self._db:
+            try:
+                self._db.execute(
+                    "INSERT INTO used_counter VALUES (?, ?, ?)",
+                    (session.host, session.host_boot, session.counter),
+                )
+            except sqlite3.IntegrityError:
+                raise CounterSeen from None
+            self._db.execute(
+                f"INSERT INTO session ({names}) VALUES ({marks})",  # noqa: S608 - own names
+                _row(session),
+            )
+
+    def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None:
+        with self._db:
+            self._db.execute(
+                "UPDATE session SET state = 'active', pid = ?, netns = ?, cgroup = ? WHERE id = ?",
+                (pid, netns, cgroup, session),
+            )
+
+    def end(self, session: str, reason: str) -> None:
+        with self._db:
+            self._db.execute(
+                "UPDATE session SET state = 'ended', reason = ? WHERE id = ?", (reason, session)
+            )
+
+    def sessions(self) -> list[StoredSession]:
+        query = f"SELECT {', '.join(_COLUMNS)} FROM session ORDER BY rowid"  # noqa: S608
+        return [_session(row) for row in self._db.execute(query)]
+
+    def forget(self, session: str) -> None:
+        with self._db:
+            self._db.execute("DELETE FROM session WHERE id = ?", (session,))
+
+    def keep_audit_head(self, head: AuditHead) -> None:
+        with self._db:
+            self._db.execute(
+                "INSERT OR REPLACE INTO audit_head VALUES (1, ?, ?)", (head.seq, head.hash)
+            )
+
+    def audit_head(self) -> AuditHead | None:
+        row = self._db.execute("SELECT seq, hash FROM audit_head").fetchone()
+        return AuditHead(*row) if row else None
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _create_private(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.close(descriptor)
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "temp_store = MEMORY"):
+        db.execute(f"PRAGMA {pragma}")
+    (verdict,) = db.execute("PRAGMA quick_check").fetchone()
+    if verdict != "ok":
+        raise StoreDamaged("its integrity check fails")
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version not in (0, _VERSION):
+        raise StoreDamaged(f"it has version {version}; this broker writes {_VERSION}")
+    db.executescript(_SCHEMA)
+    db.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def open_sqlite(path: Path) -> SqliteStore:
+    """Opens or creates the database; StoreDamaged rather than a fresh one in its place."""
+    _create_private(path)
+    db = sqlite3.connect(path, timeout=5.0)
+    try:
+        _prepare(db)
+    except sqlite3.DatabaseError as error:
+        db.close()
+        raise StoreDamaged(str(error)) from None
+    except StoreDamaged:
+        db.close()
+        raise
+    return SqliteStore(db)
+
+
+def store_files(path: Path) -> list[Path]:
+    """The database and what SQLite keeps beside it, for the owner to be set."""
+    names = (path.name, f"{path.name}-wal", f"{path.name}-shm")
+    return [one for one in (path.with_name(name) for name in names) if one.exists()]

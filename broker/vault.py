@@ -1,0 +1,97 @@
+"""Credentials sealed at rest to the broker's own key, one file each, opened only when used."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import secrets
+from typing import Any
+
+from attrs import define
+from nacl.exceptions import CryptoError
+from nacl.public import PrivateKey, SealedBox
+from nacl.signing import SigningKey
+
+from broker.errors import Problem
+from broker.providers.credential import Credential, is_username, unavailable
+from identity.secret import Secret
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_SUFFIX = ".sealed"
+_LIMIT = 64 * 1024
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@define(eq=False)
+class Vault:
+    """Works on an open directory: its path may be out of reach for the broker's uid."""
+
+    directory: int
+    _box: SealedBox[PrivateKey]
+
+    def add(self, name: str, username: str, password: Secret) -> bool:
+        """Keeps a credential under `name`; True when it replaced an earlier one."""
+        _check_new(name, username)
+        fields = {
+            "name": name,
+            "username": username,
+            "password": base64.b64encode(password.expose()).decode(),
+        }
+        replaced = name in self.names()
+        self._write(name + _SUFFIX, self._box.encrypt(json.dumps(fields).encode()))
+        return replaced
+
+    def get(self, name: str) -> Credential:
+        fix = f"`hostctl cred add {name} --stdin`"
+        try:
+            sealed = self._read(name + _SUFFIX)
+        except OSError as error:
+            raise unavailable(f"vault entry {name}: {error.strerror}", fix) from None
+        credential = self._open(name, sealed)
+        if credential is None:
+            raise unavailable(f"vault entry {name} is not sealed to this broker's key", fix)
+        return credential
+
+    def names(self) -> list[str]:
+        found = os.listdir(self.directory)  # noqa: PTH208 - by descriptor
+        names = (one.removesuffix(_SUFFIX) for one in found if one.endswith(_SUFFIX))
+        return sorted(one for one in names if _NAME.fullmatch(one))
+
+    def _open(self, name: str, sealed: bytes) -> Credential | None:
+        try:
+            fields: dict[str, Any] = json.loads(self._box.decrypt(sealed))
+        except (CryptoError, ValueError):
+            return None
+        # A file renamed to another entry's name must not serve another upstream.
+        if fields["name"] != name:
+            return None
+        return Credential(fields["username"], Secret(base64.b64decode(fields["password"])))
+
+    def _read(self, file: str) -> bytes:
+        with os.fdopen(os.open(file, _READ, dir_fd=self.directory), "rb") as opened:
+            return opened.read(_LIMIT)
+
+    def _write(self, file: str, sealed: bytes) -> None:
+        passing = f".{file}.{secrets.token_hex(8)}"
+        with os.fdopen(os.open(passing, _CREATE, 0o600, dir_fd=self.directory), "wb") as opened:
+            opened.write(sealed)
+            opened.flush()
+            os.fsync(opened.fileno())
+        os.rename(passing, file, src_dir_fd=self.directory, dst_dir_fd=self.directory)
+        os.fsync(self.directory)
+
+
+def _check_new(name: str, username: str) -> None:
+    what = "this credential cannot be kept"
+    if _NAME.fullmatch(name) is None:
+        raise Problem("B104", what, "the name is not one", "use a-z, 0-9 and -, at most 63")
+    if not is_username(username):
+        raise Problem("B104", what, "the username cannot be sent", "use ASCII without a colon")
+
+
+def open_vault(directory: int, key: SigningKey) -> Vault:
+    """`directory` is an open descriptor that the vault keeps."""
+    return Vault(directory, SealedBox(key.to_curve25519_private_key()))

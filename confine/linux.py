@@ -1,0 +1,114 @@
+"""The system calls Python 3.11 has no name for. Each raises OSError with the call's name."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import struct
+from collections.abc import Iterable
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+_PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
+_PR_CAPBSET_DROP = 24
+_PR_SET_SECUREBITS = 28
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_SECCOMP_MODE_FILTER = 2
+_CAPABILITY_VERSION_3 = 0x20080522
+_TIOCSCTTY = 0x540E
+
+# NOROOT, NO_SETUID_FIXUP and KEEP_CAPS, locked: a later exec as uid 0 gains nothing.
+_SECUREBITS_ALL_OFF = 0x2F
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, call: str) -> int:
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{call}: {os.strerror(number)}")
+    return result
+
+
+def _prctl(option: int, *arguments: int) -> None:
+    words = [ctypes.c_ulong(word) for word in (*arguments, 0, 0, 0, 0)[:4]]
+    _check(_libc.prctl(option, *words), f"prctl({option})")
+
+
+def setns(descriptor: int, kinds: int) -> None:
+    _check(_libc.setns(descriptor, kinds), "setns")
+
+
+def unshare(kinds: int) -> None:
+    _check(_libc.unshare(kinds), "unshare")
+
+
+def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
+    _check(_libc.close_range(ctypes.c_uint(first), ctypes.c_uint(last), 0), "close_range")
+
+
+def close_all_but(kept: Iterable[int]) -> None:
+    """Close every descriptor that is not listed, whatever its number."""
+    start = 0
+    for descriptor in sorted(set(kept)):
+        if start < descriptor:
+            close_range(start, descriptor - 1)
+        start = descriptor + 1
+    close_range(start)
+
+
+def no_new_privileges() -> None:
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def not_dumpable() -> None:
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def adopt_orphans() -> None:
+    """Make this process the one that inherits descendants whose parent died."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def lock_securebits() -> None:
+    _prctl(_PR_SET_SECUREBITS, _SECUREBITS_ALL_OFF)
+
+
+def last_capability() -> int:
+    with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as number:
+        return int(number.read())
+
+
+def drop_bounding_set(last: int) -> None:
+    for capability in range(last + 1):
+        _prctl(_PR_CAPBSET_DROP, capability)
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+
+
+def drop_capabilities() -> None:
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, bytes(24)), "capset")
+
+
+def install_seccomp(program: bytes) -> None:
+    """Load a BPF program for this thread and everything it starts."""
+    instructions = ctypes.create_string_buffer(program, len(program))
+    fprog = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(instructions))
+    holder = ctypes.create_string_buffer(fprog, len(fprog))
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))
+
+
+def take_terminal(descriptor: int) -> None:
+    """Make a terminal the controlling one of this (new) session."""
+    fcntl.ioctl(descriptor, _TIOCSCTTY, 0)

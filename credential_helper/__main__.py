@@ -1,0 +1,13 @@
+"""Entry point; also runs as a bare file under `python3 -IS`, where nothing is on the path."""
+
+import sys
+
+if __name__ == "__main__" and not __package__:
+    sys.path.insert(0, __file__.rpartition("/")[0].rpartition("/")[0] or "/")
+
+from credential_helper.command import main
+
+__all__ = ["main"]
+
+if __name__ == "__main__":
+    sys.exit(main())

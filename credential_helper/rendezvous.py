@@ -1,0 +1,53 @@
+"""Asking the sidecar: git's credential-cache protocol over the credential socket."""
+
+import _socket  # `socket` alone would double the start-up time of every git operation
+import sys
+
+SOCKET = "/run/gitmoat/cred.sock"
+ANSWER_LIMIT = 4 * 1024
+_SECONDS = 10.0
+
+
+class NoAnswer(Exception):
+    """The sidecar could not be asked; `what` says why."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+def ask(request: bytes, path: str = SOCKET, server_uid: int | None = None) -> bytes:
+    """Send a whole request, return the whole answer; the server must be `server_uid` if given."""
+    client = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        client.settimeout(_SECONDS)
+        client.connect(path)
+        _check_server(client, server_uid)
+        return _exchange(client, request)
+    except TimeoutError:
+        raise NoAnswer("the sidecar does not answer") from None
+    except OSError as problem:
+        raise NoAnswer(f"the sidecar cannot be reached: {problem.strerror}") from None
+    finally:
+        client.close()
+
+
+def _check_server(client: _socket.socket, server_uid: int | None) -> None:
+    """Nothing is sent to, and nothing believed from, a server of another uid."""
+    raw = client.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    uid = int.from_bytes(raw[4:8], sys.byteorder)
+    if server_uid is not None and uid != server_uid:
+        raise NoAnswer("somebody else sits on the credential socket")
+
+
+def _exchange(client: _socket.socket, request: bytes) -> bytes:
+    rest = memoryview(request)
+    while rest:
+        rest = rest[client.send(rest) :]
+    client.shutdown(_socket.SHUT_WR)
+    answer = b""
+    while piece := client.recv(ANSWER_LIMIT + 1 - len(answer)):
+        answer += piece
+        if len(answer) > ANSWER_LIMIT:
+            raise NoAnswer("the sidecar's answer is too long")
+    return answer

@@ -1,0 +1,10 @@
+"""The one refusal every reader of this package raises."""
+
+
+class Malformed(Exception):
+    """Input that is not fully understood. `what` never quotes the input."""
+
+    def __init__(self, what: str, status: int = 400) -> None:
+        super().__init__(what)
+        self.what = what
+        self.status = status

@@ -1,0 +1,53 @@
+"""HTTP/1.1 heads written from values that were checked."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_REQUEST_LINE = re.compile(rb"[A-Z]{1,20} /[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]* HTTP/1\.1")
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(rb"[!-~](?:[\t -~]*[!-~])?")
+
+_REASONS: Final = {
+    100: b"Continue",
+    200: b"OK",
+    204: b"No Content",
+    304: b"Not Modified",
+    400: b"Bad Request",
+    401: b"Unauthorized",
+    403: b"Forbidden",
+    404: b"Not Found",
+    405: b"Method Not Allowed",
+    408: b"Request Timeout",
+    409: b"Conflict",
+    413: b"Content Too Large",
+    415: b"Unsupported Media Type",
+    417: b"Expectation Failed",
+    429: b"Too Many Requests",
+    431: b"Request Header Fields Too Large",
+    500: b"Internal Server Error",
+    501: b"Not Implemented",
+    502: b"Bad Gateway",
+    503: b"Service Unavailable",
+    504: b"Gateway Timeout",
+}
+
+
+def format_request(method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    start = method + b" " + target + b" HTTP/1.1"
+    if _REQUEST_LINE.fullmatch(start) is None:
+        raise ValueError("not a request line we may send")
+    return _format(start, headers)
+
+
+def format_response(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return _format(b"HTTP/1.1 %d %s" % (status, _REASONS.get(status, b"Status")), headers)
+
+
+def _format(start: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    lines = [start]
+    for name, value in headers:
+        if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
+            raise ValueError("not a header we may send")
+        lines.append(name + b": " + value)
+    return b"\r\n".join(lines) + b"\r\n\r\n"

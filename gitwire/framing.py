@@ -1,0 +1,58 @@
+"""How the end of an HTTP/1.1 body is found (RFC 9112, section 6)."""
+
+import re
+from typing import Final, assert_never
+
+from attrs import field, frozen
+from attrs.validators import and_, ge, instance_of, le
+
+from gitwire.errors import Malformed
+
+MAX_BODY: Final = 2**48
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+# One spelling for each number: no sign, no list, no leading zero, no underscore.
+_DECIMAL = re.compile(rb"0|[1-9][0-9]{0,14}")
+
+
+@frozen
+class NoBody:
+    """The message ends with its head."""
+
+
+@frozen
+class Length:
+    octets: int = field(validator=and_(instance_of(int), ge(0), le(MAX_BODY)))
+
+
+@frozen
+class Chunked:
+    """Chunks without extensions or trailers."""
+
+
+@frozen
+class UntilClose:
+    """Responses only: the body ends when the connection does."""
+
+
+Framing = NoBody | Length | Chunked | UntilClose
+
+
+def parse_length(value: bytes) -> Length:
+    if _DECIMAL.fullmatch(value) is None or int(value) > MAX_BODY:
+        raise Malformed("Content-Length is not one plain number")
+    return Length(int(value))
+
+
+def framing_headers(framing: Framing) -> Headers:
+    """The header lines that announce `framing`; the only place they are written."""
+    match framing:
+        case NoBody() | UntilClose():
+            return ()
+        case Length(octets):
+            return ((b"Content-Length", b"%d" % octets),)
+        case Chunked():
+            return ((b"Transfer-Encoding", b"chunked"),)
+        case _:
+            assert_never(framing)

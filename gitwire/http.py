@@ -1,0 +1,311 @@
+"""Strict HTTP/1.1 heads (RFC 9112): read into values, or refused.
+
+What is not fully understood is refused, never repaired: the next hop must not read it otherwise.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from typing import Final, Generic, TypeVar
+
+from attrs import field, frozen
+
+from gitwire.bodies import LAST_CHUNK, BodyReader, body_reader, chunk
+from gitwire.errors import Malformed
+from gitwire.formatting import format_request, format_response
+from gitwire.framing import (
+    Chunked,
+    Framing,
+    Headers,
+    Length,
+    NoBody,
+    UntilClose,
+    framing_headers,
+    parse_length,
+)
+
+__all__ = [
+    "BodyReader",
+    "Chunked",
+    "Framing",
+    "Headers",
+    "LAST_CHUNK",
+    "Length",
+    "NoBody",
+    "REQUEST_HEAD_LIMIT",
+    "RequestHead",
+    "RequestReader",
+    "ResponseHead",
+    "ResponseReader",
+    "UntilClose",
+    "body_reader",
+    "chunk",
+    "format_request",
+    "format_response",
+    "framing_headers",
+]
+
+REQUEST_HEAD_LIMIT: Final = 16 * 1024
+RESPONSE_HEAD_LIMIT: Final = 64 * 1024
+MAX_REQUEST_HEADERS: Final = 64
+MAX_RESPONSE_HEADERS: Final = 128
+MAX_INTERIM: Final = 4
+
+_TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
+# Methods are case-sensitive, and every one we could meet is upper case. The target is
+# origin-form only, of the characters RFC 3986 has in a path and a query.
+_REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (/[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1")
+_STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2})(?: [\t -~\x80-\xff]*)?")
+_HEADER = re.compile(rb"(" + _TOKEN + rb"{1,64}):([\t -~\x80-\xff]*)")
+_HOST = re.compile(rb"[A-Za-z0-9.\-_:\[\]]{1,255}")
+
+# No request we serve has a body under these; a body here is a smuggled request.
+_BODILESS: Final = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT"})
+_UNSERVED: Final = frozenset({b"upgrade", b"http2-settings", b"trailer"})
+
+
+@frozen
+class RequestHead:
+    """Header names are lower case, values without surrounding blanks, in the order they came."""
+
+    method: bytes
+    target: bytes
+    headers: Headers = field(repr=False)  # Authorization is one of them
+    framing: NoBody | Length | Chunked
+    expect_continue: bool
+    close: bool
+
+    def header(self, name: bytes) -> bytes | None:
+        return _only(self.headers, name)
+
+
+@frozen
+class ResponseHead:
+    status: int
+    headers: Headers = field(repr=False)
+    framing: Framing
+    close: bool
+
+    def header(self, name: bytes) -> bytes | None:
+        return _only(self.headers, name)
+
+
+Head = TypeVar("Head", RequestHead, ResponseHead)
+
+
+class _HeadReader(ABC, Generic[Head]):
+    """Takes lines as they come, so that a bad one is refused before the head is whole."""
+
+    _first: frozenset[int]
+
+    def __init__(self, limit: int, max_headers: int) -> None:
+        self._limit = limit
+        self._max_headers = max_headers
+        self._buffer = bytearray()
+        self._line_at = 0
+        self._search_at = 0
+        self._in_headers = False
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._failure: Malformed | None = None
+        self._done = False
+        self.leftover = b""
+
+    @property
+    def started(self) -> bool:
+        """Whether any byte has come."""
+        return len(self._buffer) > 0
+
+    def feed(self, data: bytes) -> Head | None:
+        """Return the head once it is whole; after an error every call raises it again."""
+        if self._failure is not None:
+            raise self._failure
+        if self._done:
+            raise RuntimeError("the head was read already")
+        try:
+            return self._take(data)
+        except Malformed as failure:
+            self._failure = failure
+            raise
+
+    @abstractmethod
+    def _start(self, line: bytes) -> None:
+        """Check and keep the first line."""
+
+    @abstractmethod
+    def _whole(self, headers: Headers) -> Head | None:
+        """Make the head, or None to read another one."""
+
+    def _take(self, data: bytes) -> Head | None:
+        room = self._limit - len(self._buffer)
+        self._buffer += data[:room]
+        if self._buffer and self._buffer[0] not in self._first:
+            raise Malformed("not HTTP/1.1")
+        while (line := self._line()) is not None:
+            head = self._read(line)
+            if head is not None:
+                self.leftover = bytes(self._buffer[self._line_at :]) + data[room:]
+                self._done = True
+                return head
+        if len(self._buffer) >= self._limit:
+            raise Malformed("head is too large", 431)
+        return None
+
+    def _line(self) -> bytes | None:
+        end = self._buffer.find(b"\n", self._search_at)
+        if end < 0:
+            self._search_at = len(self._buffer)
+            return None
+        line = bytes(self._buffer[self._line_at : end + 1])
+        self._line_at = self._search_at = end + 1
+        if not line.endswith(b"\r\n"):
+            raise Malformed("line does not end with CRLF")
+        return line[:-2]
+
+    def _read(self, line: bytes) -> Head | None:
+        if not self._in_headers:
+            self._start(line)
+            self._in_headers = True
+            return None
+        if line:
+            self._header(line)
+            return None
+        headers, self._headers, self._in_headers = tuple(self._headers), [], False
+        return self._whole(headers)
+
+    def _header(self, line: bytes) -> None:
+        found = _HEADER.fullmatch(line)
+        if found is None:
+            raise Malformed("header line is malformed")
+        if len(self._headers) >= self._max_headers:
+            raise Malformed("too many headers", 431)
+        name, value = found.groups()
+        self._headers.append((name.lower(), value.strip(b" \t")))
+
+
+class RequestReader(_HeadReader[RequestHead]):
+    """Reads one request head; single use."""
+
+    _first = frozenset(range(ord("A"), ord("Z") + 1))
+
+    def __init__(self, limit: int = REQUEST_HEAD_LIMIT) -> None:
+        super().__init__(limit, MAX_REQUEST_HEADERS)
+        self._method = self._target = b""
+
+    def _start(self, line: bytes) -> None:
+        found = _REQUEST_LINE.fullmatch(line)
+        if found is None:
+            raise Malformed("request line is malformed")
+        self._method, self._target = found.groups()
+
+    def _whole(self, headers: Headers) -> RequestHead:
+        _check_host(headers)
+        _check_unserved(headers)
+        return RequestHead(
+            self._method,
+            self._target,
+            headers,
+            _request_framing(self._method, headers),
+            _expects_continue(headers),
+            _request_closes(headers),
+        )
+
+
+class ResponseReader(_HeadReader[ResponseHead]):
+    """Reads one response head and skips a few interim (1xx) ones before it; single use."""
+
+    _first = frozenset(b"H")
+
+    def __init__(self, limit: int = RESPONSE_HEAD_LIMIT, to_head: bool = False) -> None:
+        super().__init__(limit, MAX_RESPONSE_HEADERS)
+        self._to_head = to_head
+        self._status = 0
+        self._interim = 0
+
+    def _start(self, line: bytes) -> None:
+        found = _STATUS_LINE.fullmatch(line)
+        if found is None:
+            raise Malformed("status line is malformed")
+        self._status = int(found[1])
+
+    def _whole(self, headers: Headers) -> ResponseHead | None:
+        framing = _response_framing(self._status, headers, self._to_head)
+        if self._status < 200:
+            self._skip_interim()
+            return None
+        close = _response_closes(headers) or isinstance(framing, UntilClose)
+        return ResponseHead(self._status, headers, framing, close)
+
+    def _skip_interim(self) -> None:
+        self._interim += 1
+        if self._status == 101:
+            raise Malformed("nobody asked to switch protocols")
+        if self._interim > MAX_INTERIM:
+            raise Malformed("too many interim responses")
+
+
+def _only(headers: Headers, name: bytes) -> bytes | None:
+    found = [value for each, value in headers if each == name]
+    if len(found) > 1:
+        raise Malformed("header is repeated")
+    return found[0] if found else None
+
+
+def _check_host(headers: Headers) -> None:
+    host = _only(headers, b"host")
+    if host is None or _HOST.fullmatch(host) is None:
+        raise Malformed("request needs one valid Host")
+
+
+def _check_unserved(headers: Headers) -> None:
+    if any(name in _UNSERVED for name, _ in headers):
+        raise Malformed("request asks for more than plain HTTP/1.1")
+
+
+def _request_framing(method: bytes, headers: Headers) -> NoBody | Length | Chunked:
+    framing = _declared_framing(headers)
+    if method in _BODILESS and not isinstance(framing, NoBody):
+        raise Malformed("this method has no body")
+    return framing
+
+
+def _declared_framing(headers: Headers) -> NoBody | Length | Chunked:
+    length = _only(headers, b"content-length")
+    coding = _only(headers, b"transfer-encoding")
+    if coding is not None:
+        if length is not None:
+            raise Malformed("Content-Length and Transfer-Encoding exclude each other")
+        if coding != b"chunked":
+            raise Malformed("Transfer-Encoding is not exactly chunked")
+        return Chunked()
+    return NoBody() if length is None else parse_length(length)
+
+
+def _expects_continue(headers: Headers) -> bool:
+    expectation = _only(headers, b"expect")
+    if expectation is not None and expectation.lower() != b"100-continue":
+        raise Malformed("unknown expectation")
+    return expectation is not None
+
+
+def _request_closes(headers: Headers) -> bool:
+    connection = _only(headers, b"connection")
+    # A list may name any header as hop-by-hop: the next hop would read another request.
+    if connection is not None and connection.lower() not in (b"keep-alive", b"close"):
+        raise Malformed("Connection is neither keep-alive nor close")
+    return connection is not None and connection.lower() == b"close"
+
+
+def _response_framing(status: int, headers: Headers, to_head: bool) -> Framing:
+    declared = _declared_framing(headers)
+    bodiless = status < 200 or status in (204, 304)
+    # Content-Length is tolerated with 204 (0) and 304 (of the body not sent), with 1xx never.
+    if (bodiless and isinstance(declared, Chunked)) or (status < 200 and declared != NoBody()):
+        raise Malformed("this status has no body")
+    if bodiless or to_head:
+        return NoBody()
+    return UntilClose() if isinstance(declared, NoBody) else declared
+
+
+def _response_closes(headers: Headers) -> bool:
+    """Servers put other words beside it; none of them changes the framing."""
+    values = [value for name, value in headers if name == b"connection"]
+    return any(word.strip(b" \t").lower() == b"close" for word in b",".join(values).split(b","))

@@ -1,0 +1,68 @@
+"""The one canonical spelling of where a repository is: a place and a path."""
+
+import re
+
+from attrs import field, frozen
+from attrs.validators import instance_of
+
+from gitwire.errors import Malformed
+
+MAX_NAME = 253
+MAX_PATH = 255
+
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_PLACE = re.compile(rf"(?P<name>{_LABEL}(?:\.{_LABEL})*)(?::(?P<port>[1-9][0-9]{{0,4}}))?")
+_SEGMENT = re.compile(r"[A-Za-z0-9._~+-]+")
+
+
+@frozen
+class Place:
+    """`host`, `host:port`, or the name of an upstream: the first segment of a request's path."""
+
+    text: str = field(validator=instance_of(str))
+
+    @text.validator
+    def _check(self, _attribute: object, text: str) -> None:
+        matched = _PLACE.fullmatch(text)
+        if matched is None or len(matched["name"]) > MAX_NAME or int(matched["port"] or 0) > 65535:
+            raise Malformed("not a host name", 404)
+
+
+@frozen
+class RepositoryPath:
+    """A path as policy sees it: `acme/app`, with no `.git` and no slash at either end."""
+
+    text: str = field(validator=instance_of(str))
+
+    @text.validator
+    def _check(self, _attribute: object, text: str) -> None:
+        if len(text) > MAX_PATH:
+            raise Malformed("repository path is too long", 404)
+        if not all(map(_is_segment, text.split("/"))):
+            raise Malformed("not a repository path", 404)
+
+
+def parse_place(raw: bytes) -> Place:
+    """Accept lower case only: a name that needs folding has two spellings."""
+    return Place(_ascii(raw))
+
+
+def parse_repository(raw: bytes) -> RepositoryPath:
+    """Strip one trailing `/`, then one `.git`; refuse whatever is not canonical after that."""
+    return RepositoryPath(_ascii(raw).removesuffix("/").removesuffix(".git"))
+
+
+def _is_segment(segment: str) -> bool:
+    # `.git` is refused in any case and place: app.git.git, app.GIT (a folding upstream) and
+    # app.git/info/lfs/x would each be a second name for something else.
+    return (
+        _SEGMENT.fullmatch(segment) is not None
+        and segment not in (".", "..")
+        and not segment.lower().endswith(".git")
+    )
+
+
+def _ascii(raw: bytes) -> str:
+    if not raw.isascii():
+        raise Malformed("path is not ASCII", 404)
+    return raw.decode("ascii")

@@ -1,0 +1,141 @@
+"""The command line: finds the verb, lets only that verb's module define and read the rest."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from os.path import abspath
+from typing import NoReturn, Protocol
+
+from hostctl.failure import Failure, usage
+from hostctl.output import Output
+
+VERBS = (
+    "audit", "cred", "demo", "down", "exec", "explain", "git", "inspect", "ls", "policy",
+    "rm", "run", "session", "status", "up", "upstream", "version",
+)  # fmt: skip
+LATER = (
+    "attach", "broker", "completion", "cp", "doctor", "host", "init", "logs", "reload",
+    "start", "stop", "top", "verify",
+)  # fmt: skip
+_WITH_COMMAND = {"run": "CMD...", "exec": "CMD...", "git": "fetch|push|ls-remote ..."}
+
+
+class VerbModule(Protocol):
+    """What every verb's module offers."""
+
+    ABOUT: str
+
+    def arguments(self, parser: ArgumentParser) -> None: ...
+
+    def main(self, args: Namespace, out: Output) -> int: ...
+
+
+class Parser(ArgumentParser):
+    """argparse whose errors have the shape of all our errors."""
+
+    def error(self, message: str) -> NoReturn:
+        verb = self.prog.removeprefix("hostctl").split() or [""]
+        tail = _WITH_COMMAND.get(verb[0], "")
+        fix = f"{self.prog} --help"
+        if tail and message.startswith("unrecognized arguments"):
+            fix = f"what to run goes behind a --: {self.prog} [OPTIONS] -- {tail}"
+        raise usage(message, fix)
+
+
+def sub_parsers(parser: ArgumentParser) -> Callable[[str, str], ArgumentParser]:
+    """Adds sub-commands to a verb; each takes the global options too."""
+    group = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", parser_class=Parser
+    )
+
+    def add(name: str, about: str) -> ArgumentParser:
+        sub: ArgumentParser = group.add_parser(
+            name, help=about, description=about, allow_abbrev=False
+        )
+        _add_globals(sub)
+        return sub
+
+    return add
+
+
+def verb_module(verb: str) -> VerbModule:
+    module: VerbModule = import_module(f"hostctl.{verb}")
+    return module
+
+
+def parse(argv: Sequence[str], root: str) -> Namespace:
+    """The whole command line as one namespace; raises Failure for every misuse."""
+    place = _verb_place(argv)
+    args = Namespace(root=root, json=False, quiet=False, verbose=0, no_color=False, command=[])
+    _parser("hostctl", "", help_option=False).parse_args(list(argv[:place]), args)
+    if place == len(argv):
+        raise usage("no command given", "hostctl --help lists the commands")
+    args.verb = argv[place]
+    _check_verb(args.verb)
+    rest = list(argv[place + 1 :])
+    if args.verb in _WITH_COMMAND and "--" in rest:
+        cut = rest.index("--")
+        rest, args.command = rest[:cut], rest[cut + 1 :]
+    module = verb_module(args.verb)
+    parser = _parser(f"hostctl {args.verb}", module.ABOUT, help_option=True)
+    if args.verb in _WITH_COMMAND:
+        parser.epilog = f"What to run goes last, behind a --:  -- {_WITH_COMMAND[args.verb]}"
+    module.arguments(parser)
+    parser.parse_args(rest, args)
+    args.root = abspath(args.root)  # noqa: PTH100 -- symlinks are judged later, not resolved
+    return args
+
+
+def need_command(args: Namespace) -> list[str]:
+    command: list[str] = args.command
+    if not command:
+        tail = _WITH_COMMAND[args.verb]
+        raise usage("nothing to run was given", f"hostctl {args.verb} [OPTIONS] -- {tail}")
+    return command
+
+
+def not_yet(what: str) -> Failure:
+    return Failure("C108", f"{what} is not in this version yet", fix="leave it out")
+
+
+def _parser(prog: str, about: str, help_option: bool) -> ArgumentParser:
+    parser = Parser(
+        prog=prog,
+        description=about,
+        add_help=help_option,
+        allow_abbrev=False,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    _add_globals(parser)
+    return parser
+
+
+def _add_globals(parser: ArgumentParser) -> None:
+    # No defaults: an option given before the verb must survive the verb's own parser.
+    add = parser.add_argument_group("options of every command").add_argument
+    add("--root", metavar="DIR", default=SUPPRESS, help="prefix of every path")
+    add("--json", action="store_true", default=SUPPRESS, help="one JSON object on stdout")
+    add("-q", "--quiet", action="store_true", default=SUPPRESS, help="say less")
+    add("-v", dest="verbose", action="count", default=SUPPRESS, help="say more")
+    add("--no-color", action="store_true", default=SUPPRESS, help="no colour")
+
+
+def _verb_place(argv: Sequence[str]) -> int:
+    place = 0
+    while place < len(argv) and argv[place].startswith("-"):
+        place += 2 if argv[place] == "--root" else 1
+    return min(place, len(argv))
+
+
+def _check_verb(verb: str) -> None:
+    if verb in VERBS:
+        return
+    if verb in LATER:
+        raise not_yet(f"`hostctl {verb}`")
+    from difflib import get_close_matches
+
+    close = get_close_matches(verb, VERBS, 1)
+    fix = f"did you mean `hostctl {close[0]}`?" if close else "hostctl --help lists the commands"
+    raise usage(f"there is no command {verb!r}", fix)

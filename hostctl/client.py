@@ -1,0 +1,184 @@
+"""A typed client of the two control sockets: JSON lines, descriptors by SCM_RIGHTS.
+
+A request is one line. The answer is any number of progress and event lines, then one that says
+"ok" or "error"; an error becomes a Failure here, so callers only see what went well.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hostctl.failure import Failure, failure_from, plain
+
+LINE_LIMIT = 8 << 20
+_READ = 65536
+_QUICK = 60.0
+_SERVER_UID = 0
+
+
+class Progress(NamedTuple):
+    text: str
+
+
+class Event(NamedTuple):
+    name: str
+    fields: Mapping[str, object]
+
+
+class Done(NamedTuple):
+    fields: Mapping[str, object]
+
+
+Message = Progress | Event | Done
+
+
+def parse_message(line: bytes) -> Message:
+    """One line of an answer; raises the Failure that the daemon reports."""
+    try:
+        data = json.loads(line)
+    except ValueError:
+        raise failure_from(None) from None
+    if not isinstance(data, dict):
+        raise failure_from(data)
+    if "error" in data:
+        raise failure_from(data["error"])
+    if "progress" in data:
+        return Progress(plain(data["progress"]))
+    if "event" in data:
+        return Event(str(data["event"]), data)
+    if data.get("ok") is True:
+        return Done({key: value for key, value in data.items() if key != "ok"})
+    raise failure_from(data)
+
+
+class LineReader:
+    """Cuts the stream into lines; refuses one that grows past the bound."""
+
+    def __init__(self, limit: int = LINE_LIMIT) -> None:
+        self._limit = limit
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._held += data
+        *lines, rest = bytes(self._held).split(b"\n")
+        self._held = bytearray(rest)
+        if len(rest) > self._limit:
+            raise Failure("C107", "the daemon's answer is too long", fix="see its log file")
+        return lines
+
+
+class Connection:
+    """One request's connection to a daemon."""
+
+    def __init__(self, sock: socket.socket, daemon: str) -> None:
+        self._socket = sock
+        self._daemon = daemon
+        self._reader = LineReader()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, message: Mapping[str, object], descriptors: Sequence[int] = ()) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        try:
+            if descriptors:
+                sent = socket.send_fds(self._socket, [data], list(descriptors))
+                data = data[sent:]
+            self._socket.sendall(data)
+        except OSError as error:
+            raise self._gone(error.strerror or "") from None
+
+    def arrived(self) -> list[Message]:
+        """Reads once and returns the whole messages that are there; blocks if nothing is."""
+        try:
+            data = self._socket.recv(_READ)
+        except TimeoutError:
+            what = f"{self._daemon} does not answer"
+            raise Failure("C106", what, fix=_see_log(self._daemon)) from None
+        except OSError as error:
+            raise self._gone(error.strerror or "") from None
+        if not data:
+            raise self._gone("it closed the connection")
+        return [parse_message(line) for line in self._reader.feed(data)]
+
+    def finish(self, on_progress: Callable[[str], None]) -> Mapping[str, object]:
+        """Waits for the end of the answer."""
+        while True:
+            for message in self.arrived():
+                match message:
+                    case Progress(text):
+                        on_progress(text)
+                    case Done(fields):
+                        return fields
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _gone(self, why: str) -> Failure:
+        what = f"{self._daemon} went away before it had answered"
+        return Failure("C103", what, why, _see_log(self._daemon))
+
+
+def connect(path: Path, timeout: float | None = _QUICK) -> Connection:
+    """Connects to `hostd.sock` or `broker-admin.sock` after checking path and server."""
+    from identity.controlsocket import ControlSocketError, connect_control
+
+    daemon = _daemon_of(path)
+    try:
+        sock = connect_control(path, _SERVER_UID, root=_root_of(path))
+    except ControlSocketError as error:
+        raise _unreachable(daemon, error.code, error.what, error.fix) from None
+    sock.settimeout(timeout)
+    return Connection(sock, daemon)
+
+
+def ask(
+    path: Path,
+    request: Mapping[str, object],
+    on_progress: Callable[[str], None] = lambda text: None,
+    timeout: float | None = _QUICK,
+) -> Mapping[str, object]:
+    """One request, one answer."""
+    with connect(path, timeout) as connection:
+        connection.send(request)
+        return connection.finish(on_progress)
+
+
+def items_of(answer: Mapping[str, object]) -> list[dict[str, object]]:
+    """The list that an `ls` operation answers with."""
+    items = answer.get("items")
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _unreachable(daemon: str, code: str, why: str, fix: str) -> Failure:
+    match code:
+        case "C103":
+            return Failure(code, f"{daemon} is not running", why, "hostctl up")
+        case "C102":
+            return Failure(code, f"not permitted to talk to {daemon}", why, "run hostctl as root")
+        case "C104":
+            return Failure("C106", f"{daemon} does not answer", why, _see_log(daemon))
+        case _:
+            return Failure(code, f"{daemon}'s control socket is not safe to use", why, fix)
+
+
+def _root_of(path: Path) -> Path:
+    return path.parents[2]  # ROOT/run/gitmoat/NAME.sock
+
+
+def _daemon_of(path: Path) -> str:
+    return "hostd" if path.name == "hostd.sock" else "the broker"
+
+
+def _see_log(daemon: str) -> str:
+    return f"see var/log/gitmoat/{daemon.removeprefix('the ')}.log"

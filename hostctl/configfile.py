@@ -1,0 +1,74 @@
+"""Configuration files we write: whole or not at all, never over somebody's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostctl.failure import Failure
+
+Value = str | int | bool | list[str]
+
+
+def toml(tables: Mapping[str, Mapping[str, Value]]) -> str:
+    """TOML text of plain tables; the table named "" is the top level."""
+    parts = []
+    for name, values in tables.items():
+        lines = [f"[{name}]"] if name else []
+        lines += [f"{key} = {_toml_value(value)}" for key, value in values.items()]
+        parts.append("\n".join(lines) + "\n")
+    return "".join(parts)
+
+
+def _toml_value(value: Value) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case str():
+            return _toml_text(value)
+        case list():
+            return "[" + ", ".join(map(_toml_text, value)) + "]"
+
+
+def _toml_text(text: str) -> str:
+    if not text.isprintable():
+        raise Failure("C105", "a value has control characters in it", fix="leave them out")
+    return json.dumps(text, ensure_ascii=False)
+
+
+def create_file(path: Path, text: str, mode: int, gid: int = 0) -> bool:
+    """Writes a new file in one step; False, and nothing changed, when there is one already."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    passing = f".{path.name}.{secrets.token_hex(8)}"
+    try:
+        _write(folder, passing, text.encode(), mode, gid)
+        os.link(passing, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    finally:
+        _unlink(folder, passing)
+        os.close(folder)
+    return True
+
+
+def _write(folder: int, name: str, data: bytes, mode: int, gid: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
+        os.fchown(file.fileno(), -1, gid)
+        os.fchmod(file.fileno(), mode)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _unlink(folder: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    os.fsync(folder)

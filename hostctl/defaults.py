@@ -1,0 +1,90 @@
+"""The embedded configuration: what `up` writes where nothing is yet."""
+
+from __future__ import annotations
+
+import tomllib
+
+from hostctl.configfile import create_file, toml
+from hostctl.failure import Failure
+from identity.controlsocket import ControlSocketError, make_private_directory
+from identity.keyfile import KeyFileUnsafe, load_or_create_key, public_text
+from identity.paths import Paths
+
+BROKER_UID = 1999999999
+BROKER_ADDRESS = "127.0.0.1:8443"
+UID_BASE = 2000000000
+UID_COUNT = 300000
+
+
+def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
+    """Directories, keys and the two configuration files; leaves what exists as it is."""
+    broker = broker_uid(paths)
+    try:
+        make_directories(paths, broker)
+        host_key = public_text(load_or_create_key(paths.host_key))
+        broker_key = public_text(load_or_create_key(paths.broker_key, broker))
+    except ControlSocketError as error:
+        raise Failure(error.code, "a directory is not safe to use", error.what, error.fix) from None
+    except KeyFileUnsafe as error:
+        raise Failure("C101", "a key file is not safe to use", str(error)) from None
+    create_file(paths.broker_toml, broker_toml(address, host_key), 0o640, broker)
+    create_file(paths.hostd_toml, hostd_toml(broker_address(paths), broker_key), 0o640)
+
+
+def make_directories(paths: Paths, broker: int) -> None:
+    for path, mode, owner, group in (
+        (paths.etc, 0o755, 0, 0),
+        (paths.broker_d, 0o750, 0, broker),
+        (paths.policies, 0o755, 0, 0),
+        (paths.state, 0o755, 0, 0),
+        (paths.broker_state, 0o700, broker, broker),
+        (paths.hostd_state, 0o700, 0, 0),
+        (paths.run, 0o700, 0, 0),
+        (paths.log_dir, 0o700, 0, 0),
+    ):
+        make_private_directory(path, mode, owner, group, root=paths.root)
+
+
+def broker_toml(address: str, host_key: str) -> str:
+    return toml(
+        {
+            "": {"version": 1},
+            "listen": {"address": address},
+            "process": {"uid": BROKER_UID},
+            "store": {"url": "sqlite:"},
+            "host.local": {"key": host_key},
+        }
+    )
+
+
+def hostd_toml(address: str, broker_key: str) -> str:
+    return toml(
+        {
+            "": {"version": 1, "host": "local"},
+            "broker": {"address": address, "key": broker_key},
+            "uids": {"base": UID_BASE, "count": UID_COUNT},
+        }
+    )
+
+
+def broker_uid(paths: Paths) -> int:
+    """The broker's uid, which is its gid too: as configured, or the default."""
+    uid = _configured(paths, "process", "uid")
+    return uid if isinstance(uid, int) else BROKER_UID
+
+
+def broker_address(paths: Paths) -> str:
+    address = _configured(paths, "listen", "address")
+    return address if isinstance(address, str) else BROKER_ADDRESS
+
+
+def _configured(paths: Paths, table: str, key: str) -> object:
+    try:
+        document = tomllib.loads(paths.broker_toml.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        what = f"{paths.broker_toml} cannot be read"
+        raise Failure("B104", what, str(error), "correct the file") from None
+    value = document.get(table)
+    return value.get(key) if isinstance(value, dict) else None

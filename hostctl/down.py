@@ -1,0 +1,39 @@
+"""`hostctl down`: stops hostd and the broker."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from hostctl.output import Output, need_root
+
+if TYPE_CHECKING:
+    from identity.paths import Paths
+
+ABOUT = "Stops hostd, and with it every sandbox, and the broker; idempotent."
+
+
+def arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def main(args: Namespace, out: Output) -> int:
+    from identity.paths import Paths
+
+    need_root("`hostctl down`")
+    stopped = stop_all(Paths(args.root), out)
+    text = "gitmoat is down" if stopped else "gitmoat was not running"
+    out.result(text, {"schema": "gitmoat.down/1", "stopped": stopped})
+    return 0
+
+
+def stop_all(paths: Paths, out: Output) -> list[str]:
+    """hostd first: it ends its sandboxes' sessions at the broker."""
+    from hostctl.daemons import stop_daemon
+
+    stopped = []
+    for name, socket in (("hostd", paths.hostd_socket), ("broker", paths.broker_admin_socket)):
+        if stop_daemon(name, socket):
+            out.progress(f"stopped {name}")
+            stopped.append(name)
+    return stopped

@@ -1,0 +1,47 @@
+"""`hostctl exec`: another command in a running sandbox."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from hostctl.arguments import need_command
+from hostctl.output import Output
+
+ABOUT = """\
+Runs another command in a running sandbox and returns its exit code.
+
+As the untrusted uid it is like the first command. As the helper it is for the admin: empty
+environment, cwd /, private HOME, not in the sandbox's file system."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("sandbox", metavar="S", help="id or name")
+    parser.add_argument(
+        "--as", dest="tier", choices=("untrusted", "helper"), default="untrusted", help="whose uid"
+    )
+    parser.add_argument("-i", "--interactive", action="store_true", help="pass stdin on")
+    parser.add_argument("-t", "--tty", action="store_true", help="a terminal of its own")
+
+
+def exec_request(args: Namespace, command: list[str]) -> dict[str, object]:
+    return {
+        "op": "exec",
+        "sandbox": args.sandbox,
+        "as": args.tier,
+        "argv": command,
+        "env": {},
+        "tty": args.tty,
+    }
+
+
+def main(args: Namespace, out: Output) -> int:
+    from hostctl.pump import run_attached
+    from hostctl.stdio import pipe_ends, terminal_ends
+    from identity.paths import Paths
+
+    request = exec_request(args, need_command(args))
+    ends = terminal_ends(args.interactive) if args.tty else pipe_ends(args.interactive)
+    socket = Paths(args.root).hostd_socket
+    code, _ = run_attached(socket, request, ends, out.progress, at_once=True)
+    out.summary({"schema": "gitmoat.exec/1", "sandbox": args.sandbox, "exit": code})
+    return code

@@ -1,0 +1,48 @@
+"""`hostctl explain`: what an error code means, or what became of a request."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+
+from hostctl.failure import NOT_FOUND, Failure
+from hostctl.output import Output
+
+ABOUT = "Says what an error code (G101) means, or what the audit knows of a request id."
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="CODE|REQUEST-ID")
+
+
+def main(args: Namespace, out: Output) -> int:
+    from netpolicy.codes import CODES
+
+    code = CODES.get(args.what.upper())
+    if code is None:
+        return _request(args, out)
+    if out.json:
+        about = {"code": code.id, "text": code.text, "fix": code.fix}
+        out.emit({"schema": "gitmoat.explain/1", **about})
+    else:
+        out.line(f"{code.id}: {code.text}")
+        out.line(f"fix: {code.fix}")
+    return 0
+
+
+def _request(args: Namespace, out: Output) -> int:
+    from hostctl.journals import event_line, events
+    from identity.paths import Paths
+
+    found = [event for event in events(Paths(args.root)) if event.get("req") == args.what]
+    if not found:
+        what = f"{args.what} is neither an error code nor a request id in the audit"
+        raise Failure("C105", what, fix="codes look like G101", exit_code=NOT_FOUND)
+    if out.json:
+        out.emit({"schema": "gitmoat.explain/1", "request": args.what, "events": found})
+        return 0
+    for event in found:
+        out.line(event_line(event))
+        if out.colour:
+            out.line(out.dim(json.dumps(event)))
+    return 0

@@ -1,0 +1,93 @@
+"""An error as the user reads it: what with its stable code, why, and how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FAILED = 1
+USAGE = 2
+DENIED = 3
+NOT_FOUND = 4
+UNREACHABLE = 5
+NOT_ENFORCED = 6
+NOT_PERMITTED = 7
+INVALID = 8
+TIMED_OUT = 124
+RUNTIME_FAILED = 125
+INTERRUPTED = 130
+
+_EXITS = {
+    "B101": UNREACHABLE,
+    "B104": INVALID,
+    "C101": NOT_PERMITTED,
+    "C102": NOT_PERMITTED,
+    "C103": UNREACHABLE,
+    "C105": USAGE,
+    "C106": TIMED_OUT,
+    "C108": USAGE,
+    "R103": NOT_FOUND,
+}
+_FAMILY_EXITS = {"G": DENIED, "H": DENIED, "S": DENIED, "E": DENIED, "P": INVALID}
+_TEXT_LIMIT = 2000
+
+
+class Failure(Exception):
+    """Ends the command with one error; never carries a secret."""
+
+    def __init__(
+        self, code: str, what: str, why: str = "", fix: str = "", exit_code: int | None = None
+    ) -> None:
+        super().__init__(what)
+        self.code = code
+        self.what = what
+        self.why = why
+        self.fix = fix
+        self.exit_code = exit_code_of(code) if exit_code is None else exit_code
+
+    def lines(self) -> list[str]:
+        lines = [f"error: {self.what} [{self.code}]"]
+        if self.why:
+            lines.append(f"why: {self.why}")
+        if self.fix:
+            lines.append(f"fix: {self.fix}")
+        return lines
+
+    def mapping(self) -> dict[str, object]:
+        error = {"code": self.code, "what": self.what, "why": self.why, "fix": self.fix}
+        return {"schema": "gitmoat.error/1", "error": {**error, "exit": self.exit_code}}
+
+
+class Interrupted(BaseException):
+    """A signal ended the command; what was begun is being undone."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.exit_code = 128 + signal_number
+
+
+def usage(what: str, fix: str) -> Failure:
+    return Failure("C105", what, fix=fix)
+
+
+def exit_code_of(code: str) -> int:
+    return _EXITS.get(code) or _FAMILY_EXITS.get(code[:1], FAILED)
+
+
+def plain(text: object) -> str:
+    """One printable line; a terminal never gets control bytes out of a daemon's message."""
+    line = "".join(c if c.isprintable() else " " for c in str(text))
+    return line[:_TEXT_LIMIT].strip()
+
+
+def failure_from(error: object) -> Failure:
+    """A daemon's `{"code", "what", "why", "fix", "exit"}`; anything else is a failure too."""
+    if not isinstance(error, Mapping) or "what" not in error:
+        return Failure("C107", "the daemon answered strangely", fix="see its log file")
+    code, exit_code = plain(error.get("code", "C107")), error.get("exit")
+    return Failure(
+        code,
+        plain(error["what"]),
+        plain(error.get("why", "")),
+        plain(error.get("fix", "")),
+        exit_code if isinstance(exit_code, int) and 0 < exit_code < 256 else None,
+    )

@@ -1,0 +1,41 @@
+"""What `hostctl --help` prints, written out: it is read often and must appear at once."""
+
+HELP = """\
+usage: hostctl [--root DIR] [--json] [-q] [-v] [--no-color] COMMAND ...
+
+Lets a sandbox use git on exactly what you allow, with nothing in it worth stealing.
+
+start here
+  demo       offline tour with its own git server: shows every protection at work
+  up         start broker and hostd on this machine (idempotent)
+  down       stop both
+  status     are they running?
+
+sandboxes
+  run        start a sandbox and a command in it
+  ls         list the sandboxes
+  inspect    everything about one sandbox
+  exec       another command in a running sandbox
+  git        fetch, push or ls-remote for a sandbox, through the git gate
+  rm         end a sandbox and remove everything of it
+
+what is allowed
+  policy     check a policy file; explain what it decides
+  session    list, show and revoke the sessions of sandboxes
+  upstream   the git servers the broker may speak to
+  cred       the credentials the broker uses there
+
+what happened
+  audit      read and verify the audit journals
+  explain    what an error code or a request id means
+  version    print the version
+
+options
+  --root DIR   prefix of every path (default /, or GITMOAT_ROOT)
+  --json       one JSON object with a "schema" key on stdout
+  -q, --quiet  no progress, no success line;  ls -q: only ids
+  -v           more detail; -vv shows a traceback on failure
+  --no-color   no colour (NO_COLOR is honoured too)
+
+`hostctl COMMAND --help` tells more about one command.
+"""

@@ -1,0 +1,42 @@
+"""`hostctl inspect`: everything about one sandbox."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+
+from hostctl.output import Output
+
+ABOUT = "Shows everything about one sandbox."
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("sandbox", metavar="S", help="id or name")
+
+
+def main(args: Namespace, out: Output) -> int:
+    from hostctl.client import ask
+    from identity.paths import Paths
+
+    socket = Paths(args.root).hostd_socket
+    about = dict(ask(socket, {"op": "inspect", "sandbox": args.sandbox}))
+    about.pop("schema", None)
+    if out.json:
+        out.emit({"schema": "gitmoat.inspect/1", **about})
+    else:
+        for name, value in flat(about):
+            out.line(f"{name + ':':<18} {value}")
+    return 0
+
+
+def flat(fields: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested fields as dotted names, in the order they came."""
+    from hostctl.failure import plain
+
+    lines: list[tuple[str, str]] = []
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            lines += flat(value, f"{prefix}{name}.")
+        else:
+            lines.append((prefix + name, "-" if value is None else plain(value)))
+    return lines

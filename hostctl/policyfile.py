@@ -1,0 +1,59 @@
+"""Policies as the admin names them: a file, the name of an installed one, or a sandbox's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hostctl.failure import Failure
+from identity.paths import Paths
+from netpolicy.document import PolicyError, parse_policy, policy_from_mapping, policy_to_mapping
+from netpolicy.policy import Policy
+
+
+def policy_path(paths: Paths, name: str) -> Path:
+    """`agents` is an installed policy; anything with a slash or `.toml` is a file."""
+    if "/" in name or name.endswith(".toml"):
+        return Path(name)
+    return paths.policies / f"{name}.toml"
+
+
+def load_policy(path: Path) -> Policy:
+    text = _read(path)
+    try:
+        return parse_policy(text)
+    except PolicyError as error:
+        raise _invalid(path, error) from None
+
+
+def load_policy_mapping(paths: Paths, name: str) -> dict[str, object]:
+    """What `run --policy` sends: the parsed policy, so that hostd reads no file of the user's."""
+    return policy_to_mapping(load_policy(policy_path(paths, name)))
+
+
+def sandbox_policy(paths: Paths, sandbox: str) -> Policy:
+    """The effective policy of a running sandbox."""
+    from hostctl.client import ask
+
+    answer = ask(paths.hostd_socket, {"op": "inspect", "sandbox": sandbox})
+    path = paths.sandboxes_run / str(answer.get("sandbox")) / "policy.json"
+    try:
+        return policy_from_mapping(json.loads(_read(path)))
+    except PolicyError as error:
+        raise _invalid(path, error) from None
+    except ValueError:
+        raise Failure("P101", "the sandbox's policy is invalid", f"{path} is not JSON") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        fix = "give a path to a .toml file, or the name of one in etc/gitmoat/policies"
+        raise Failure("P102", f"the policy {path} cannot be read", why or "", fix) from None
+
+
+def _invalid(path: Path, error: PolicyError) -> Failure:
+    why = f"{error.path}: {error.what}" if error.path else error.what
+    return Failure(error.code, f"the policy {path} is invalid", why, error.hint)

@@ -1,0 +1,39 @@
+"""`hostctl rm`: ends sandboxes and removes everything of them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from hostctl.failure import Failure
+from hostctl.output import Output
+
+ABOUT = "Revokes the session, ends every process of a sandbox and removes everything of it."
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("sandboxes", metavar="S", nargs="+", help="id or name")
+    parser.add_argument("-f", "--force", action="store_true", help="also while its command runs")
+
+
+def main(args: Namespace, out: Output) -> int:
+    from hostctl.client import ask
+    from identity.paths import Paths
+
+    socket, removed = Paths(args.root).hostd_socket, []
+    failed: Failure | None = None
+    for sandbox in args.sandboxes:
+        try:
+            ask(socket, {"op": "rm", "sandbox": sandbox, "force": args.force}, out.progress)
+        except Failure as failure:
+            if failure.code == "C103" or len(args.sandboxes) == 1:
+                raise
+            failed = failed or failure
+            continue
+        removed.append(sandbox)
+        if not out.json and not out.quiet:
+            out.line(sandbox)
+    if failed:
+        raise failed
+    if out.json:
+        out.emit({"schema": "gitmoat.rm/1", "removed": removed})
+    return 0

@@ -1,0 +1,142 @@
+"""`hostctl run`: a sandbox and a command in it; returns the command's exit code."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hostctl.arguments import need_command, not_yet
+from hostctl.failure import FAILED, RUNTIME_FAILED, Failure, usage
+from hostctl.output import Output
+
+if TYPE_CHECKING:
+    from identity.paths import Paths
+
+ABOUT = """\
+Starts a sandbox and runs a command in it as the untrusted uid.
+
+With --repo a clone is at /workspace before the command starts. Without --agent only the git
+gate (`hostctl git`) reaches the network; with --agent the command's own git may, within
+--repo and --push or the policy."""
+_LATER = {
+    "image": "--image",
+    "allow_host": "--allow-host",
+    "workdir": "--workdir",
+    "memory": "--memory",
+    "pids": "--pids",
+    "cpus": "--cpus",
+}
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--policy", metavar="NAME|FILE", help="what the sandbox may do")
+    add("--repo", action="append", default=[], metavar="URL", help="to be cloned to /workspace")
+    add("--push", action="append", default=[], metavar="GLOB", help="branches that may be pushed")
+    add("--agent", action="store_true", help="the command may use git by itself")
+    add("--name", metavar="N", help="a name to call the sandbox by")
+    add("--ttl", type=_duration, metavar="8h", help="hard end of the session")
+    add("-e", "--env", action="append", default=[], type=_variable, metavar="K=V")
+    add("--rm", action="store_true", help="remove the sandbox when the command ends")
+    add("-i", "--interactive", action="store_true", help="pass stdin on")
+    add("-t", "--tty", action="store_true", help="give the command a terminal of its own")
+    add("-d", "--detach", action="store_true", help="do not wait; print the sandbox's id")
+    add("--runtime", choices=("bwrap", "docker"), help="default: bwrap")
+    _add_later(parser)
+
+
+def _add_later(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("not in this version yet")
+    for name, option in _LATER.items():
+        group.add_argument(option, dest=name, metavar=name.upper())
+
+
+def main(args: Namespace, out: Output) -> int:
+    from identity.paths import Paths
+
+    command = need_command(args)
+    _refuse_misuse(args)
+    paths = Paths(args.root)
+    mapping = None
+    if args.policy is not None:
+        from hostctl.policyfile import load_policy_mapping
+
+        mapping = load_policy_mapping(paths, args.policy)
+    request = run_request(args, command, mapping)
+    try:
+        return _run(args, out, paths, request)
+    except Failure as failure:
+        if failure.exit_code == FAILED:
+            failure.exit_code = RUNTIME_FAILED
+        raise
+
+
+def run_request(
+    args: Namespace, command: list[str], policy: Mapping[str, object] | None
+) -> dict[str, object]:
+    return {
+        "op": "run",
+        "name": args.name,
+        "runtime": args.runtime,
+        "policy": policy,
+        "repos": args.repo,
+        "push": args.push,
+        "agent": args.agent,
+        "ttl": args.ttl,
+        "argv": command,
+        "env": dict(args.env),
+        "detach": args.detach,
+        "tty": args.tty,
+        "rm": args.rm,
+        "workdir": None,
+    }
+
+
+def _run(args: Namespace, out: Output, paths: Paths, request: dict[str, object]) -> int:
+    from hostctl.pump import run_attached
+    from hostctl.stdio import null_ends, pipe_ends, terminal_ends
+
+    if args.detach:
+        _, started = run_attached(
+            paths.hostd_socket, request, null_ends(paths.hostd_state), out.progress
+        )
+        sandbox = str(started.get("sandbox", ""))
+        if out.json:
+            out.emit({"schema": "gitmoat.run/1", "sandbox": sandbox, "name": started.get("name")})
+        else:
+            out.line(sandbox)
+        return 0
+    ends = terminal_ends(args.interactive) if args.tty else pipe_ends(args.interactive)
+    code, started = run_attached(paths.hostd_socket, request, ends, out.progress)
+    about = {"sandbox": started.get("sandbox"), "name": started.get("name"), "exit": code}
+    out.summary({"schema": "gitmoat.run/1", **about})
+    return code
+
+
+def _refuse_misuse(args: Namespace) -> None:
+    for name, option in _LATER.items():
+        if getattr(args, name) is not None:
+            raise not_yet(f"`run {option}`")
+    if args.runtime == "docker":
+        raise not_yet("the docker runtime")
+    if args.detach and (args.interactive or args.tty):
+        raise usage("-d does not go with -i or -t", "leave one of them out")
+    if args.push and not args.repo and args.policy is None:
+        raise usage("--push says what may be pushed, but no repository is named", "add --repo URL")
+
+
+def _duration(text: str) -> int:
+    from netpolicy.units import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is {error}") from None
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier() or not name.isascii() or "\0" in value:
+        raise ArgumentTypeError("write K=V; values are never taken from hostctl's own environment")
+    return name, value

@@ -1,0 +1,61 @@
+"""`hostctl status`: are broker and hostd running?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostctl.failure import UNREACHABLE, Failure
+from hostctl.output import Output
+
+ABOUT = "Says whether broker and hostd answer; exit 5 if one does not."
+
+
+def arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def main(args: Namespace, out: Output) -> int:
+    from identity.paths import Paths
+
+    paths = Paths(args.root)
+    broker, hostd = daemon_status(paths.broker_admin_socket), daemon_status(paths.hostd_socket)
+    sandboxes = hostd.pop("sandboxes", 0)
+    if out.json:
+        out.emit(
+            {
+                "schema": "gitmoat.status/1",
+                "broker": broker,
+                "hostd": hostd,
+                "sandboxes": len(sandboxes) if isinstance(sandboxes, list) else sandboxes,
+            }
+        )
+    else:
+        out.line(_line("broker", broker))
+        out.line(_line("hostd", hostd, f"{sandboxes} sandboxes"))
+    if broker["healthy"] and hostd["healthy"]:
+        return 0
+    if not out.json and not (broker["healthy"] or hostd["healthy"]):
+        out.progress("hint: hostctl up")
+    return UNREACHABLE
+
+
+def daemon_status(socket: Path) -> dict[str, object]:
+    """What a daemon says of itself; healthy false when it does not answer."""
+    from hostctl.client import ask
+
+    try:
+        answer = ask(socket, {"op": "status"}, timeout=10)
+    except Failure as failure:
+        if failure.code not in ("C103", "C106"):
+            raise
+        return {"pid": None, "healthy": False}
+    return {"pid": None, "healthy": True, **answer}
+
+
+def _line(name: str, status: Mapping[str, object], more: str = "") -> str:
+    if not status["healthy"]:
+        return f"{name:<7} not running"
+    parts = [f"{name:<7} running", f"pid {status['pid']}", str(status.get("address") or ""), more]
+    return "  ".join(part for part in parts if part)

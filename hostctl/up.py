@@ -1,0 +1,101 @@
+"""`hostctl up`: broker and hostd on this machine, with embedded defaults; idempotent."""
+
+from __future__ import annotations
+
+import os
+import select
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hostctl.failure import FAILED, Interrupted
+from hostctl.output import Output, need_root
+
+if TYPE_CHECKING:
+    from hostctl.daemons import Daemon
+    from identity.paths import Paths
+
+ABOUT = """\
+Starts broker and hostd on this machine and waits until both are ready.
+
+Where there is no configuration yet it writes one: keys, broker.toml, hostd.toml. What exists is
+left as it is; what runs already keeps running."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--foreground", action="store_true", help="stay; Ctrl-C stops what this call started"
+    )
+
+
+def main(args: Namespace, out: Output) -> int:
+    from hostctl.defaults import write_defaults
+    from hostctl.interrupts import raise_on_signals
+    from identity.paths import Paths
+
+    need_root("`hostctl up`")
+    paths = Paths(args.root)
+    raise_on_signals()
+    write_defaults(paths)
+    started = start_missing(paths, out)
+    _report(paths, started, out)
+    return _stay(started, out) if args.foreground and started else 0
+
+
+def start_missing(paths: Paths, out: Output) -> list[Daemon]:
+    """Starts what does not run; if one cannot start, nothing of this call is left running."""
+    from hostctl.daemons import start_daemon
+    from hostctl.status import daemon_status
+
+    started: list[Daemon] = []
+    sockets = {"broker": paths.broker_admin_socket, "hostd": paths.hostd_socket}
+    try:
+        for name, socket in sockets.items():
+            if not daemon_status(socket)["healthy"]:
+                out.progress(f"starting {name} ...")
+                started.append(start_daemon(name, paths))
+    except BaseException:
+        for daemon in reversed(started):
+            daemon.stop()
+        raise
+    return started
+
+
+def _report(paths: Paths, started: list[Daemon], out: Output) -> None:
+    from hostctl.status import daemon_status
+
+    broker, hostd = daemon_status(paths.broker_admin_socket), daemon_status(paths.hostd_socket)
+    word = "is up" if started else "was up already"
+    text = f"gitmoat {word}: broker {_where(broker)}, hostd pid {hostd['pid']}"
+    names = [daemon.name for daemon in started]
+    fields = {"broker": broker, "hostd": hostd, "started": names}
+    out.result(text, {"schema": "gitmoat.up/1", **fields})
+
+
+def _where(broker: Mapping[str, object]) -> str:
+    address = broker.get("address")
+    return f"pid {broker['pid']} on {address}" if address else f"pid {broker['pid']}"
+
+
+def _stay(started: list[Daemon], out: Output) -> int:
+    """Until a signal, or until one of them ends by itself."""
+    out.progress("Ctrl-C stops it")
+    try:
+        out.progress(f"{_first_ended(started)} ended; stopping")
+        return FAILED
+    except Interrupted:
+        return 0
+    finally:
+        for daemon in reversed(started):
+            daemon.stop()
+
+
+def _first_ended(started: list[Daemon]) -> str:
+    poll = select.poll()
+    names = {}
+    for daemon in started:
+        descriptor = os.pidfd_open(daemon.process.pid)
+        names[descriptor] = daemon.name
+        poll.register(descriptor, select.POLLIN)
+    ready = poll.poll()
+    return names[ready[0][0]]

@@ -1,0 +1,89 @@
+"""`hostctl upstream`: the git servers the broker may speak to."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from hostctl.arguments import not_yet, sub_parsers
+from hostctl.output import Output, need_root
+
+if TYPE_CHECKING:
+    from hostctl.configfile import Value
+    from identity.paths import Paths
+
+ABOUT = "Manages the git servers the broker may speak to."
+_CASE = "is ACME/App the same repository as acme/app there? default: yes for github.com, else no"
+_IGNORING_CASE = ("https://github.com", "https://github.com/")
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add = sub_parsers(parser)
+    new = add("add", "Adds a git server.")
+    new.add_argument("name", metavar="NAME")
+    new.add_argument("--url", required=True, metavar="URL", help="https://HOST[:PORT]")
+    new.add_argument("--cred", required=True, metavar="NAME", help="a credential of `cred ls`")
+    new.add_argument("--ca-file", metavar="F", help="trust this authority instead of the system's")
+    new.add_argument("--also", action="append", default=[], metavar="H", help="another host name")
+    new.add_argument("--case-insensitive", choices=("yes", "no"), help=_CASE)
+    new.add_argument("--proxy", metavar="URL", help="not yet")
+    add("ls", "Lists the git servers.")
+    gone = add("rm", "Removes a git server that was added here.")
+    gone.add_argument("name", metavar="NAME")
+
+
+def main(args: Namespace, out: Output) -> int:
+    from identity.paths import Paths
+
+    need_root("`hostctl upstream`")
+    actions = {"add": _add, "ls": _ls, "rm": _rm}
+    return actions[args.action](args, out, Paths(args.root))
+
+
+def upstream_values(args: Namespace) -> dict[str, Value]:
+    fold = args.case_insensitive or ("yes" if args.url in _IGNORING_CASE else "no")
+    values: dict[str, Value] = {"url": args.url}
+    if args.also:
+        values["also"] = list(args.also)
+    if args.ca_file:
+        values["ca_file"] = os.path.abspath(args.ca_file)  # noqa: PTH100 -- symlinks stay symlinks
+    return {**values, "case_insensitive": fold == "yes", "provider": args.cred}
+
+
+def _add(args: Namespace, out: Output, paths: Paths) -> int:
+    from hostctl.brokerfiles import add_file, check_name
+
+    if args.proxy:
+        raise not_yet("`upstream add --proxy`")
+    name = check_name(args.name)
+    values = upstream_values(args)
+    path = add_file(paths, "upstream", name, values)
+    fields = {"name": name, "file": str(path), **values}
+    out.result(f"added upstream {name}: {args.url}", {"schema": "gitmoat.upstream-add/1", **fields})
+    return 0
+
+
+def _ls(args: Namespace, out: Output, paths: Paths) -> int:
+    from hostctl.brokerfiles import configured
+
+    tables = configured(paths, "upstream")
+    found = [{"name": name, **values} for name, (_, values) in tables.items()]
+    if out.json:
+        out.emit({"schema": "gitmoat.upstream-ls/1", "items": found})
+    elif found:
+        keys = ("name", "url", "provider")
+        rows = [[item.get(key) or "-" for key in keys] for item in found]
+        out.table(("NAME", "URL", "CREDENTIAL"), rows)
+    else:
+        out.progress("no upstreams; `hostctl upstream add` adds one")
+    return 0
+
+
+def _rm(args: Namespace, out: Output, paths: Paths) -> int:
+    from hostctl.brokerfiles import check_name, remove_file
+
+    name = check_name(args.name)
+    remove_file(paths, "upstream", name)
+    out.result(f"removed upstream {name}", {"schema": "gitmoat.upstream-rm/1", "name": name})
+    return 0

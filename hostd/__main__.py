@@ -1,0 +1,71 @@
+"""python -m hostd --root DIR [--ready-fd N]: the root daemon, in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from twisted.internet import epollreactor
+from twisted.logger import globalLogBeginner, textFileLogObserver
+
+from audit.journal import JournalUnavailable
+from hostd.failures import Failed
+from hostd.service import Service
+from identity.controlerrors import ControlSocketError
+from identity.keyfile import KeyFileUnsafe
+from identity.paths import Paths
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="hostd", description=__doc__)
+    parser.add_argument("--root", default=os.environ.get("GITMOAT_ROOT", "/"))
+    parser.add_argument("--ready-fd", type=int, default=None)
+    return parser.parse_args()
+
+
+def _tell(descriptor: int | None, text: str) -> None:
+    if descriptor is None:
+        return
+    os.write(descriptor, text.encode() + b"\n")
+    os.close(descriptor)
+
+
+def _open(reactor: Any, root: str) -> None:
+    """The one boundary that turns start-up trouble into a message."""
+    if os.geteuid() != 0:
+        raise Failed("C102", "hostd must be started as root", fix="sudo hostctl up", exit_code=7)
+    try:
+        Service(reactor, Paths(root)).open()
+    except ControlSocketError as problem:
+        raise Failed(problem.code, problem.what, fix=problem.fix) from None
+    except (KeyFileUnsafe, FileNotFoundError) as problem:
+        raise Failed("N104", "the host key cannot be used", why=str(problem)) from None
+    except JournalUnavailable as problem:
+        raise Failed("B103", "hostd's audit journal cannot be written", why=str(problem)) from None
+
+
+def main() -> int:
+    arguments = _arguments()
+    os.umask(0o022)
+    epollreactor.install()
+    from twisted.internet import reactor as installed
+
+    reactor: Any = installed
+    observer: Any = textFileLogObserver(sys.stderr)
+    globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
+    try:
+        _open(reactor, arguments.root)
+    except Failed as problem:
+        _tell(arguments.ready_fd, json.dumps({"error": problem.answer()}))
+        sys.stderr.write(f"hostd: {problem.what} [{problem.code}]\n  fix: {problem.fix}\n")
+        return problem.exit_code
+    _tell(arguments.ready_fd, "ready")
+    reactor.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""The control socket: who may speak, one JSON line in, JSON lines out.
+
+A connection that is not uid 0 never gets a `Channel`, and only a `Channel` reaches an operation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IFileDescriptorReceiver
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from hostd.failures import Failed
+from identity.controlsocket import peer_uid
+
+_log = Logger()
+_LINE_LIMIT = 1024 * 1024
+_MAX_DESCRIPTORS = 3
+
+Operation = Callable[["Channel", dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class Channel:
+    """An attested connection with one request under way."""
+
+    def __init__(self, send: Callable[[dict[str, Any]], None], descriptors: list[int]) -> None:
+        self._send = send
+        self._descriptors = descriptors
+        self._signal: Callable[[int], None] = lambda number: None
+        self._lost: Callable[[], None] = lambda: None
+
+    def progress(self, text: str) -> None:
+        self._send({"progress": text})
+
+    def event(self, kind: str, /, **fields: Any) -> None:
+        self._send({"event": kind, **fields})
+
+    def descriptors(self, count: int) -> list[int]:
+        """Those that came with the request; they stay the channel's and end with it."""
+        if len(self._descriptors) != count:
+            raise Failed("C105", f"this request needs {count} descriptors")
+        return list(self._descriptors)
+
+    def on_signal(self, callback: Callable[[int], None]) -> None:
+        self._signal = callback
+
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        self._lost = callback
+
+    def release(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def note(self, message: dict[str, Any]) -> None:
+        match message:
+            case {"signal": int(number)} if 0 < number < 65:
+                self._signal(number)
+
+    def lost(self) -> None:
+        self._lost()
+
+
+@implementer(IFileDescriptorReceiver)
+class AdminConnection(Protocol):
+    def __init__(self, operations: Mapping[str, Operation], refused: Callable[[int], None]) -> None:
+        self._operations = operations
+        self._refused = refused
+        self._buffer = b""
+        self._descriptors: list[int] = []
+        self._channel: Channel | None = None
+        self._attested = False
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        uid = peer_uid(transport.getHandle())
+        self._attested = uid == 0
+        if not self._attested:
+            self._refused(uid)
+            self._drop()
+
+    def fileDescriptorReceived(self, descriptor: int) -> None:
+        if not self._attested or self._channel or len(self._descriptors) >= _MAX_DESCRIPTORS:
+            os.close(descriptor)
+            self._drop()
+            return
+        os.set_inheritable(descriptor, False)
+        self._descriptors.append(descriptor)
+
+    def dataReceived(self, data: bytes) -> None:
+        if not self._attested:
+            return
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        if len(self._buffer) > _LINE_LIMIT:
+            self._drop()
+            return
+        for line in lines:
+            self._line(line)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._attested = False
+        if self._channel is not None:
+            self._channel.lost()
+        else:
+            self._close_descriptors()
+
+    def _line(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            self._answer_error(Failed("C105", "the request is not a JSON object"))
+        elif self._channel is not None:
+            self._channel.note(message)
+        else:
+            self._begin(message)
+
+    def _begin(self, message: dict[str, Any]) -> None:
+        operation = self._operations.get(str(message.pop("op", None)))
+        if operation is None:
+            self._answer_error(Failed("C105", "hostd does not know this operation"))
+            return
+        self._channel = Channel(self._send, self._descriptors)
+        done = Deferred.fromCoroutine(_run(operation, self._channel, message))
+        done.addCallbacks(lambda answer: self._send({"ok": True, **answer}), self._failed)
+        done.addErrback(lambda failure: _log.failure("answering failed", failure))
+        done.addBoth(lambda _: self._end())
+
+    def _failed(self, failure: Failure) -> None:
+        """The one boundary where whatever went wrong becomes an answer."""
+        problem = failure.value
+        if isinstance(problem, Failed):
+            self._answer_error(problem)
+            return
+        _log.failure("an operation failed", failure)
+        text = f"{type(problem).__name__}: {problem}"
+        self._answer_error(Failed("R101", "hostd could not do this", why=text[:300]))
+
+    def _answer_error(self, problem: Failed) -> None:
+        self._send({"error": problem.answer()})
+        if self._channel is None:
+            self._drop()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._attested:
+            transport: Any = self.transport
+            transport.write(json.dumps(message).encode() + b"\n")
+
+    def _end(self) -> None:
+        if self._channel is not None:
+            self._channel.release()
+        self._drop()
+
+    def _drop(self) -> None:
+        self._close_descriptors()
+        transport: Any = self.transport
+        transport.loseConnection()
+
+    def _close_descriptors(self) -> None:
+        if self._channel is None:
+            for descriptor in self._descriptors:
+                os.close(descriptor)
+            self._descriptors.clear()
+
+
+async def _run(operation: Operation, channel: Channel, message: dict[str, Any]) -> dict[str, Any]:
+    return await operation(channel, message)
+
+
+class AdminFactory(Factory[AdminConnection]):
+    def __init__(self, operations: Mapping[str, Operation], refused: Callable[[int], None]) -> None:
+        self._operations = operations
+        self._refused = refused
+
+    def buildProtocol(self, addr: object) -> AdminConnection:
+        return AdminConnection(self._operations, self._refused)

@@ -1,0 +1,120 @@
+"""hostd's own requests to the broker: small, one connection each, both keys pinned."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.error import ConnectError, DNSLookupError
+from twisted.internet.protocol import Factory
+from twisted.python.failure import Failure
+
+from gitwire.http import Length, NoBody, ResponseHead, format_request
+from hostd.failures import Failed
+from identity.tlsoptions import PinnedClient, over_tls
+from streams.client import ClientConnection
+
+_ANSWER_LIMIT = 1024 * 1024
+_CONNECT_TIMEOUT = 5.0
+
+
+class _Answer:
+    """Collects one small answer; a ResponseSink."""
+
+    def __init__(self) -> None:
+        self.done: Deferred[tuple[int, bytes]] = Deferred()
+        self._status = 0
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def response(self, head: ResponseHead) -> None:
+        self._status = head.status
+
+    def body(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size <= _ANSWER_LIMIT:
+            self._pieces.append(data)
+
+    def body_done(self) -> None:
+        if self._size > _ANSWER_LIMIT:
+            self.failed("the answer is too large")
+        else:
+            self.done.callback((self._status, b"".join(self._pieces)))
+
+    def failed(self, why: str) -> None:
+        self.done.errback(_unreachable(why))
+
+
+def _unreachable(why: str) -> Failed:
+    return Failed("B101", "the broker cannot be reached", why=why, exit_code=5)
+
+
+class BrokerClient:
+    def __init__(
+        self, reactor: Any, address: tuple[str, int], seed: bytes, broker_key: bytes
+    ) -> None:
+        self._reactor = reactor
+        self._endpoint = HostnameEndpoint(reactor, *address, timeout=_CONNECT_TIMEOUT)
+        self._creator = PinnedClient(seed, lambda: frozenset([broker_key]))
+
+    async def get(self, path: str) -> dict[str, Any]:
+        return await self._ask("GET", path, b"")
+
+    async def post(self, path: str, body: bytes) -> dict[str, Any]:
+        return await self._ask("POST", path, body)
+
+    async def post_json(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        return await self._ask("POST", path, json.dumps(body).encode())
+
+    async def healthy(self) -> bool:
+        try:
+            await self.get("/host/health")
+        except Failed:
+            return False
+        return True
+
+    async def _ask(self, method: str, path: str, body: bytes) -> dict[str, Any]:
+        connection = await self._connect()
+        answer = _Answer()
+        headers = [(b"Host", b"gitmoat")]
+        if method == "POST":
+            headers.append((b"Content-Length", str(len(body)).encode()))
+        head = format_request(method.encode(), path.encode(), headers)
+        outgoing = connection.send(head, Length(len(body)) if body else NoBody(), answer)
+        if body:
+            outgoing.write(body)
+        outgoing.finish()
+        try:
+            return _understood(*await answer.done)
+        finally:
+            connection.close()
+
+    async def _connect(self) -> ClientConnection:
+        ready: Deferred[ClientConnection] = Deferred()
+
+        def lost(connection: ClientConnection, reason: Failure) -> None:
+            if not ready.called:  # TLS: most likely one of the two keys is not the pinned one
+                ready.errback(_unreachable(f"no TLS connection: {reason.getErrorMessage()}"))
+
+        protocol = ClientConnection(self._reactor, on_ready=ready.callback, on_lost=lost)
+        factory = Factory.forProtocol(lambda: protocol)
+        try:
+            wrapped: Any = over_tls(self._creator, factory, self._reactor)
+            await self._endpoint.connect(wrapped)
+        except (ConnectError, DNSLookupError) as problem:
+            raise _unreachable(str(problem)) from None
+        return await ready
+
+
+def _understood(status: int, body: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(body) if body else {}
+    except ValueError:
+        raise _unreachable("its answer is not JSON") from None
+    if status in (200, 204) and isinstance(answer, dict):
+        return answer
+    if isinstance(answer, dict) and "code" in answer:
+        raise Failed(str(answer["code"]), str(answer.get("what", "the broker refused this")))
+    raise _unreachable(f"it answered {status}")

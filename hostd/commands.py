@@ -1,0 +1,84 @@
+"""Runs a command in a sandbox for hostctl: descriptors, signals, the exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hostd.admin import Channel
+from hostd.environment import HELPER_SHELL, UNTRUSTED
+from hostd.failures import Failed
+from hostd.runtimes.bwrap import WORKSPACE
+from hostd.sandbox import Sandbox
+from hostd.spawner import Command, Process, Spawner
+
+_FORWARDED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
+              signal.SIGUSR2, signal.SIGKILL}  # fmt: skip
+_HANGUP_GRACE = 5.0
+
+
+def command_for(
+    sandbox: Sandbox,
+    tier: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    stdio: Sequence[int],
+    tty: bool,
+) -> Command:
+    """`untrusted` runs in the sandbox; `helper` runs in the gate room, away from its files."""
+    room = sandbox.room if tier == "untrusted" else sandbox.gate
+    if room is None or sandbox.state != "running":
+        raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
+    untrusted = tier == "untrusted"
+    return Command(
+        argv,
+        {**(UNTRUSTED if untrusted else HELPER_SHELL), **env},
+        stdio,
+        uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
+        cwd=WORKSPACE if untrusted else "/",
+        room=room.join(),
+        cgroup=sandbox.cgroup("sandbox" if untrusted else "gate"),
+        tty=tty,
+    )
+
+
+def _give(descriptors: Sequence[int], uid: int) -> None:
+    """/dev/stdout opens the pipe again, by its owner; so the pipe becomes the command's."""
+    for descriptor in descriptors:
+        os.fchown(descriptor, uid, -1)
+
+
+async def start_command(spawner: Spawner, command: Command) -> Process:
+    _give(command.stdio, command.uid)
+    try:
+        return await spawner.execute(command)
+    except Failed as problem:
+        raise _not_started(command.argv[0], problem) from None
+
+
+def _not_started(program: str, problem: Failed) -> Failed:
+    """Exit codes as docker's: 127 not found, 126 found but not runnable."""
+    if problem.why.startswith("FileNotFoundError"):
+        return Failed("R107", f"the sandbox has no program {program!r}", exit_code=127)
+    if problem.why.startswith("PermissionError"):
+        return Failed("R107", f"{program!r} cannot be executed", exit_code=126)
+    return problem
+
+
+async def attend(reactor: Any, channel: Channel, process: Process) -> int:
+    """Stay with an attached command: pass signals on, end it when its client is gone."""
+
+    def forward(number: int) -> None:
+        if number in _FORWARDED:
+            process.signal_session(number)
+
+    def hang_up() -> None:
+        process.signal_session(signal.SIGHUP)
+        reactor.callLater(_HANGUP_GRACE, process.kill_session)
+
+    channel.on_signal(forward)
+    channel.on_lost(hang_up)
+    status = await process.wait()
+    return status if status >= 0 else 128 - status

@@ -1,0 +1,91 @@
+"""Signs what this host vouches for, and registers it with the broker."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from nacl.signing import SigningKey
+from twisted.internet.defer import DeferredLock
+
+from audit.events import GrantIssued
+from audit.journal import Journal
+from hostd.broker_client import BrokerClient
+from hostd.failures import Failed
+from hostd.sandbox import Sandbox
+from identity.grant import Grant, sign_grant
+from netpolicy.writing import policy_to_mapping
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+class Grants:
+    """One grant at a time: the broker refuses a counter that is not above the last one."""
+
+    def __init__(
+        self, host: str, key: SigningKey, audience: str, broker: BrokerClient, journal: Journal
+    ) -> None:
+        self._host = host
+        self._key = key
+        self._audience = audience
+        self._broker = broker
+        self._journal = journal
+        self._lock = DeferredLock()
+
+    async def open(self, sandbox: Sandbox, public_key: bytes, pid: int) -> dict[str, Any]:
+        await self._lock.acquire()
+        try:
+            return await self._open(sandbox, public_key, pid)
+        finally:
+            self._lock.release()
+
+    async def _open(self, sandbox: Sandbox, public_key: bytes, pid: int) -> dict[str, Any]:
+        plan = sandbox.plan
+        remaining = int(sandbox.expires - time.time())
+        if remaining <= 0:
+            raise Failed("S101", "the sandbox's session is over", fix="start a new sandbox")
+        grant = Grant(
+            host=self._host,
+            boot_id=boot_id(),
+            # Rises within one boot, also over restarts of hostd, without a file.
+            counter=time.monotonic_ns(),
+            session=secrets.token_hex(12),
+            key=public_key,
+            sandbox=plan.id,
+            name=plan.name,
+            runtime=plan.runtime,
+            container=None,
+            netns=sandbox.netns,
+            epoch=sandbox.epoch,
+            scope=policy_to_mapping(plan.policy),
+            ttl=remaining,
+            issued=int(time.time()),
+            audience=self._audience,
+        )
+        self._journal.record(GrantIssued(sandbox=plan.id, session=grant.session, name=plan.name))
+        await self._broker.post("/host/grant", sign_grant(grant, self._key))
+        place = {"session": grant.session, "pid": pid, "netns": sandbox.netns, "cgroup": None}
+        await self._broker.post_json("/host/activate", place)
+        sandbox.epoch += 1
+        return {"session": grant.session}
+
+    async def close(self, session: str, reason: str) -> None:
+        await self._broker.post_json("/host/revoke", {"session": session, "reason": reason})
+
+
+class SandboxSessions:
+    """`Grants` for one sandbox, as its sidecar's supervisor needs it."""
+
+    def __init__(self, grants: Grants, sandbox: Sandbox) -> None:
+        self._grants = grants
+        self._sandbox = sandbox
+
+    async def open(self, public_key: bytes, pid: int) -> dict[str, Any]:
+        return await self._grants.open(self._sandbox, public_key, pid)
+
+    async def close(self, session: str, reason: str) -> None:
+        await self._grants.close(session, reason)

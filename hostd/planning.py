@@ -1,0 +1,165 @@
+"""From a request of hostctl to a plan: everything is checked here, before anything is made."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from attrs import field, frozen
+from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
+
+from hostd.failures import Failed
+from hostd.runtimes.bwrap import WORKSPACE
+from hostd.sandbox import Plan, Repository
+from hostd.uids import UidRange, check_unnamed
+from netpolicy.decision import Deny, decide_fetch
+from netpolicy.document import adhoc_policy, policy_from_mapping
+from netpolicy.policy import Policy, Tier
+from netpolicy.reading import PolicyError
+from netpolicy.upstreams import UpstreamTable
+from netpolicy.writing import policy_digest
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_texts = deep_iterable(instance_of(str), instance_of(tuple))
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@frozen(kw_only=True)
+class RunRequest:
+    """The body of a `run` request; unknown or mistyped members are refused."""
+
+    argv: tuple[str, ...] = field(converter=_as_tuple, validator=_texts)
+    name: str | None = field(default=None, validator=optional(instance_of(str)))
+    runtime: str | None = field(default=None, validator=optional(instance_of(str)))
+    policy: Mapping[str, Any] | None = field(default=None, validator=optional(instance_of(dict)))
+    repos: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
+    push: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
+    agent: bool = field(default=False, validator=instance_of(bool))
+    ttl: int | None = field(default=None, validator=optional(instance_of(int)))
+    env: Mapping[str, str] = field(
+        factory=dict, validator=deep_mapping(instance_of(str), instance_of(str), instance_of(dict))
+    )
+    detach: bool = field(default=False, validator=instance_of(bool))
+    tty: bool = field(default=False, validator=instance_of(bool))
+    rm: bool = field(default=False, validator=instance_of(bool))
+    workdir: None = field(default=None, validator=instance_of(type(None)))
+
+
+def parse_run(body: Mapping[str, Any]) -> RunRequest:
+    try:
+        request = RunRequest(**body)
+    except (TypeError, ValueError) as problem:
+        raise Failed("C105", "hostd does not understand this request", why=str(problem)) from None
+    if not request.argv:
+        raise Failed("C105", "there is no command to run", exit_code=2)
+    check_variables(request.env)
+    return request
+
+
+def check_variables(variables: Mapping[str, str]) -> None:
+    for name, value in variables.items():
+        if not _VARIABLE.fullmatch(name) or "\0" in value:
+            raise Failed("C105", f"{name[:40]!r} is not an environment variable", exit_code=2)
+
+
+def _located(url: str, upstreams: UpstreamTable, directory: str) -> Repository:
+    found = upstreams.locate(url)
+    if found is None:
+        raise Failed(
+            "U107",
+            f"no upstream is configured for {url}",
+            fix="hostctl upstream ls shows them; hostctl upstream add makes one",
+            exit_code=4,
+        )
+    return Repository(url, found[0], found[1], directory)
+
+
+def _repositories(request: RunRequest, upstreams: UpstreamTable) -> tuple[Repository, ...]:
+    """One repository is cloned to /workspace itself, several each to a directory below."""
+    if len(request.repos) == 1:
+        return (_located(request.repos[0], upstreams, WORKSPACE),)
+    named = [_located(url, upstreams, WORKSPACE) for url in request.repos]
+    if len({each.name for each in named}) != len(named):
+        raise Failed("C105", "two repositories would be cloned to one directory", exit_code=2)
+    return tuple(
+        Repository(each.url, each.upstream, each.path, f"{WORKSPACE}/{each.name}") for each in named
+    )
+
+
+def _policy(request: RunRequest, name: str, repositories: tuple[Repository, ...]) -> Policy:
+    if request.policy is None:
+        scope = [f"{each.upstream.name}:{each.path.text}" for each in repositories]
+        return adhoc_policy(name, scope, request.push, request.agent, request.ttl)
+    if request.push or request.agent or request.ttl is not None:
+        raise Failed(
+            "C105",
+            "--push, --agent and --ttl do not go with --policy",
+            fix="say it in the policy: push, who and session.ttl",
+            exit_code=2,
+        )
+    return policy_from_mapping(request.policy)
+
+
+def _check_clonable(policy: Policy, repositories: tuple[Repository, ...]) -> None:
+    for each in repositories:
+        verdict = decide_fetch(
+            policy, each.upstream.name, each.path, Tier.HELPER, each.upstream.case_insensitive
+        )
+        if isinstance(verdict, Deny):
+            raise Failed(
+                verdict.code,
+                f"the policy does not let the git gate fetch {each.url}",
+                fix='add the repository to a [[git]] rule with fetch = true and who = ["helper"]',
+                exit_code=3,
+            )
+
+
+def _name(request: RunRequest, identifier: str, taken: Collection[str]) -> str:
+    name = request.name or f"sb-{identifier[:6]}"
+    if not _NAME.fullmatch(name):
+        raise Failed(
+            "C105",
+            "a sandbox's name has lower-case letters, digits and '-', at most 40",
+            exit_code=2,
+        )
+    if name in taken:
+        raise Failed("R104", f"there is already a sandbox named {name}", fix=f"hostctl rm {name}")
+    return name
+
+
+def make_plan(
+    request: RunRequest,
+    upstreams: UpstreamTable,
+    taken: Collection[str],
+    uids: UidRange,
+    uid_index: int,
+) -> Plan:
+    """Raises Failed with what to change; has no effect."""
+    if request.runtime not in (None, "bwrap"):
+        raise Failed("R101", f"there is no runtime {request.runtime!r}", exit_code=2)
+    identifier = secrets.token_hex(6)
+    name = _name(request, identifier, taken)
+    repositories = _repositories(request, upstreams)
+    try:
+        policy = _policy(request, name, repositories)
+    except PolicyError as problem:
+        raise Failed("P101", str(problem), exit_code=8) from None
+    _check_clonable(policy, repositories)
+    check_unnamed(uids.at(uid_index))
+    return Plan(
+        id=identifier,
+        name=name,
+        runtime="bwrap",
+        uid_index=uid_index,
+        uids=uids.at(uid_index),
+        policy=policy,
+        policy_hash=policy_digest(policy),
+        repositories=repositories,
+        agent=request.agent,
+    )

@@ -1,0 +1,127 @@
+"""Running one of the host's own tools to its end and keeping what it printed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+
+from hostd.pipes import collect
+from hostd.spawner import Command, Process, Room, Spawner
+
+_OUTPUT_LIMIT = 4 * 1024 * 1024
+_PROBLEM_LIMIT = 64 * 1024
+
+
+@frozen
+class Finished:
+    status: int
+    output: bytes
+    problems: bytes
+
+    def why(self) -> str:
+        """The last line on stderr, fit for a message."""
+        lines = [line for line in self.problems.decode(errors="replace").splitlines() if line]
+        return _plain(lines[-1] if lines else f"exit status {self.status}")[:300]
+
+    def everything(self) -> str:
+        """All of stderr on one line: git's refusals have several, and the first says why."""
+        lines = self.problems.decode(errors="replace").splitlines()
+        text = " / ".join(line.strip() for line in lines if line.strip())
+        return _plain(text or f"exit status {self.status}")[:1000]
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+@frozen
+class Program:
+    """Like Command, without the descriptors: `Programs` makes those."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    uid: int = 0
+    cwd: str = "/"
+    room: Room | None = None
+    cgroup: str | None = None
+    limits: Mapping[str, int | None] | None = None
+
+    def command(self, stdio: Sequence[int]) -> Command:
+        limits = self.limits or {"open_files": 1024}
+        return Command(
+            self.argv,
+            self.environment,
+            stdio,
+            uid=self.uid,
+            cwd=self.cwd,
+            room=self.room,
+            cgroup=self.cgroup,
+            limits=limits,
+        )
+
+
+def file_of(data: bytes) -> int:
+    """A descriptor to read these bytes from; in memory, no size limit of a pipe."""
+    descriptor = os.memfd_create("gitmoat-input", os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+class Programs:
+    """Starts programs, collects their output, and ends those that take too long."""
+
+    def __init__(self, reactor: Any, spawner: Spawner) -> None:
+        self._reactor = reactor
+        self._spawner = spawner
+
+    async def run(self, program: Program, stdin: bytes = b"", timeout: float = 60) -> Finished:
+        source = file_of(stdin)
+        try:
+            return await self.run_from(program, source, timeout)
+        finally:
+            os.close(source)
+
+    async def run_from(self, program: Program, source: int, timeout: float) -> Finished:
+        """As `run`, reading from a descriptor that stays the caller's."""
+        out_r, out_w = os.pipe2(os.O_CLOEXEC)
+        err_r, err_w = os.pipe2(os.O_CLOEXEC)
+        output = collect(self._reactor, out_r, _OUTPUT_LIMIT)
+        problems = collect(self._reactor, err_r, _PROBLEM_LIMIT)
+        try:
+            process = await self._spawner.execute(program.command([source, out_w, err_w]))
+        finally:
+            os.close(out_w)
+            os.close(err_w)
+        status = await self.end_within(process, timeout)
+        return Finished(status, await output, await problems)
+
+    async def into(self, program: Program, stdin: bytes, sink: int, timeout: float) -> Finished:
+        """As `run`, with stdout going to `sink`, which is closed here once the program has it."""
+        source = file_of(stdin)
+        err_r, err_w = os.pipe2(os.O_CLOEXEC)
+        problems = collect(self._reactor, err_r, _PROBLEM_LIMIT)
+        try:
+            process = await self._spawner.execute(program.command([source, sink, err_w]))
+        finally:
+            os.close(source)
+            os.close(err_w)
+            os.close(sink)
+        status = await self.end_within(process, timeout)
+        return Finished(status, b"", await problems)
+
+    def end_within(self, process: Process, timeout: float) -> Deferred[int]:
+        timer = self._reactor.callLater(timeout, process.kill_session)
+        done = process.wait()
+
+        def stop_timer(status: int) -> int:
+            if timer.active():
+                timer.cancel()
+            return status
+
+        return done.addCallback(stop_timer)

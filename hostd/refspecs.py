@@ -1,0 +1,97 @@
+"""What the git gate is asked to do, parsed before anything runs.
+
+Where a ref goes is decided by what the admin typed, never by what the workspace calls it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from gitwire.errors import Malformed
+from gitwire.receivepack import RefName, parse_ref
+from hostd.failures import Failed
+
+_OPERATIONS = ("fetch", "push", "ls-remote")
+_OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}^~-]{0,250}")
+
+
+@frozen
+class Push:
+    """`source` is a revision of the workspace, None to delete; `destination` a full ref name."""
+
+    source: str | None
+    destination: RefName | None
+    force: bool
+
+
+@frozen
+class GateRequest:
+    operation: str
+    remote: str
+    pushes: tuple[Push, ...] = ()
+    refs: tuple[str, ...] = ()
+
+
+def _usage(what: str) -> Failed:
+    return Failed(
+        "C105",
+        what,
+        fix="hostctl git SANDBOX -- fetch|push|ls-remote [origin] [REF…]",
+        exit_code=2,
+    )
+
+
+def _ref(text: str) -> RefName:
+    full = text if text.startswith("refs/") else f"refs/heads/{text}"
+    try:
+        return parse_ref(full.encode())
+    except Malformed as problem:
+        raise _usage(f"{text!r} is not a ref name: {problem.what}") from None
+
+
+def parse_push(text: str) -> Push:
+    """`REF`, `SRC:DST`, `:DST`, each with an optional leading `+`."""
+    force, text = text.startswith("+"), text.removeprefix("+")
+    source, colon, destination = text.partition(":")
+    if not source:
+        if not destination:
+            raise _usage("a push needs a ref")
+        return Push(None, _ref(destination), force)
+    if not _REVISION.fullmatch(source):
+        raise _usage(f"{source!r} is not a revision")
+    if colon:
+        return Push(source, _ref(destination), force)
+    return Push(source, None if source == "HEAD" else _ref(source), force)
+
+
+def parse_gate(arguments: Sequence[str]) -> GateRequest:
+    if not arguments or arguments[0] not in _OPERATIONS:
+        raise _usage("the git gate does fetch, push and ls-remote")
+    for argument in arguments[1:]:
+        if argument.startswith("-"):
+            raise _usage(f"the git gate takes no option {argument!r}")
+    operation, *rest = arguments
+    remote, refs = (rest[0], rest[1:]) if rest else ("origin", [])
+    if operation == "push":
+        return GateRequest(operation, remote, pushes=tuple(map(parse_push, refs or ["HEAD"])))
+    if operation == "fetch" and refs:
+        raise _usage("the git gate fetches all branches and tags; name no ref")
+    for ref in refs:
+        _ref(ref)
+    return GateRequest(operation, remote, refs=tuple(refs))
+
+
+def parse_object(output: bytes) -> str | None:
+    """An object id as the workspace's git prints it; it is hostile, so exactly that or None."""
+    text = output.decode("ascii", errors="replace").removesuffix("\n")
+    return text if _OBJECT.fullmatch(text) else None
+
+
+def parse_objects(output: bytes, most: int = 100_000) -> list[str]:
+    """All lines that are object ids, up to a cap; others are ignored."""
+    lines = output.decode("ascii", errors="replace").split("\n")
+    return [line for line in lines[:most] if _OBJECT.fullmatch(line)]

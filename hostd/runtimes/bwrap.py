@@ -1,0 +1,178 @@
+"""Rooms made by bubblewrap: bwrap runs a pause, hostd starts every command by itself.
+
+A sandbox has two. The *sandbox room* has its own network namespace (lo only) and /workspace. The
+*gate room* shares that network namespace, and has the git gate's private directory instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, frozen
+
+from hostd.failures import Failed
+from hostd.pipes import collect, first_line
+from hostd.spawner import Command, Process, Room, Spawner
+
+WORKSPACE = "/workspace"
+HOME = "/home/sandbox"
+GATE = "/gate"
+HELPER = "/helper"
+RUN = "/run/gitmoat"
+
+_BWRAP = "/usr/bin/bwrap"
+_TMP_SIZE = str(2 << 30)
+# `ready` goes to hostd when the mounts are made; then nothing is left but a sleep.
+_PAUSE = ("/bin/sh", "-c", "echo ready; exec sleep infinity >/dev/null 2>&1")
+# What programs below /usr need of the host's /etc, and nothing that names this host.
+_ETC_OF_HOST = (
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ssl/certs",
+    "localtime",
+)
+_ETC_OF_OURS = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf")
+
+
+@frozen
+class Directories:
+    """Host directories of one sandbox, made by hostd before anything runs."""
+
+    etc: Path
+    workspace: Path
+    home: Path
+    gate: Path
+    run: Path
+    helper: Path
+
+
+@define(eq=False)
+class StartedRoom:
+    """A running pause. `monitor` is bwrap outside, `pid` the first process inside."""
+
+    monitor: Process
+    pid: int
+    pidfd: int
+
+    def join(self, *, network_only: bool = False) -> Room:
+        return Room(self.pidfd, ("net",) if network_only else ("pid", "mount", "net"))
+
+    def end(self) -> None:
+        """Killing the first process of a pid namespace kills all in it."""
+        try:
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def _file_system(directories: Directories, name: str) -> list[str]:
+    arguments = ["--ro-bind", "/usr", "/usr", "--tmpfs", "/usr/local"]
+    for link in ("bin", "sbin", "lib", "lib64", "lib32", "libx32"):
+        if Path("/", link).is_symlink():
+            arguments += ["--symlink", f"usr/{link}", f"/{link}"]
+        elif Path("/", link).is_dir():
+            arguments += ["--ro-bind", f"/{link}", f"/{link}"]
+    for entry in _ETC_OF_HOST:
+        arguments += ["--ro-bind-try", f"/etc/{entry}", f"/etc/{entry}"]
+    for entry in _ETC_OF_OURS:
+        arguments += ["--ro-bind", str(directories.etc / entry), f"/etc/{entry}"]
+    return [
+        *arguments,
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--perms", "1777", "--size", _TMP_SIZE, "--tmpfs", "/tmp"),  # noqa: S108
+        *("--perms", "1777", "--tmpfs", "/dev/shm"),  # noqa: S108
+        *("--ro-bind", str(directories.run), RUN),
+        *("--hostname", name),
+    ]
+
+
+def _process() -> list[str]:
+    return [
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *("--new-session", "--cap-drop", "ALL", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin"),
+    ]
+
+
+def sandbox_room(directories: Directories, name: str) -> list[str]:
+    return [
+        *_process(),
+        "--unshare-net",
+        *_file_system(directories, name),
+        *("--bind", str(directories.workspace), WORKSPACE),
+        *("--bind", str(directories.home), HOME),
+        *("--remount-ro", "/", "--chdir", "/"),
+    ]
+
+
+def gate_room(directories: Directories, name: str) -> list[str]:
+    return [
+        *_process(),
+        *_file_system(directories, name),
+        *("--bind", str(directories.gate), GATE),
+        *("--ro-bind", str(directories.helper), f"{HELPER}/credential_helper"),
+        *("--remount-ro", "/", "--chdir", "/"),
+    ]
+
+
+def _arguments_file(arguments: Sequence[str]) -> int:
+    """`--args FD`: process 1's command line is readable in the sandbox; this is not."""
+    descriptor = os.memfd_create("bwrap-arguments", os.MFD_CLOEXEC)
+    os.write(descriptor, b"".join(argument.encode() + b"\0" for argument in arguments))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+async def start_room(
+    reactor: Any, spawner: Spawner, arguments: Sequence[str], network: Room | None
+) -> StartedRoom:
+    """Start bwrap and wait until its pause runs; its mounts are complete then."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
+    (out_r, out_w), (err_r, err_w), (info_r, info_w) = pipes
+    args = _arguments_file([*arguments, "--info-fd", "4"])
+    stdio = [null, out_w, err_w, args, info_w]
+    command = Command([_BWRAP, "--args", "3", "--", *_PAUSE], {}, stdio, room=network)
+    try:
+        monitor = await spawner.execute(command)
+    finally:
+        for descriptor in stdio:
+            os.close(descriptor)
+    problems = collect(reactor, err_r, 4096)
+    information = collect(reactor, info_r, 4096)
+    if await first_line(reactor, out_r) != b"ready\n":
+        why = (await problems).decode(errors="replace").strip()
+        raise Failed("R101", "bubblewrap could not make the sandbox", why=why)
+    problems.cancel()
+    pid = json.loads(await information)["child-pid"]
+    return StartedRoom(monitor, pid, os.pidfd_open(pid))
+
+
+def write_etc(directory: Path, untrusted: int, helper: int) -> None:
+    """A synthesised /etc: the two uids have names, DNS is the sidecar's, nothing is the host's."""
+    directory.mkdir(mode=0o755)
+    files = {
+        "passwd": (
+            "root:x:0:0::/:/usr/sbin/nologin\n"
+            f"sandbox:x:{untrusted}:{untrusted}::{HOME}:/bin/sh\n"
+            f"gate:x:{helper}:{helper}::{GATE}:/usr/sbin/nologin\n"
+        ),
+        "group": f"root:x:0:\nsandbox:x:{untrusted}:\ngate:x:{helper}:\n",
+        "hosts": "127.0.0.1 localhost\n",
+        "resolv.conf": "nameserver 127.0.0.1\n",
+        "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    }
+    for name, text in files.items():
+        (directory / name).write_text(text, encoding="ascii")
+
+
+def private_directory(path: Path, uid: int) -> None:
+    """Made and given away before the sandbox exists; never touched by path afterwards."""
+    path.mkdir(mode=0o700)
+    os.chown(path, uid, uid)

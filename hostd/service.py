@@ -1,0 +1,120 @@
+"""Wires hostd together: checks and makes its directories, sweeps leftovers, opens its socket."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from audit.events import DaemonStarted, DaemonStopped, PeerRefused
+from audit.journal import Journal, open_journal
+from confine import linux
+from hostd.admin import AdminFactory
+from hostd.broker_client import BrokerClient
+from hostd.cgroups import Cgroups
+from hostd.config import Config, load_config
+from hostd.grants import Grants
+from hostd.lifecycle import Host
+from hostd.operations import Operations
+from hostd.programs import Programs
+from hostd.registry import Record, Registry
+from hostd.spawner import Spawner
+from identity.controlsocket import listen_control
+from identity.directories import make_private_directory
+from identity.keyfile import load_key
+from identity.paths import Paths
+
+_log = Logger()
+VERSION = "0.1.0"
+
+
+class Service:
+    """`open` takes everything that can fail before anything else is told we run."""
+
+    def __init__(self, reactor: Any, paths: Paths) -> None:
+        self._reactor = reactor
+        self._paths = paths
+        self._config: Config = load_config(paths.hostd_toml)
+        self._key = load_key(paths.host_key, 0)
+
+    def open(self) -> None:
+        self._make_directories()
+        listener = listen_control(self._paths.hostd_socket, root=self._paths.root)
+        linux.adopt_orphans()
+        self._journal = open_journal(self._paths.hostd_audit, self._config.host, time.time)
+        self._spawner = Spawner(self._reactor)
+        self._spawner.start()
+        self._operations = self._make_operations()
+        self._operations.remember_stopped(self._sweep())
+        self._reactor.adoptStreamPort(
+            listener.fileno(), socket.AF_UNIX, AdminFactory(self._operations.table, self._refused)
+        )
+        listener.close()
+        self._journal.record(DaemonStarted(name="hostd"))
+        self._reactor.addSystemEventTrigger("before", "shutdown", self._stop)
+
+    def _make_directories(self) -> None:
+        root = self._paths.root
+        state = self._paths.hostd_state
+        for path in (self._paths.run, state, state / "sandboxes"):
+            make_private_directory(path, 0o700, 0, 0, root=root)
+        for path in (self._paths.sandboxes_run, self._paths.control_dir):
+            make_private_directory(path, 0o700, 0, 0, root=root)
+        make_private_directory(self._paths.run / "empty", 0o555, 0, 0, root=root)
+
+    def _make_operations(self) -> Operations:
+        config = self._config
+        broker = BrokerClient(
+            self._reactor, config.broker_address, self._key.encode(), config.broker_key
+        )
+        host = Host(
+            reactor=self._reactor,
+            paths=self._paths,
+            spawner=self._spawner,
+            programs=Programs(self._reactor, self._spawner),
+            grants=Grants(config.host, self._key, config.broker_key_text, broker, self._journal),
+            registry=Registry(self._paths.hostd_state / "sandboxes"),
+            cgroups=Cgroups(_instance(self._paths.root)),
+            journal=self._journal,
+            broker_address=config.broker_address,
+            broker_key_text=config.broker_key_text,
+            log=2,
+        )
+        self._host = host
+        return Operations(host, broker, config.uids, VERSION)
+
+    def _sweep(self) -> list[Record]:
+        """End what an earlier hostd left running: its sidecars are gone or will be refused."""
+        records = self._host.registry.load()
+        for record in records:
+            for process in record.processes:
+                if process.alive():
+                    os.kill(process.pid, signal.SIGKILL)
+        return records
+
+    def _refused(self, uid: int) -> None:
+        self._journal.record(PeerRefused(code="C102", peer_uid=uid, op="hostd.sock"))
+
+    def _stop(self) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._stop_everything())
+
+    async def _stop_everything(self) -> None:
+        await self._operations.stop_all()
+        self._spawner.stop()
+        self._host.cgroups.remove_parent()
+        self._paths.hostd_socket.unlink(missing_ok=True)
+        journal: Journal = self._journal
+        journal.record(DaemonStopped(name="hostd"))
+        journal.close()
+
+
+def _instance(root: Path) -> str:
+    """Tells two hostd on one machine apart in the kernel's cgroup tree."""
+    found = root.stat()
+    return f"{found.st_dev:x}-{found.st_ino:x}"

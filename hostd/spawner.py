@@ -1,0 +1,204 @@
+"""hostd's side of the zygote: typed requests out, processes back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import Factory, define, field, frozen
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from hostd.failures import Failed
+from streams.seqpacket import SeqpacketConnection
+
+_log = Logger()
+_LISTENERS = 4
+
+
+@define(eq=False)
+class Process:
+    """A child of the zygote. The pidfd names it even after its pid is used again."""
+
+    pid: int
+    _pidfd: int
+    status: int | None = None
+    _waiters: list[Deferred[int]] = field(factory=list)
+
+    def wait(self) -> Deferred[int]:
+        done: Deferred[int] = Deferred()
+        if self.status is None:
+            self._waiters.append(done)
+        else:
+            done.callback(self.status)
+        return done
+
+    def signal_session(self, number: int) -> None:
+        """Also what it started: each command leads its own process group."""
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def kill_session(self) -> None:
+        self.signal_session(signal.SIGKILL)
+
+    def ended(self, status: int) -> None:
+        if self.status is not None:
+            return
+        self.status = status
+        os.close(self._pidfd)
+        self._pidfd = -1
+        for waiter in self._waiters:
+            waiter.callback(status)
+        self._waiters.clear()
+
+
+@frozen
+class Room:
+    """Whose namespaces a command joins: the pidfd of that room's first process."""
+
+    pidfd: int
+    namespaces: tuple[str, ...]
+
+
+@frozen
+class Command:
+    """uid 0 is only for hostd's own tools (bwrap, nft, rm); all else is confined."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    stdio: Sequence[int]
+    uid: int = 0
+    cwd: str = "/"
+    room: Room | None = None
+    cgroup: str | None = None
+    tty: bool = False
+    limits: Mapping[str, int | None] = Factory(lambda: {"open_files": 4096})
+
+    def request(self) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "op": "execute",
+            "argv": list(self.argv),
+            "environment": dict(self.environment),
+            "cwd": self.cwd,
+            "uid": self.uid,
+            "cgroup": self.cgroup,
+            "tty": self.tty,
+            "limits": dict(self.limits),
+            "keep": len(self.stdio),
+        }
+        if self.room is not None:
+            request |= {"room": len(self.stdio), "namespaces": list(self.room.namespaces)}
+        return request
+
+    def descriptors(self) -> list[int]:
+        return [*self.stdio, *([self.room.pidfd] if self.room else [])]
+
+
+Answer = tuple[dict[str, Any], list[int]]
+
+
+class Spawner:
+    """Starts the zygote and asks it for children. Requests wait while a new zygote starts."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._next = 0
+        self._waiting: dict[int, Deferred[Answer]] = {}
+        self._processes: dict[int, Process] = {}
+        self._link: SeqpacketConnection | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopping = False
+
+    @property
+    def zygote_pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    def start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._child = self._run_zygote(theirs.fileno())
+        self._link = SeqpacketConnection(
+            self._reactor, ours, self._message, self._lost, max_fds=_LISTENERS
+        )
+
+    def _run_zygote(self, link: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "hostd.zygote", str(link)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[link],
+            cwd="/",
+            env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+        )
+
+    def stop(self) -> None:
+        self._stopping = True
+        if self._link is not None:
+            self._link.close()
+        if self._child is not None:
+            self._child.wait()
+
+    async def listen(self, netns: int, uid: int, credential: str, control: str) -> list[int]:
+        """Sysctls set and listeners made in a network namespace; descriptors as `Inherited`."""
+        request = {"op": "listen", "uid": uid, "credential": credential, "control": control}
+        _, descriptors = await self._ask(request, [netns])
+        return descriptors
+
+    async def sidecar(
+        self, uid: int, empty_root: str, cgroup: str | None, descriptors: Sequence[int]
+    ) -> Process:
+        request = {"op": "sidecar", "uid": uid, "empty_root": empty_root, "cgroup": cgroup}
+        return await self._spawn(request, descriptors)
+
+    async def execute(self, command: Command) -> Process:
+        return await self._spawn(command.request(), command.descriptors())
+
+    async def _spawn(self, request: dict[str, Any], descriptors: Sequence[int]) -> Process:
+        answer, received = await self._ask(request, descriptors)
+        process = Process(answer["pid"], received[0])
+        self._processes[process.pid] = process
+        return process
+
+    def _ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> Deferred[Answer]:
+        if self._link is None:
+            raise Failed("R101", "the process that starts sandboxes is not running")
+        self._next += 1
+        done: Deferred[Answer] = Deferred()
+        self._waiting[self._next] = done
+        message = json.dumps(request | {"id": self._next}).encode()
+        self._link.send(message, descriptors)
+        return done
+
+    def _message(self, data: bytes, descriptors: list[int]) -> None:
+        message = json.loads(data)
+        if "exit" in message:
+            self._exited(message["exit"], message["status"])
+            return
+        done = self._waiting.pop(message["id"])
+        if "error" in message:
+            done.errback(Failed("R101", "could not start a process", why=message["error"]))
+        else:
+            done.callback((message, descriptors))
+
+    def _exited(self, pid: int, status: int) -> None:
+        process = self._processes.pop(pid, None)
+        if process is not None:
+            process.ended(status)
+
+    def _lost(self) -> None:
+        self._link = None
+        waiting, self._waiting = self._waiting, {}
+        for done in waiting.values():
+            done.errback(Failed("R101", "the process that starts sandboxes ended"))
+        if self._child is not None:
+            self._child.wait()
+        if not self._stopping:
+            _log.warn("zygote ended; starting another")
+            self.start()

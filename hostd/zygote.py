@@ -1,0 +1,248 @@
+"""A small process that forks: sidecars (already imported) and commands for sandboxes.
+
+It is exec'ed fresh by hostd, so it holds no host key; it has one thread and no reactor. hostd
+sends one JSON request with descriptors per message; the zygote answers {"id", "pid"} or
+{"id", "error"}, and later {"exit": pid, "status": n}. All forked children go through `confine`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from confine import linux, profiles
+from confine.process import Confinement, Limits, confine
+from confine.seccomp import compile_profile
+from hostd import netns
+from sidecar import service
+
+_MAX_MESSAGE = 256 * 1024
+_MAX_DESCRIPTORS = 16
+
+_MIB = 1024 * 1024
+
+Request = dict[str, Any]
+
+
+class Zygote:
+    """One request at a time: fork, wait until the child has exec'ed or is confined, answer."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._seccomp = {
+            profile.name: compile_profile(profile)
+            for profile in (profiles.SIDECAR, profiles.SANDBOX)
+        }
+        self._tasks: dict[str, Callable[[Request, list[int], int], None]] = {
+            "listen": self._listen,
+            "sidecar": self._sidecar,
+            "execute": self._execute,
+        }
+
+    def serve(self) -> None:
+        wakeup_read, wakeup_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while True:
+            ready, _, _ = select.select([self._link.fileno(), wakeup_read], [], [])
+            if wakeup_read in ready:
+                os.read(wakeup_read, 4096)
+                self._report_exits()
+            if self._link.fileno() in ready and not self._answer_one():
+                return
+
+    def _report_exits(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._send({"exit": pid, "status": os.waitstatus_to_exitcode(status)})
+
+    def _answer_one(self) -> bool:
+        data, descriptors, flags, _ = socket.recv_fds(self._link, _MAX_MESSAGE, _MAX_DESCRIPTORS)
+        if not data:
+            return False
+        try:
+            request: Request = json.loads(data)
+            if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
+                raise ValueError("request too large")
+            self._fork(request, descriptors)
+        except (OSError, ValueError, KeyError) as problem:
+            self._send({"id": request.get("id"), "error": str(problem)})
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return True
+
+    def _send(self, message: Request, descriptors: tuple[int, ...] = ()) -> None:
+        socket.send_fds(self._link, [json.dumps(message).encode()], descriptors)
+
+    def _fork(self, request: Request, descriptors: list[int]) -> None:
+        task = self._tasks[request["op"]]
+        problems_read, problems_write = os.pipe2(os.O_CLOEXEC)
+        joined = self._enter_pid_namespace(request, descriptors)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._child(task, request, descriptors, problems_write)
+        finally:
+            if joined:
+                linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)
+        os.close(problems_write)
+        with open(problems_read, encoding="utf-8") as pipe:
+            problem = pipe.read()
+        if problem:
+            self._send({"id": request["id"], "error": problem})
+        elif request["op"] != "listen":
+            self._send_child(request["id"], pid)
+
+    def _send_child(self, number: int, pid: int) -> None:
+        """The pidfd is opened before the child can be reaped, so it never means another one."""
+        pidfd = os.pidfd_open(pid)
+        try:
+            self._send({"id": number, "pid": pid}, (pidfd,))
+        finally:
+            os.close(pidfd)
+
+    def _enter_pid_namespace(self, request: Request, descriptors: list[int]) -> bool:
+        """setns(CLONE_NEWPID) counts for children only; a process stays where it is."""
+        if "pid" not in request.get("namespaces", ()):
+            return False
+        linux.setns(descriptors[request["room"]], linux.CLONE_NEWPID)
+        return True
+
+    def _child(
+        self,
+        task: Callable[[Request, list[int], int], None],
+        request: Request,
+        descriptors: list[int],
+        problems: int,
+    ) -> NoReturn:
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            task(request, descriptors, problems)
+            os._exit(0)
+        except BaseException as problem:  # noqa: BLE001 - the child's only way to say why
+            os.write(problems, f"{type(problem).__name__}: {problem}".encode()[:4000])
+        finally:
+            os._exit(125)
+
+    def _listen(self, request: Request, descriptors: list[int], problems: int) -> None:
+        linux.setns(descriptors[0], linux.CLONE_NEWNET)
+        netns.set_sysctls()
+        made = netns.make_listeners(request["uid"], request["credential"], request["control"])
+        self._send({"id": request["id"], "ok": True}, made)
+
+    def _sidecar(self, request: Request, descriptors: list[int], problems: int) -> None:
+        """Descriptors: netns, configuration, log, then the four listeners of `Inherited`."""
+        linux.setns(descriptors[0], linux.CLONE_NEWNET)
+        with open(descriptors[1], "rb", closefd=False) as file:
+            configuration = file.read()
+        _join_cgroup(request.get("cgroup"))
+        os.setsid()
+        os.dup2(descriptors[2], 1)
+        os.dup2(descriptors[2], 2)
+        listeners = descriptors[3:7]
+        linux.close_all_but([1, 2, problems, *listeners])
+        confine(
+            Confinement(
+                uid=request["uid"],
+                gid=request["uid"],
+                limits=Limits(
+                    open_files=512,
+                    processes=1,
+                    file_size=16 * _MIB,
+                    address_space=1024 * _MIB,
+                ),
+                seccomp=self._seccomp["sidecar"],
+                root=request["empty_root"],
+                no_files=True,
+            )
+        )
+        os.close(problems)
+        service.main(configuration, service.Inherited(*listeners))
+
+    def _execute(self, request: Request, descriptors: list[int], problems: int) -> None:
+        """Descriptors: first those that become 0, 1, 2, …; then, if any, the room's pidfd."""
+        _join_cgroup(request.get("cgroup"))
+        kept: int = request["keep"]
+        if "room" in request:
+            _enter_namespaces(descriptors[request["room"]], request["namespaces"])
+        os.setsid()
+        os.chdir(request["cwd"])
+        problems = _arrange(descriptors[:kept], problems)
+        if request.get("tty"):
+            linux.take_terminal(0)
+        if request["uid"]:
+            confine(
+                Confinement(
+                    uid=request["uid"],
+                    gid=request["uid"],
+                    limits=Limits(**request["limits"]),
+                    seccomp=self._seccomp["sandbox"],
+                    dumpable=True,
+                )
+            )
+        # Python ignores these two; a program that inherits that behaves strangely in pipes.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        os.execvpe(request["argv"][0], request["argv"], request["environment"])  # noqa: S606
+
+
+def _enter_namespaces(room: int, names: list[str]) -> None:
+    kinds = 0
+    if "net" in names:
+        kinds |= linux.CLONE_NEWNET
+    if "mount" in names:
+        kinds |= linux.CLONE_NEWNS | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
+        kinds |= linux.CLONE_NEWCGROUP
+    linux.setns(room, kinds)
+
+
+def _join_cgroup(directory: str | None) -> None:
+    if directory is not None:
+        with open(os.path.join(directory, "cgroup.procs"), "w", encoding="ascii") as procs:
+            procs.write("0")
+
+
+def _arrange(descriptors: list[int], problems: int) -> int:
+    """Make the descriptors 0, 1, 2, … and close all others but the one problems go to."""
+    above = 64  # first out of the way, so that no dup2 overwrites a source
+    high = [_duplicate_above(descriptor, above) for descriptor in [*descriptors, problems]]
+    for number, descriptor in enumerate(high[:-1]):
+        os.dup2(descriptor, number, inheritable=True)
+    linux.close_all_but([*range(len(descriptors)), high[-1]])
+    return high[-1]
+
+
+def _duplicate_above(descriptor: int, lowest: int) -> int:
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    link = socket.socket(fileno=int(sys.argv[1]))
+    link.set_inheritable(False)
+    service.warm()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    Zygote(link).serve()
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)

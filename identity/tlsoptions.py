@@ -1,0 +1,131 @@
+"""TLS 1.3 between our own programs: both ends pinned by raw Ed25519 key, nothing resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+# pyOpenSSL imports this late, when a context gets its key; the sidecar cannot import by then.
+from cryptography.hazmat.primitives import serialization as _serialization  # noqa: F401
+from OpenSSL import SSL, crypto
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IOpenSSLServerConnectionCreator,
+    IProtocolFactory,
+    IReactorTime,
+)
+from twisted.internet.protocol import Factory
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from zope.interface import implementer
+
+from identity.certificates import key_of, self_signed
+
+_SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+_COMPLETE = b"SSL negotiation finished successfully"
+
+Pins = Callable[[], frozenset[bytes]]
+Admit = Callable[[bytes], bool]
+
+
+class PeerKeyUnknown(Exception):
+    """A TLS transport has no verified Ed25519 peer (yet)."""
+
+
+class _TlsTransport(Protocol):
+    def getHandle(self) -> Any: ...  # noqa: N802  Twisted's name; an SSL.Connection, None when lost
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class PinnedClient:
+    """Makes client connections that go on only with a server whose key is in `pins()`."""
+
+    def __init__(self, seed: bytes, pins: Pins) -> None:
+        self._context = _context(seed, lambda key: key in pins())
+
+    def clientConnectionForTLS(  # noqa: N802
+        self, tlsProtocol: TLSMemoryBIOProtocol  # noqa: N803
+    ) -> SSL.Connection:
+        connection = SSL.Connection(self._context, None)
+        connection.set_connect_state()
+        return connection
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class PinnedServer:
+    """Makes server connections that go on only with a client whose key `admit` accepts.
+
+    `admit` may be asked more than once in one handshake.
+    """
+
+    def __init__(self, seed: bytes, admit: Admit) -> None:
+        self._context = _context(seed, admit)
+
+    def serverConnectionForTLS(  # noqa: N802
+        self, tlsProtocol: TLSMemoryBIOProtocol  # noqa: N803
+    ) -> SSL.Connection:
+        connection = SSL.Connection(self._context, None)
+        connection.set_accept_state()
+        return connection
+
+
+def over_tls(
+    creator: PinnedClient | PinnedServer, factory: Factory[Any], clock: IReactorTime
+) -> TLSMemoryBIOFactory:
+    """Put pinned TLS under the protocols of `factory`."""
+    return TLSMemoryBIOFactory(
+        cast(IOpenSSLClientConnectionCreator, creator),
+        isinstance(creator, PinnedClient),
+        cast(IProtocolFactory, factory),
+        clock,
+    )
+
+
+def peer_key(transport: _TlsTransport) -> bytes:
+    """The key the other end proved to hold; refused before the handshake is complete."""
+    connection: SSL.Connection | None = transport.getHandle()
+    # OpenSSL shows a client's certificate before the signature that proves it.
+    if connection is None or connection.get_state_string() != _COMPLETE:
+        raise PeerKeyUnknown("the handshake is not complete")
+    found = connection.get_peer_certificate()
+    key = None if found is None else _key_shown(found)
+    if key is None:
+        raise PeerKeyUnknown("the peer has shown no Ed25519 key")
+    return key
+
+
+def _context(seed: bytes, admit: Admit) -> SSL.Context:
+    """One context for all connections; reads no file, so it can be made after a chroot."""
+    context = SSL.Context(SSL.TLS_METHOD)
+    context.set_min_proto_version(SSL.TLS1_3_VERSION)
+    context.set_max_proto_version(SSL.TLS1_3_VERSION)
+    context.set_tls13_ciphersuites(_SUITES)
+    # Both are needed: a ticket would carry an identity past its revocation, and without
+    # tickets TLS 1.3 falls back to the session cache.
+    context.set_options(SSL.OP_NO_TICKET)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    private, certificate = self_signed(seed)
+    context.use_privatekey(private)
+    context.use_certificate(certificate)
+    context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _verifier(admit))
+    return context
+
+
+def _verifier(admit: Admit) -> Callable[[SSL.Connection, crypto.X509, int, int, int], bool]:
+    def verify(
+        connection: SSL.Connection, shown: crypto.X509, problem: int, depth: int, ok: int
+    ) -> bool:
+        # Chain building, names and dates are OpenSSL's `problem`; the pinned key replaces them
+        # all. A certificate above the leaf means a chain, which none of ours has.
+        if depth != 0:
+            return False
+        key = _key_shown(shown)
+        return key is not None and admit(key)
+
+    return verify
+
+
+def _key_shown(shown: crypto.X509) -> bytes | None:
+    try:
+        return key_of(shown.to_cryptography())
+    except ValueError:  # OpenSSL reads some certificates that `cryptography` refuses
+        return None

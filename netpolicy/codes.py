@@ -1,0 +1,200 @@
+"""The one table of stable error codes: what a refusal says, and what its owner can do about it.
+
+`text` may be shown to a sandbox: no host path, no name of another repository, no upstream text.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from attrs import frozen
+
+
+@frozen
+class Code:
+    id: str
+    text: str
+    fix: str
+
+
+_TABLE = (
+    # G1xx: the repository
+    Code(
+        "G101",
+        "this repository is not available here",
+        "add the repository to a [[git]] rule of the sandbox's policy, with the right `who`",
+    ),
+    Code(
+        "G102",
+        "Git LFS is not supported here",
+        "keep large files out of LFS, or set GIT_LFS_SKIP_SMUDGE=1 to clone without them",
+    ),
+    Code(
+        "G103",
+        "not a git smart HTTP request",
+        "use git 2.30 or newer over the rewritten URL; dumb HTTP and archives are not served",
+    ),
+    Code(
+        "G104",
+        "malformed request",
+        "use an unmodified git client; the audit record says what was wrong",
+    ),
+    Code(
+        "G105",
+        "fetching from this repository is not allowed",
+        "set `fetch = true` in a [[git]] rule that names the repository",
+    ),
+    # G2xx: refs
+    Code(
+        "G201",
+        "pushing to this ref is not allowed",
+        "push to a ref that is allowed, or widen `push` in the policy's [[git]] rule",
+    ),
+    Code(
+        "G202",
+        "deleting this ref is not allowed",
+        "set `push.delete = true` in a [[git]] rule that covers the ref",
+    ),
+    Code(
+        "G203",
+        "malformed push",
+        "use an unmodified git client; push options and signed pushes are not supported",
+    ),
+    # G3xx: size and rate
+    Code(
+        "G301",
+        "the push is too large",
+        "push less at once, or raise `limits.push_max` in the policy",
+    ),
+    Code(
+        "G302",
+        "the fetch is too large",
+        "fetch less (--depth, --filter), or raise `limits.fetch_max` in the policy",
+    ),
+    Code(
+        "G303",
+        "too many git requests; try again later",
+        "wait, or raise `limits.git_requests_per_minute` or `limits.git_concurrency`",
+    ),
+    # H1xx: the helper and who is at the other end
+    Code(
+        "H101",
+        "this user may not use the credential socket",
+        "only the git gate may; let the command use git itself with `who` or `run --agent`",
+    ),
+    Code(
+        "H102",
+        "the caller could not be verified",
+        "retry; if it stays, the caller had exited or runs outside the sandbox's cgroup",
+    ),
+    Code(
+        "H103",
+        "malformed credential request",
+        "use git's own credential protocol with protocol, host and path (useHttpPath)",
+    ),
+    Code(
+        "H104",
+        "the request token is missing or wrong",
+        "let git ask the credential helper again; tokens last minutes and fit one repository",
+    ),
+    Code(
+        "H105",
+        "no credential for this repository",
+        "add the repository to a [[git]] rule whose `who` lists helper",
+    ),
+    # S1xx: the session
+    Code("S101", "this session has ended", "start a new sandbox, or a new session for this one"),
+    Code(
+        "S102",
+        "this session is not active yet",
+        "wait until the sandbox has started; `hostctl inspect` shows its state",
+    ),
+    Code(
+        "S103",
+        "the grant was refused",
+        "check that the host is enrolled at the broker and that its clock is right",
+    ),
+    Code(
+        "S104",
+        "the grant was used before",
+        "a counter went backwards: was the host's state restored from a copy? enrol it again",
+    ),
+    # P1xx: the policy file
+    Code("P101", "the policy is invalid", "correct the key named in the message"),
+    Code("P102", "the policy cannot be read", "check its name, owner (root) and mode (0644)"),
+    Code("P103", "a policy test does not hold", "correct the rule or the [[test]] it fails"),
+    # U1xx: the upstream
+    Code(
+        "U101",
+        "the git server cannot be reached",
+        "check the upstream's url and the broker's network",
+    ),
+    Code(
+        "U102",
+        "the git server did not accept our credential",
+        "rotate the upstream's credential or widen its permissions",
+    ),
+    Code(
+        "U103",
+        "the git server answered with a redirect, which is not followed",
+        "set the upstream's url to where it redirects, if you trust that place",
+    ),
+    Code(
+        "U104",
+        "the git server gave an unusable answer",
+        "the broker's log has the status; check that the url is a git smart HTTP server",
+    ),
+    Code(
+        "U105",
+        "no credential is available for the git server",
+        "check the upstream's provider and the file or vault entry it reads",
+    ),
+    Code(
+        "U106",
+        "the git server's certificate is not trusted",
+        "set `ca_file` of the upstream to the authority that signed its certificate",
+    ),
+    Code(
+        "U107",
+        "no upstream is configured for this URL",
+        "`hostctl upstream ls` shows them; `hostctl upstream add` makes one",
+    ),
+    # B1xx: the broker
+    Code("B101", "the broker cannot be reached", "start it (`hostctl up`) or check its address"),
+    Code(
+        "B102",
+        "the broker's key is not the pinned one",
+        "if the key was rotated on purpose, pin the new one in hostd.toml",
+    ),
+    Code(
+        "B103",
+        "the audit journal cannot be written, so nothing is allowed",
+        "free disk space or correct the journal's owner and mode; no restart is needed",
+    ),
+    Code("B104", "the broker's configuration is invalid", "correct the key named in the message"),
+    # N1xx: network namespace and nftables
+    Code("N101", "the network namespace could not be made", "run `hostctl doctor`"),
+    Code("N102", "the nftables rules could not be loaded", "install nftables; `hostctl doctor`"),
+    Code("N103", "a listener could not be made in the sandbox", "run `hostctl doctor`"),
+    Code("N104", "hostd's configuration is invalid", "correct the key named; see hostd.toml"),
+    # R1xx: the runtime
+    Code("R101", "the runtime could not start the sandbox", "run `hostctl doctor`"),
+    Code("R102", "a program that is needed is missing", "install the package it names"),
+    Code("R103", "there is no such sandbox", "`hostctl ls` lists the sandboxes"),
+    Code("R104", "a sandbox of this name exists", "choose another --name or remove the old one"),
+    Code("R105", "the git gate could not do this", "the lines above are git's own words"),
+    Code("R106", "the sandbox is not running", "`hostctl ls` shows its state"),
+    Code("R107", "the command could not be started", "check its name and PATH in the sandbox"),
+    Code("R108", "a command is running in the sandbox", "wait for it, or `hostctl rm --force`"),
+    # C1xx: control sockets
+    Code(
+        "C101",
+        "the control socket is not safe to use",
+        "its directory must be ours, not writable by others, and free of symlinks",
+    ),
+    Code("C102", "not permitted", "run hostctl as root"),
+    Code("C103", "the daemon is not running", "start it with `hostctl up`"),
+    Code("C104", "the address is in use", "stop what listens there or configure another port"),
+    Code("C105", "the request is not understood", "use the hostctl of the same version"),
+)
+
+CODES: Mapping[str, Code] = MappingProxyType({code.id: code for code in _TABLE})

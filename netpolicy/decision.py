@@ -1,0 +1,127 @@
+"""The one place where git requests are allowed or denied.
+
+Deny beats allow beats default deny; the order of rules never matters to the verdict.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import frozen
+
+from gitwire.receivepack import Change, Command
+from gitwire.reportstatus import WITH_THE_REST
+from gitwire.repository import RepositoryPath
+from netpolicy.codes import CODES
+from netpolicy.policy import GitRule, Policy, Tier
+
+
+@frozen
+class Allow:
+    """`rule` is the id that allowed it (several, with commas, for one push)."""
+
+    rule: str
+
+
+@frozen
+class Deny:
+    """`reason` is for the audit, never for the sandbox: it tells unknown from forbidden."""
+
+    code: str
+    reason: str
+    rule: str = ""
+
+
+@frozen
+class PushDenied:
+    """`reasons` has one text for each ref of the push, and may be shown to the sandbox."""
+
+    code: str
+    reasons: Mapping[str, str]
+    rule: str = ""
+
+
+Verdict = Allow | Deny
+
+
+def decide_repository(
+    policy: Policy, upstream: str, repository: RepositoryPath, tier: Tier, fold: bool
+) -> Verdict:
+    """Whether this tier may know the repository at all."""
+    return _see(_applying(policy, upstream, repository, tier, fold))
+
+
+def decide_fetch(
+    policy: Policy, upstream: str, repository: RepositoryPath, tier: Tier, fold: bool
+) -> Verdict:
+    rules = _applying(policy, upstream, repository, tier, fold)
+    seen = _see(rules)
+    if isinstance(seen, Deny):
+        return seen
+    fetching = [rule for rule in rules if rule.fetch]
+    return _deny_first(fetching, "G105", "no rule allows to fetch it")
+
+
+def decide_push(
+    policy: Policy,
+    upstream: str,
+    repository: RepositoryPath,
+    tier: Tier,
+    fold: bool,
+    commands: Sequence[Command],
+) -> Allow | PushDenied:
+    """One denied ref denies them all. No commands: git's probe, decided by the repository."""
+    rules = _applying(policy, upstream, repository, tier, fold)
+    seen = _see(rules)
+    if isinstance(seen, Deny):
+        unseen = {command.ref.text: CODES[seen.code].text for command in commands}
+        return PushDenied(seen.code, unseen, seen.rule)
+    verdicts = [(command.ref.text, _decide_command(rules, command)) for command in commands]
+    denied = {ref: verdict for ref, verdict in verdicts if isinstance(verdict, Deny)}
+    if denied:
+        return _push_denied([ref for ref, _ in verdicts], denied)
+    ids = dict.fromkeys(verdict.rule for _, verdict in verdicts if isinstance(verdict, Allow))
+    return Allow(",".join(ids) or seen.rule)
+
+
+def _applying(
+    policy: Policy, upstream: str, repository: RepositoryPath, tier: Tier, fold: bool
+) -> list[GitRule]:
+    return [rule for rule in policy.git if rule.applies(upstream, repository, tier, fold)]
+
+
+def _see(rules: Sequence[GitRule]) -> Verdict:
+    deciding = [rule for rule in rules if rule.effect == "allow" or rule.denies_everything]
+    return _deny_first(deciding, "G101", "no rule names it")
+
+
+def _deny_first(rules: Sequence[GitRule], code: str, otherwise: str) -> Verdict:
+    """The verdict of the rules that speak about one act."""
+    for rule in rules:
+        if rule.effect != "allow":
+            return Deny(code, "a rule denies it", rule.id)
+    return Allow(rules[0].id) if rules else Deny(code, otherwise)
+
+
+def _decide_command(rules: Sequence[GitRule], command: Command) -> Verdict:
+    code = "G202" if command.change is Change.DELETE else "G201"
+    speaking = [rule for rule in rules if _speaks(rule, command)]
+    return _deny_first(speaking, code, CODES[code].text)
+
+
+def _speaks(rule: GitRule, command: Command) -> bool:
+    push = rule.push
+    return (
+        push is not None
+        and push.includes(command.change)
+        and push.covers(command.ref, fold=rule.effect == "deny")
+    )
+
+
+def _push_denied(refs: Sequence[str], denied: Mapping[str, Deny]) -> PushDenied:
+    first = next(iter(denied.values()))
+    reasons = {
+        ref: f"{CODES[denied[ref].code].text} ({denied[ref].code})"
+        if ref in denied
+        else WITH_THE_REST
+        for ref in refs
+    }
+    return PushDenied(first.code, reasons, first.rule)

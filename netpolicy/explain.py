@@ -1,0 +1,112 @@
+"""What people read: the lines of a refusal, and the tests that a policy carries."""
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from attrs import frozen
+
+from gitwire.receivepack import Change, Command, ObjectId
+from netpolicy.codes import CODES
+from netpolicy.decision import Allow, Deny, PushDenied, decide_fetch, decide_push
+from netpolicy.policy import GitRule, Policy, PolicyTest, PushRule, Tier
+
+MAX_LINES: Final = 5
+MAX_WIDTH: Final = 100
+_NOT_SHOWN = re.compile(r"[^ -~]")
+_NONE: Final = ObjectId("0" * 40)
+_SOME: Final = ObjectId("1" * 40)
+_OBJECTS: Final = {
+    Change.CREATE: (_NONE, _SOME),
+    Change.UPDATE: (_SOME, _SOME),
+    Change.DELETE: (_SOME, _NONE),
+}
+
+
+@frozen
+class Failure:
+    """A test of the policy that does not hold; `index` is its place, from 0."""
+
+    index: int
+    what: str
+
+
+def refusal_lines(code: str, request_id: str, policy: Policy, tier: Tier) -> list[str]:
+    """What a sandbox is told: the code, what IS allowed, the id that leads the owner to the rest.
+
+    Made from the code alone, so that unknown and forbidden repositories look the same.
+    """
+    known = CODES[code]
+    lines = [f"gitmoat: {known.text} ({known.id})"]
+    if code.startswith(("G1", "G2")):
+        lines += allowed_lines(policy, tier)
+    return [*map(_shown, lines), _shown(f"request id: {request_id}")]
+
+
+def allowed_lines(policy: Policy, tier: Tier) -> list[str]:
+    """The rules that allow this tier something, one line each, at most five lines."""
+    rules = [rule for rule in policy.git if rule.effect == "allow" and tier in rule.who]
+    if not rules:
+        return [_nothing(tier)]
+    if len(rules) <= MAX_LINES:
+        return [_shown(f"allowed: {_rule(rule)}") for rule in rules]
+    lines = [_shown(f"allowed: {_rule(rule)}") for rule in rules[: MAX_LINES - 1]]
+    return [*lines, f"allowed: and {len(rules) - len(lines)} more rules"]
+
+
+def run_tests(policy: Policy, folding: Collection[str] | None = None) -> list[Failure]:
+    """Try the policy's own tests. `folding` names the upstreams that ignore case; without it
+    a test must hold both ways."""
+    failures = []
+    for index, test in enumerate(policy.tests):
+        folds = (False, True) if folding is None else (test.upstream in folding,)
+        for fold in folds:
+            verdict = _try(policy, test, fold)
+            if isinstance(verdict, Allow) != (test.expect == "allow"):
+                failures.append(Failure(index, _failed(test, verdict)))
+                break
+    return failures
+
+
+def _nothing(tier: Tier) -> str:
+    if tier is Tier.UNTRUSTED:
+        return "allowed: no git network for this process; the sandbox's owner fetches and pushes"
+    return "allowed: no repository"
+
+
+def _rule(rule: GitRule) -> str:
+    acts = (["fetch"] if rule.fetch else []) + ([_push(rule.push)] if rule.push else [])
+    return f"{', '.join(pattern.text for pattern in rule.repos)}: {'; '.join(acts)}"
+
+
+def _push(push: PushRule) -> str:
+    changes = {"create": push.create, "update": push.update, "delete": push.delete}
+    kinds = "/".join(kind for kind, included in changes.items() if included)
+    usual = kinds == "create/update"
+    return f"push {', '.join(_refs(push))}" + ("" if usual else f" ({kinds})")
+
+
+def _refs(push: PushRule) -> list[str]:
+    branches = [pattern.text.removeprefix("refs/heads/") for pattern in push.branches]
+    tags = [f"tag {pattern.text.removeprefix('refs/tags/')}" for pattern in push.tags]
+    return branches + tags + [pattern.text for pattern in push.refs]
+
+
+def _shown(line: str) -> str:
+    line = _NOT_SHOWN.sub("?", line)
+    return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 3] + "..."
+
+
+def _try(policy: Policy, test: PolicyTest, fold: bool) -> Allow | Deny | PushDenied:
+    where = (policy, test.upstream, test.repository, test.who, fold)
+    if test.ref is None:
+        return decide_fetch(*where)
+    return decide_push(*where, [Command(*_OBJECTS[test.change], test.ref)])
+
+
+def _failed(test: PolicyTest, verdict: Allow | Deny | PushDenied) -> str:
+    act = "fetch" if test.ref is None else f"{test.change.value} {test.ref.text}"
+    asked = f"{test.who.value}: {act} of {test.upstream}:{test.repository.text}"
+    if isinstance(verdict, Allow):
+        return f"{asked} is allowed by rule {verdict.rule}, expected deny"
+    return f"{asked} is denied ({verdict.code}), expected allow"

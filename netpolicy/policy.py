@@ -1,0 +1,117 @@
+"""What a sandbox may do, as frozen values. Documents become these in `document`."""
+
+from enum import Enum
+from typing import Literal
+
+from attrs import frozen
+
+from gitwire.receivepack import Change, RefName
+from gitwire.repository import RepositoryPath
+from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
+
+Effect = Literal["allow", "deny"]
+Scheme = Literal["tls", "http"]
+
+
+class Tier(Enum):
+    """Who asks: the git gate on :418, or the command itself on :419."""
+
+    HELPER = "helper"
+    UNTRUSTED = "untrusted"
+
+
+@frozen
+class Session:
+    """Seconds until the hard end, and seconds of silence that end it earlier."""
+
+    ttl: int = 8 * 3600
+    idle: int = 30 * 60
+
+
+@frozen
+class Limits:
+    git_requests_per_minute: int = 120
+    git_concurrency: int = 4
+    push_max: int = 200 << 20
+    fetch_max: int = 4 << 30
+    egress_connections: int = 64
+
+
+@frozen
+class PushRule:
+    """Refs and the kinds of change to them. `update` includes forced updates."""
+
+    branches: tuple[RefPattern, ...]
+    tags: tuple[RefPattern, ...]
+    refs: tuple[RefPattern, ...]
+    create: bool
+    update: bool
+    delete: bool
+    workflows: bool
+
+    def covers(self, ref: RefName, fold: bool) -> bool:
+        patterns = (*self.branches, *self.tags, *self.refs)
+        return any(pattern.matches(ref, fold) for pattern in patterns)
+
+    def includes(self, change: Change) -> bool:
+        return {
+            Change.CREATE: self.create,
+            Change.UPDATE: self.update,
+            Change.DELETE: self.delete,
+        }[change]
+
+
+@frozen
+class GitRule:
+    """An allow rule grants what it lists; a deny rule takes away what it lists."""
+
+    id: str
+    effect: Effect
+    repos: tuple[RepoPattern, ...]
+    fetch: bool
+    push: PushRule | None
+    who: frozenset[Tier]
+
+    @property
+    def denies_everything(self) -> bool:
+        """A deny rule that lists neither fetch nor push means the whole repository."""
+        return self.effect == "deny" and not self.fetch and self.push is None
+
+    def applies(self, upstream: str, repository: RepositoryPath, tier: Tier, fold: bool) -> bool:
+        wide = fold or self.effect == "deny"
+        return tier in self.who and any(
+            pattern.matches(upstream, repository, wide) for pattern in self.repos
+        )
+
+
+@frozen
+class EgressRule:
+    id: str
+    effect: Effect
+    hosts: tuple[HostPattern, ...]
+    ports: tuple[int, ...]
+    scheme: Scheme
+    allow_shared: bool
+
+
+@frozen
+class PolicyTest:
+    """An expectation that `policy check` tries; `ref` and `change` are for pushes only."""
+
+    expect: Effect
+    who: Tier
+    upstream: str
+    repository: RepositoryPath
+    ref: RefName | None
+    change: Change
+
+
+@frozen
+class Policy:
+    name: str
+    session: Session
+    limits: Limits
+    git: tuple[GitRule, ...]
+    egress: tuple[EgressRule, ...]
+    presets: tuple[str, ...]
+    tests: tuple[PolicyTest, ...]

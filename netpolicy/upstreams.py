@@ -1,0 +1,175 @@
+"""The git servers a broker serves, every spelling of their URLs, and the git config of a sandbox.
+
+`spellings` is the one list: what git rewrites in the sandbox is what `--repo URL` accepts.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from attrs import field, frozen
+
+from gitwire.errors import Malformed
+from gitwire.repository import Place, RepositoryPath, parse_repository
+from netpolicy.matchers import is_upstream_name
+from netpolicy.reading import PolicyError, Table, open_table
+
+_WORKSPACE = re.compile(r"/[ -~]*")
+
+
+def _canonical(host: str) -> str:
+    return host.removesuffix(":443")
+
+
+def _all_canonical(hosts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(_canonical, hosts))
+
+
+@frozen
+class Upstream:
+    """One git server. `hosts` are `host` or `host:port`; the first is the url's own."""
+
+    name: str = field()
+    hosts: tuple[str, ...] = field(converter=_all_canonical)
+    case_insensitive: bool
+
+    @name.validator
+    def _check_name(self, _attribute: object, name: str) -> None:
+        if not is_upstream_name(name):
+            raise ValueError("not a name for an upstream: lower-case letters, digits and -")
+
+    @hosts.validator
+    def _check_hosts(self, _attribute: object, hosts: tuple[str, ...]) -> None:
+        if not hosts:
+            raise ValueError("an upstream needs a host")
+        try:
+            [Place(host) for host in hosts]
+        except Malformed:
+            raise ValueError("not a host, or a host and a port, in lower case") from None
+
+
+@frozen
+class UpstreamTable:
+    """Upstreams with distinct names, none of whose hosts belongs to two."""
+
+    upstreams: tuple[Upstream, ...] = field()
+
+    @upstreams.validator
+    def _check(self, _attribute: object, upstreams: tuple[Upstream, ...]) -> None:
+        names = [upstream.name for upstream in upstreams]
+        if len(names) != len(set(names)):
+            raise ValueError("two upstreams have one name")
+        hosts = [host for upstream in upstreams for host in upstream.hosts]
+        if len(hosts) != len(set(hosts)):
+            raise ValueError("a host is listed twice")
+
+    def by_name(self, name: str) -> Upstream | None:
+        return next((each for each in self.upstreams if each.name == name), None)
+
+    def by_place(self, place: Place) -> Upstream | None:
+        """The upstream of `host[:port]`; an upstream's name is not a place here."""
+        host = _canonical(place.text)
+        return next((each for each in self.upstreams if host in each.hosts), None)
+
+    def locate(self, url: str) -> tuple[Upstream, RepositoryPath] | None:
+        """The upstream and the repository of a URL as people type it."""
+        for prefix, upstream in self.spellings():
+            if url.startswith(prefix):
+                return _located(upstream, url.removeprefix(prefix))
+        return None
+
+    def spellings(self) -> Iterator[tuple[str, Upstream]]:
+        """Every beginning of a URL that means an upstream."""
+        for upstream in self.upstreams:
+            for prefix in self._prefixes(upstream):
+                yield prefix, upstream
+
+    def _prefixes(self, upstream: Upstream) -> dict[str, None]:
+        prefixes: list[str] = []
+        for host in upstream.hosts:
+            name, _, port = host.partition(":")
+            prefixes.append(f"https://{host}/")
+            if not port:
+                prefixes.append(f"https://{host}:443/")
+            if self._owner(name) is upstream:
+                prefixes += _other_schemes(name)
+        return dict.fromkeys(prefixes)
+
+    def _owner(self, name: str) -> Upstream | None:
+        """Whom a bare host name means in URLs of ssh and git: their ports are not https ports."""
+        exact = self.by_place(Place(name))
+        if exact is not None:
+            return exact
+        owners = [each for each in self.upstreams if name in _bare_names(each)]
+        return owners[0] if len(owners) == 1 else None
+
+    def to_mapping(self) -> dict[str, object]:
+        return {
+            "upstreams": [
+                {
+                    "name": each.name,
+                    "hosts": list(each.hosts),
+                    "case_insensitive": each.case_insensitive,
+                }
+                for each in self.upstreams
+            ]
+        }
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, object]) -> "UpstreamTable":
+        """PolicyError for anything but what `to_mapping` makes."""
+        table = open_table(data)
+        upstreams = tuple(map(_upstream, table.tables("upstreams")))
+        table.close()
+        try:
+            return cls(upstreams)
+        except ValueError as error:
+            raise PolicyError("upstreams", str(error)) from None
+
+
+def _bare_names(upstream: Upstream) -> set[str]:
+    return {host.partition(":")[0] for host in upstream.hosts}
+
+
+def _other_schemes(name: str) -> list[str]:
+    # ssh on 443 is how GitHub offers ssh behind firewalls (ssh.github.com).
+    ssh = [f"{scheme}://git@{name}" for scheme in ("ssh", "git+ssh", "ssh+git")]
+    ends = [f"{start}{port}/" for start in ssh for port in ("", ":22", ":443")]
+    return [f"git@{name}:", *ends, f"git://{name}/", f"git://{name}:9418/"]
+
+
+def _located(upstream: Upstream, path: str) -> tuple[Upstream, RepositoryPath] | None:
+    if not path.isascii():
+        return None
+    try:
+        return upstream, parse_repository(path.encode())
+    except Malformed:
+        return None
+
+
+def _upstream(table: Table) -> Upstream:
+    name = table.text("name")
+    hosts = table.parsed_all("hosts", str)
+    case_insensitive = table.flag("case_insensitive")
+    table.close()
+    try:
+        return Upstream(name, hosts, case_insensitive)
+    except ValueError as error:
+        raise PolicyError(table.path, str(error)) from None
+
+
+def gitconfig_for(table: UpstreamTable, port: int, workspace: str) -> str:
+    """The git config mounted into the sandbox: every upstream URL leads to the sidecar."""
+    if _WORKSPACE.fullmatch(workspace) is None:
+        raise ValueError("a workspace is an absolute path of printable ASCII")
+    quoted = workspace.replace("\\", "\\\\").replace('"', '\\"')
+    lines = [line for upstream in table.upstreams for line in _rewriting(table, upstream, port)]
+    lines += ["[credential]", "\thelper =", "[safe]", f'\tdirectory = "{quoted}"']
+    lines += ["[user]", "\tname = Gitmoat sandbox", "\temail = sandbox@gitmoat.invalid"]
+    return "\n".join(lines) + "\n"
+
+
+def _rewriting(table: UpstreamTable, upstream: Upstream, port: int) -> Iterator[str]:
+    yield f'[url "http://127.0.0.1:{port}/{upstream.hosts[0]}/"]'
+    for prefix, owner in table.spellings():
+        if owner is upstream:
+            yield f"\tinsteadOf = {prefix}"

@@ -1,0 +1,90 @@
+"""Broker connections: sockets that hostd dialled, made into TLS links of the pool."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any, cast
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from identity.tlsoptions import PinnedClient, over_tls
+from sidecar.connection_pool import ConnectionPool
+from sidecar.loop import Loop
+from streams.client import ClientConnection
+from streams.timing import Timeouts
+
+# Longer than the broker's own patience with an upstream, so that its answer is the one shown.
+TIMEOUTS = Timeouts(idle=90.0)
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000),
+)
+
+
+class _One(Factory[Any]):
+    """Twisted adopts descriptors through a factory; each of ours has its protocol already."""
+
+    noisy = False
+
+    def __init__(self, link: ClientConnection) -> None:
+        self._link = link
+
+    def buildProtocol(self, addr: object) -> ClientConnection:
+        return self._link
+
+
+class BrokerLink:
+    """Owns the session's key and the pool of connections that are authenticated with it."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        loop: Loop,
+        seed: bytes,
+        broker_keys: frozenset[bytes],
+        dial: Callable[[], bool],
+        cap: int,
+    ) -> None:
+        self._loop = loop
+        self._creator = PinnedClient(seed, lambda: broker_keys)
+        self._ready: set[ClientConnection] = set()
+        self.pool: ConnectionPool[ClientConnection] = ConnectionPool(loop, dial, cap)
+
+    def adopt(self, sock: socket.socket) -> None:
+        """Take over a connected socket, or close it: it never stays open for nothing."""
+        link = ClientConnection(
+            self._loop, TIMEOUTS, secure=True, on_ready=self._opened, on_lost=self._lost
+        )
+        with sock:
+            if not self.pool.add(link):
+                return
+            try:
+                self._start_tls(sock, link)
+            except OSError:  # the broker closed it already, or no descriptor is free
+                self.pool.lost(link)
+
+    def _start_tls(self, sock: socket.socket, link: ClientConnection) -> None:
+        if sock.family != socket.AF_UNIX:
+            for level, option, value in _KEEPALIVE:
+                sock.setsockopt(level, option, value)
+        factory = over_tls(self._creator, _One(link), cast(IReactorTime, self._loop))
+        self._loop.adoptStreamConnection(sock.fileno(), sock.family, factory)
+
+    def _opened(self, link: ClientConnection) -> None:
+        self._ready.add(link)
+        self.pool.opened(link)
+
+    def _lost(self, link: ClientConnection, reason: Failure) -> None:
+        if link not in self._ready:
+            # Type only: OpenSSL's text has no secret, but what is not needed is not written.
+            self._log.warn("broker handshake failed: {kind}", kind=type(reason.value).__name__)
+        self._ready.discard(link)
+        self.pool.lost(link)

@@ -1,0 +1,271 @@
+"""Which broker connection serves which request, and when another one is asked for.
+
+Knows links only by what they tell it (opened, lost) and by `close`; opens nothing itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from sidecar.loop import Clock, Timer, cancel
+
+WARM = 2
+WAIT = 8.0  # the client has its 502 before 10 s
+DIAL_TIMEOUT = 10.0
+FIRST_DELAY = 0.25
+LONGEST_DELAY = 15.0
+DEMAND_DELAY = 1.0
+# A broker that does not know our key lets a TLS 1.3 handshake finish and closes only then.
+SETTLED = 5.0
+
+
+class BrokerUnreachable(Exception):
+    """No connection to the broker could be had in time."""
+
+
+class Link(Protocol):
+    """One connection. It limits its own handshake in time, and is `lost` in the end."""
+
+    @property
+    def idle(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+L = TypeVar("L", bound=Link)
+
+
+class Share(Enum):
+    """Whose request it is. Untrusted ones never take the last links from the helper's."""
+
+    TRUSTED = "trusted"
+    UNTRUSTED = "untrusted"
+
+
+@define(eq=False)
+class _Member:
+    """One link's place in the pool: `share` while busy, `opened` once its handshake is done."""
+
+    opened: float | None = None
+    share: Share | None = None
+    served: bool = False
+
+
+@define(eq=False)
+class _Waiter(Generic[L]):
+    share: Share
+    answer: Deferred[L]
+    timer: Timer | None = None
+
+
+def full_jitter() -> float:
+    """Half to whole: sidecars that lost one broker together do not come back together."""
+    return 0.5 + secrets.randbelow(501) / 1000
+
+
+@define(eq=False)
+class ConnectionPool(Generic[L]):
+    """`dial` asks hostd for one connection and says whether it could ask."""
+
+    _clock: Clock
+    _dial: Callable[[], bool]
+    _cap: int
+    _jitter: Callable[[], float] = full_jitter
+    _members: dict[L, _Member] = field(factory=dict, init=False)
+    _idle: list[L] = field(factory=list, init=False)
+    _waiters: deque[_Waiter[L]] = field(factory=deque, init=False)
+    _dialling: deque[Timer] = field(factory=deque, init=False)
+    _failures: int = field(default=0, init=False)
+    _failed_at: float = field(default=0.0, init=False)
+    _not_before: float = field(default=0.0, init=False)
+    _retry: Timer | None = field(default=None, init=False)
+    _running: bool = field(default=False, init=False)
+
+    def start(self) -> None:
+        """Begin to keep warm connections."""
+        self._running = True
+        self._plan()
+
+    def close(self) -> None:
+        """Close every link, fail every waiter, ask for nothing more."""
+        self._running = False
+        cancel(self._retry)
+        self._forget_dials()
+        for waiter in list(self._waiters):
+            self._give_up(waiter)
+        for link in list(self._members):
+            link.close()
+
+    # ---- for requests
+
+    def acquire(self, share: Share) -> Deferred[L]:
+        """A link to use for one exchange; cancel the Deferred when it is not wanted any more."""
+        waiter: _Waiter[L] = _Waiter(share, Deferred(lambda _: self._withdraw(waiter)))
+        waiter.timer = self._clock.callLater(WAIT, self._give_up, waiter)
+        self._waiters.append(waiter)
+        # Somebody waits: do not sleep through a long back-off.
+        self._not_before = min(self._not_before, self._failed_at + DEMAND_DELAY)
+        self._serve()
+        return waiter.answer
+
+    def release(self, link: L, answered: bool) -> None:
+        """The exchange on this link is over; it is used again if it came out of it clean."""
+        member = self._members.get(link)
+        if member is None:
+            return
+        member.share = None
+        if answered:
+            member.served = True
+            self._recovered()
+        if not link.idle or not self._running:
+            link.close()
+            return
+        self._idle.append(link)
+        self._serve()
+
+    # ---- for links
+
+    def add(self, link: L) -> bool:
+        """A connection arrived and shakes hands; False when there is no room for it."""
+        if self._dialling:
+            cancel(self._dialling.popleft())
+        if not self._running or len(self._members) >= self._cap:
+            self._plan()
+            return False
+        self._members[link] = _Member()
+        return True
+
+    def opened(self, link: L) -> None:
+        member = self._members.get(link)
+        if member is None or member.opened is not None:
+            return
+        member.opened = self._clock.seconds()
+        self._idle.append(link)
+        self._serve()
+
+    def lost(self, link: L) -> None:
+        member = self._members.pop(link, None)
+        if member is None:
+            return
+        if link in self._idle:
+            self._idle.remove(link)
+        if self._was_failure(member):
+            self._failed()
+        else:
+            self._recovered()
+        self._serve()
+
+    # ---- for the control socket
+
+    def dial_failed(self) -> None:
+        if self._dialling:
+            cancel(self._dialling.popleft())
+            self._failed()
+        self._plan()
+
+    def control_changed(self) -> None:
+        """hostd came or went: what it was asked before is forgotten, what is needed is asked."""
+        self._forget_dials()
+        self._plan()
+
+    # ---- inside
+
+    def _was_failure(self, member: _Member) -> bool:
+        if member.served:
+            return False
+        return member.opened is None or self._clock.seconds() - member.opened < SETTLED
+
+    def _failed(self) -> None:
+        self._failed_at = self._clock.seconds()
+        delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(self._failures, 10))
+        self._failures += 1
+        self._not_before = self._failed_at + delay * self._jitter()
+
+    def _recovered(self) -> None:
+        self._failures = 0
+        self._not_before = 0.0
+
+    def _serve(self) -> None:
+        while self._idle and (waiter := self._next_waiter()) is not None:
+            link = self._idle.pop()
+            if not link.idle:  # closing: `lost` follows
+                link.close()
+                continue
+            self._members[link].share = waiter.share
+            self._dismiss(waiter)
+            waiter.answer.callback(link)
+        self._plan()
+
+    def _next_waiter(self) -> _Waiter[L] | None:
+        full = self._busy_untrusted() >= self._untrusted_cap()
+        for waiter in self._waiters:
+            if waiter.share is Share.TRUSTED or not full:
+                return waiter
+        return None
+
+    def _busy_untrusted(self) -> int:
+        return sum(each.share is Share.UNTRUSTED for each in self._members.values())
+
+    def _untrusted_cap(self) -> int:
+        return max(1, self._cap - max(1, self._cap // 4))
+
+    def _plan(self) -> None:
+        """Ask for as many connections as are wanted now, or set the time to look again."""
+        cancel(self._retry)
+        self._retry = None
+        count = self._lacking()
+        if count <= 0 or not self._running:
+            return
+        delay = self._not_before - self._clock.seconds()
+        if delay > 0:
+            self._retry = self._clock.callLater(delay, self._plan)
+            return
+        for _ in range(count):
+            if not self._dial():
+                return
+            self._dialling.append(self._clock.callLater(DIAL_TIMEOUT, self._dial_timed_out))
+
+    def _lacking(self) -> int:
+        shaking = sum(each.opened is None for each in self._members.values())
+        coming = shaking + len(self._dialling)
+        wanted = self._admissible() + WARM - len(self._idle) - coming
+        lacking = min(wanted, self._cap - len(self._members) - len(self._dialling))
+        # One at a time until one has proved itself.
+        return min(lacking, 1 - coming) if self._failures else lacking
+
+    def _admissible(self) -> int:
+        """How many waiters a new link could serve."""
+        untrusted = sum(each.share is Share.UNTRUSTED for each in self._waiters)
+        room = max(0, self._untrusted_cap() - self._busy_untrusted())
+        return len(self._waiters) - untrusted + min(untrusted, room)
+
+    def _dial_timed_out(self) -> None:
+        self._dialling.popleft()
+        self._failed()
+        self._plan()
+
+    def _forget_dials(self) -> None:
+        for timer in self._dialling:
+            cancel(timer)
+        self._dialling.clear()
+
+    def _withdraw(self, waiter: _Waiter[L]) -> None:
+        self._dismiss(waiter)
+        self._plan()
+
+    def _dismiss(self, waiter: _Waiter[L]) -> None:
+        cancel(waiter.timer)
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+
+    def _give_up(self, waiter: _Waiter[L]) -> None:
+        self._dismiss(waiter)
+        waiter.answer.errback(BrokerUnreachable("no connection to the broker in time"))
+        self._plan()

@@ -1,0 +1,191 @@
+"""cred.sock: who asks is settled before a byte is read; the answer is a token or `quit=1`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from attrs import define, field, frozen
+from twisted.internet.interfaces import IReadDescriptor
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from credential_helper.gitcredential import (
+    QUIT,
+    CredentialMalformed,
+    Request,
+    RequestReader,
+    format_answer,
+)
+from identity.peer import AttestedPeer, NotAttested, attest
+from sidecar.credentials import repository_asked
+from sidecar.forwarding import Scope
+from sidecar.listening import Acceptor
+from sidecar.loop import Loop, Timer, cancel
+from sidecar.reports import Event, Report
+from sidecar.tokens import USERNAME, Tokens
+
+CONNECTIONS = 32
+PATIENCE = 5.0
+_PIECE = 4096
+
+
+@frozen
+class Attestation:
+    """Whom the socket serves."""
+
+    uids: frozenset[int]
+    cgroups: frozenset[int] | None
+
+    def attest(self, sock: socket.socket) -> AttestedPeer:
+        return attest(sock, self.uids, self.cgroups)
+
+
+@frozen
+class Issuer:
+    """Turns an attested peer's request into an answer. No peer, no answer."""
+
+    scope: Scope
+    tokens: Tokens
+    report: Callable[[Report], None]
+
+    def answer(self, peer: AttestedPeer, request: Request) -> bytes:
+        if request.action != "get":
+            return b""  # there is nothing to store or erase
+        located = repository_asked(self.scope, request)
+        if located is None:
+            self.refused(peer, "H105")
+            return QUIT
+        repo = f"{located.upstream.hosts[0]}/{located.repository.text}"
+        self.report(Report(Event.CREDENTIAL_GRANTED, uid=peer.uid, repo=repo))
+        return format_answer(USERNAME, self.tokens.issue(located.scoped))
+
+    def refused(self, peer: AttestedPeer, code: str) -> None:
+        self.report(Report(Event.CREDENTIAL_REFUSED, uid=peer.uid, code=code))
+
+
+@implementer(IReadDescriptor)
+@define(eq=False)
+class Conversation:
+    """One request of one attested peer, within a time.
+
+    Reads with plain recv(2): descriptors sent along are dropped by the kernel, never received.
+    """
+
+    _loop: Loop
+    _sock: socket.socket
+    _peer: AttestedPeer
+    _attestation: Attestation
+    _issuer: Issuer
+    _on_end: Callable[[], None]
+    _reader: RequestReader = field(factory=RequestReader, init=False)
+    _timer: Timer | None = field(default=None, init=False)
+    _over: bool = field(default=False, init=False)
+
+    def start(self) -> None:
+        self._sock.setblocking(False)
+        self._timer = self._loop.callLater(PATIENCE, self._too_late)
+        self._loop.addReader(self)
+
+    def close(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        cancel(self._timer)
+        self._loop.removeReader(self)
+        self._sock.close()
+        self._on_end()
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def logPrefix(self) -> str:
+        return "credential"
+
+    def connectionLost(self, reason: Failure) -> None:
+        self.close()
+
+    def doRead(self) -> None:
+        try:
+            data = self._sock.recv(_PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        try:
+            self._take(data)
+        except CredentialMalformed:
+            self._issuer.refused(self._peer, "H103")
+            self._reply(QUIT)
+
+    def _take(self, data: bytes) -> None:
+        if data:
+            self._reader.feed(data)
+            return
+        request = self._reader.finish()
+        self._reply(self._answer(request))
+
+    def _answer(self, request: Request) -> bytes:
+        """Asked again who it is: a peer that has died or changed since gets nothing."""
+        try:
+            peer = self._attestation.attest(self._sock)
+        except NotAttested as error:
+            self._issuer.refused(self._peer, error.code)
+            return QUIT
+        return self._issuer.answer(peer, request)
+
+    def _reply(self, answer: bytes) -> None:
+        try:
+            # Shorter than any socket buffer, and the buffer is empty: sent whole or not at all.
+            self._sock.send(answer)
+        except OSError:
+            pass
+        self.close()
+
+    def _too_late(self) -> None:
+        self._issuer.refused(self._peer, "H103")
+        self.close()
+
+
+class CredentialSocket:
+    """Accepts, attests, and lets attested peers speak."""
+
+    def __init__(
+        self, loop: Loop, listener: socket.socket, attestation: Attestation, issuer: Issuer
+    ) -> None:
+        self._loop = loop
+        self._attestation = attestation
+        self._issuer = issuer
+        self._acceptor = Acceptor(loop, listener, CONNECTIONS, self._connected)
+        self._conversations: set[Conversation] = set()
+
+    def start(self) -> None:
+        self._acceptor.start()
+
+    def close(self) -> None:
+        self._acceptor.close()
+        for conversation in list(self._conversations):
+            conversation.close()
+
+    def _connected(self, sock: socket.socket) -> None:
+        try:
+            peer = self._attestation.attest(sock)
+        except NotAttested as error:
+            self._refuse(sock, error)
+        else:
+            self._converse(sock, peer)
+
+    def _refuse(self, sock: socket.socket, error: NotAttested) -> None:
+        sock.close()
+        self._issuer.report(Report(Event.PEER_REFUSED, uid=error.uid, code=error.code))
+        self._acceptor.ended()
+
+    def _converse(self, sock: socket.socket, peer: AttestedPeer) -> None:
+        def ended() -> None:
+            self._conversations.discard(conversation)
+            self._acceptor.ended()
+
+        conversation = Conversation(self._loop, sock, peer, self._attestation, self._issuer, ended)
+        self._conversations.add(conversation)
+        conversation.start()

@@ -1,0 +1,244 @@
+"""One git port: accepts, decides through `forwarding`, relays to the broker."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from attrs import define, field, frozen
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.protocol import Factory
+from twisted.python.failure import Failure
+
+from gitwire.errors import Malformed
+from gitwire.http import Headers, ResponseHead
+from netpolicy.policy import Tier
+from sidecar import forwarding
+from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Share
+from sidecar.forwarding import Accepts, Challenge, Forward, Refuse, Scope, broker_head, decide
+from sidecar.listening import Acceptor
+from sidecar.loop import Loop
+from sidecar.refusals import Reply, challenge, refusal
+from sidecar.reports import Event, Report
+from streams import relay
+from streams.client import ClientConnection
+from streams.incoming import Incoming
+from streams.relay import Broken, Outcome, Relay, Relayed, Unanswered
+from streams.server import ServerConnection
+from streams.timing import Timeouts
+
+TIMEOUTS = Timeouts(idle=90.0)
+UNREACHABLE = Refuse("B101", 502)
+_SHARES = {Tier.HELPER: Share.TRUSTED, Tier.UNTRUSTED: Share.UNTRUSTED}
+
+
+@frozen
+class Port:
+    """What makes :418 and :419 differ. `uid` is the only one nftables lets through to it."""
+
+    tier: Tier
+    uid: int
+    connections: int
+
+
+@frozen
+class Office:
+    """What every exchange of a port needs."""
+
+    port: Port
+    scope: Scope
+    accepts: Accepts
+    pool: ConnectionPool[ClientConnection]
+    report: Callable[[Report], None]
+    new_id: Callable[[], str]
+
+    def refused(self, code: str, repository: str | None, request_id: str | None) -> None:
+        uid = self.port.uid
+        self.report(Report(Event.GIT_REFUSED, uid, repository, code, request_id))
+
+
+@define(eq=False)
+class Exchange:
+    """One request, from its head to its end."""
+
+    _office: Office
+    _incoming: Incoming
+    _on_end: Callable[[], None]
+    _id: str = field(init=False)
+    _waiting: Deferred[ClientConnection] | None = field(default=None, init=False)
+    _retried: bool = field(default=False, init=False)
+
+    def start(self) -> None:
+        office = self._office
+        self._id = office.new_id()
+        decision = decide(office.scope, office.port.tier, self._incoming.head, office.accepts)
+        match decision:
+            case Forward():
+                self._incoming.on_lost(self._client_lost)
+                self._forward(decision)
+            case Challenge():
+                if decision.presented:
+                    office.refused("H104", decision.repository, self._id)
+                self._reply(challenge(self._id))
+            case Refuse():
+                office.refused(decision.code, decision.repository, self._id)
+                self._refuse(decision)
+            case _:
+                assert_never(decision)
+
+    def _refuse(self, refuse: Refuse) -> None:
+        office = self._office
+        self._reply(refusal(refuse, self._id, office.scope.policy, office.port.tier))
+
+    def _reply(self, reply: Reply) -> None:
+        self._incoming.reply(reply.status, reply.headers, reply.body)
+        self._on_end()
+
+    def _client_lost(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def _forward(self, forward: Forward) -> None:
+        self._waiting = self._office.pool.acquire(_SHARES[self._office.port.tier])
+        self._waiting.addCallbacks(self._connected, self._unreachable, callbackArgs=(forward,))
+
+    def _unreachable(self, failure: Failure) -> None:
+        self._waiting = None
+        if isinstance(failure.value, CancelledError):
+            self._on_end()
+        elif isinstance(failure.value, BrokerUnreachable):
+            self._refuse(UNREACHABLE)
+        else:
+            failure.raiseException()
+
+    def _connected(self, link: ClientConnection, forward: Forward) -> None:
+        self._waiting = None
+        seen: list[ResponseHead] = []
+
+        def answer(head: ResponseHead) -> tuple[int, Headers] | relay.Refuse:
+            seen.append(head)
+            return _answer(forward, self._office.port.tier, head)
+
+        def ended(outcome: Outcome) -> None:
+            self._office.pool.release(link, answered=bool(seen))
+            self._ended(outcome, forward)
+
+        framing = self._incoming.head.framing
+        raw = broker_head(forward, self._office.port.tier, self._id, framing)
+        Relay(self._incoming, link, raw, framing, answer).start().addCallback(ended)
+
+    def _ended(self, outcome: Outcome, forward: Forward) -> None:
+        match outcome:
+            case Relayed() | Broken():
+                self._on_end()
+            case Unanswered(refused=relay.Refuse()):
+                self._refuse(Refuse("U104", 502))
+            case Unanswered() if self._may_retry():
+                self._retried = True
+                self._forward(forward)
+            case Unanswered():
+                self._refuse(UNREACHABLE)
+            case _:
+                assert_never(outcome)
+
+    def _may_retry(self) -> bool:
+        """Once, and only what has no body: a broker that restarts leaves dead links behind."""
+        return self._incoming.head.method == b"GET" and not self._retried
+
+
+def _answer(forward: Forward, tier: Tier, head: ResponseHead) -> tuple[int, Headers] | relay.Refuse:
+    answer = forwarding.answer(forward.request, tier, head)
+    if isinstance(answer, Refuse):
+        return relay.Refuse(answer.code)
+    return answer.status, answer.headers
+
+
+@define(eq=False)
+class _Client:
+    """One connection from the sandbox, and the exchange on it."""
+
+    connection: ServerConnection | None = None
+    incoming: Incoming | None = None
+
+
+class _One(Factory[Any]):
+    noisy = False
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self._connection = connection
+
+    def buildProtocol(self, addr: object) -> ServerConnection:
+        return self._connection
+
+
+class GitListener:
+    """Serves one port until it is drained."""
+
+    def __init__(self, loop: Loop, listener: socket.socket, office: Office) -> None:
+        self._loop = loop
+        self._office = office
+        self._acceptor = Acceptor(loop, listener, office.port.connections, self._accepted)
+        self._clients: set[_Client] = set()
+        self._draining: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        self._acceptor.start()
+
+    def drain(self, drained: Callable[[], None]) -> None:
+        """Accept no more, let running exchanges end, then call `drained`."""
+        self._acceptor.close()
+        self._draining = drained
+        for client in list(self._clients):
+            self._wind_up(client)
+        self._check_drained()
+
+    def cut(self) -> None:
+        """End whatever still runs."""
+        for client in list(self._clients):
+            if client.connection is not None:
+                client.connection.abort()
+
+    def _accepted(self, sock: socket.socket) -> None:
+        client = _Client()
+        client.connection = ServerConnection(
+            self._loop,
+            lambda incoming: self._requested(client, incoming),
+            TIMEOUTS,
+            on_malformed=self._malformed,
+            on_lost=lambda: self._lost(client),
+        )
+        self._clients.add(client)
+        with sock:
+            try:
+                factory = _One(client.connection)
+                self._loop.adoptStreamConnection(sock.fileno(), sock.family, factory)
+            except OSError:  # gone already, or no descriptor is free
+                self._lost(client)
+
+    def _requested(self, client: _Client, incoming: Incoming) -> None:
+        client.incoming = incoming
+
+        def ended() -> None:
+            client.incoming = None
+
+        Exchange(self._office, incoming, ended).start()
+
+    def _malformed(self, malformed: Malformed) -> None:
+        self._office.refused("G104", None, None)
+
+    def _lost(self, client: _Client) -> None:
+        self._clients.discard(client)
+        self._acceptor.ended()
+        self._check_drained()
+
+    def _wind_up(self, client: _Client) -> None:
+        if client.incoming is not None:
+            client.incoming.closes = True
+        elif client.connection is not None and client.connection.transport is not None:
+            client.connection.transport.loseConnection()
+
+    def _check_drained(self) -> None:
+        if self._draining is not None and not self._clients:
+            drained, self._draining = self._draining, None
+            drained()

@@ -1,0 +1,129 @@
+"""Accepting on an inherited listener, within a number of connections."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReadDescriptor
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from sidecar.loop import Loop, Timer, cancel
+
+_BATCH = 16
+_REST = 0.5
+# The client went away before accept(2), or netfilter refused it: the next one may be fine.
+_NEXT = frozenset({errno.ECONNABORTED, errno.EPERM, errno.EPROTO, errno.EINTR})
+
+
+@implementer(IReadDescriptor)
+class Acceptor:
+    """Hands over accepted sockets; at `limit` it leaves the rest to the kernel's backlog.
+
+    Twisted's own port survives EMFILE by opening /dev/null, which a confined process cannot do;
+    it would then be woken for the same connection for ever. This one rests.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        loop: Loop,
+        listener: socket.socket,
+        limit: int,
+        on_connection: Callable[[socket.socket], None],
+    ) -> None:
+        listener.setblocking(False)
+        self._loop = loop
+        self._listener = listener
+        self._limit = limit
+        self._on_connection = on_connection
+        self._open = 0
+        self._reading = False
+        self._rest: Timer | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        """Listen, unless resting, full or closed."""
+        room = self._open < self._limit and not (self._rest and self._rest.active())
+        if room and not self._reading and not self._closed:
+            self._reading = True
+            self._loop.addReader(self)
+
+    def ended(self) -> None:
+        """One of the accepted connections is gone."""
+        self._open -= 1
+        self.start()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._pause()
+            cancel(self._rest)
+            self._closed = True
+            self._listener.close()
+
+    def fileno(self) -> int:
+        return self._listener.fileno()
+
+    def logPrefix(self) -> str:
+        return "accept"
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The reactor dropped us because a handler failed: one fault must not end the service."""
+        self._reading = False
+        if not self._closed:
+            self._rest_a_while()
+
+    def doRead(self) -> None:
+        for _ in range(_BATCH):
+            if self._open >= self._limit:
+                self._pause()
+                return
+            if not self._accept_one():
+                return
+
+    def _accept_one(self) -> bool:
+        """Whether to try for another one."""
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            return self._failed(error)
+        self._open += 1
+        self._hand_over(connection)
+        return not self._closed
+
+    def _hand_over(self, connection: socket.socket) -> None:
+        taken = False
+        try:
+            self._on_connection(connection)
+            taken = True
+        finally:
+            if not taken:
+                connection.close()
+                self._open -= 1
+
+    def _failed(self, error: OSError) -> bool:
+        if error.errno in _NEXT:
+            return True
+        self._log.warn("cannot accept: {why}", why=errno.errorcode.get(error.errno or 0, "?"))
+        self._pause()
+        self._rest_a_while()
+        return False
+
+    def _rest_a_while(self) -> None:
+        cancel(self._rest)
+        self._rest = self._loop.callLater(_REST, self._rested)
+
+    def _rested(self) -> None:
+        self._rest = None
+        self.start()
+
+    def _pause(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.removeReader(self)

@@ -1,0 +1,275 @@
+"""The client's end of an HTTP/1.1 connection: one exchange at a time, reused after a clean one."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from gitwire.errors import Malformed
+from gitwire.http import BodyReader, Framing, ResponseHead, ResponseReader, body_reader
+from streams.outgoing import Outgoing
+from streams.sinks import ResponseSink
+from streams.timing import Alarm, Clock, Timeouts
+from streams.wire import Wire
+
+_CONSUMER: Final = "the response's reader is busy"
+_DEFAULT: Final = Timeouts()
+
+
+class _Exchange:
+    """One request sent and its response being read."""
+
+    def __init__(self, sink: ResponseSink) -> None:
+        self.sink = sink
+        self.out: Outgoing | None = None
+        self.head: ResponseHead | None = None
+        self._heads = ResponseReader()
+        self._body: BodyReader | None = None
+        self.leftover = b""
+
+    @property
+    def done(self) -> bool:
+        return self._body is not None and self._body.done
+
+    @property
+    def clean(self) -> bool:
+        """Whether both messages were whole and nothing came behind them."""
+        keeps = self.head is not None and not self.head.close
+        sent = self.out is not None and self.out.finished
+        return self.done and keeps and sent and not self.leftover
+
+    def take(self, data: bytes) -> bytes:
+        """Read `data` as far as it goes in one step; return what is left for the next."""
+        if self._body is None:
+            return self._take_head(data)
+        pieces = self._body.feed(data)
+        self.leftover = self._body.leftover
+        if pieces:
+            self.sink.body(b"".join(pieces))
+        return b""
+
+    def finish(self) -> None:
+        """The connection ended: raise unless the response is whole."""
+        if self._body is None:
+            raise Malformed("connection was lost before an answer")
+        self._body.finish()
+
+    def _take_head(self, data: bytes) -> bytes:
+        head = self._heads.feed(data)
+        if head is None:
+            return b""
+        self.head = head
+        self._body = body_reader(head.framing)
+        rest = self._heads.leftover
+        if self._body.done:
+            self.leftover, rest = rest, b""
+        self.sink.response(head)
+        return rest
+
+
+@implementer(IHalfCloseableProtocol, IHandshakeListener)
+class ClientConnection(Protocol):
+    """Call `send` while `idle`. `on_ready` tells the first time, `on_lost` the end of it all."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        timeouts: Timeouts = _DEFAULT,
+        secure: bool = True,
+        on_ready: "Callable[[ClientConnection], None] | None" = None,
+        on_lost: "Callable[[ClientConnection, Failure], None] | None" = None,
+    ) -> None:
+        self._clock = clock
+        self._timeouts = timeouts
+        self._secure = secure
+        self._on_ready = on_ready
+        self._on_lost = on_lost
+        self._alarm = Alarm(clock, self._ring)
+        self._ready = False
+        self._exchange: _Exchange | None = None
+        self._inbox: deque[bytes] = deque()
+        self._pumping = False
+        self._ended = False
+        self._whole = False
+
+    @property
+    def idle(self) -> bool:
+        return self._ready and not self._ended and self._exchange is None
+
+    def send(self, head: bytes, framing: Framing, sink: ResponseSink) -> Outgoing:
+        """Send a request; `head` announces `framing`. The body is written to what is returned."""
+        if not self.idle:
+            raise RuntimeError("the connection is not free")
+        self._exchange = _Exchange(sink)
+        self._exchange.out = out = Outgoing(self, self._clock, head, framing)
+        self._alarm.set(self._timeouts.idle)
+        out.start()
+        return out
+
+    def pause_reading(self) -> None:
+        """Deliver no more of the response until `resume_reading`."""
+        if self._exchange is not None:
+            self._wire.hold(_CONSUMER)
+
+    def resume_reading(self) -> None:
+        self._wire.release(_CONSUMER)
+        self._pump()
+
+    def close(self) -> None:
+        """Close in order when idle; otherwise the same as `abort`."""
+        if self._exchange is not None:
+            self.abort()
+        elif not self._ended:
+            self._retire()
+            self._wire.close()
+
+    def abort(self) -> None:
+        """Cut the connection; the exchange on it, if any, fails."""
+        self._fail("connection was cut")
+
+    # Twisted's callbacks
+
+    def connectionMade(self) -> None:  # noqa: N802
+        self._wire = Wire(self.transport, self._secure, self._flow)
+        self._alarm.set(self._timeouts.head)
+        if not self._secure:
+            self.handshakeCompleted()
+
+    def handshakeCompleted(self) -> None:  # noqa: N802
+        if self._ready or self._ended:
+            return
+        self._ready = True
+        self._alarm.clear()
+        if self._on_ready is not None:
+            self._on_ready(self)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        self._inbox.append(data)
+        self._pump()
+
+    def readConnectionLost(self) -> None:  # noqa: N802
+        self._wire.ended()
+        self._end(whole=True)
+
+    def writeConnectionLost(self) -> None:  # noqa: N802
+        """We never half-close."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
+        self._wire.lost()
+        self._end(whole=isinstance(reason.value, ConnectionDone))
+        if self._on_lost is not None:
+            self._on_lost(self, reason)
+
+    # What the outgoing request asks of us
+
+    @property
+    def blocked(self) -> bool:
+        return self._wire.blocked
+
+    def put(self, pieces: Sequence[bytes]) -> None:
+        self._alarm.set(self._timeouts.idle)
+        self._wire.write(pieces)
+
+    def sent(self) -> None:
+        """The response decides what comes next."""
+
+    def _pump(self) -> None:
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._inbox and self._step():
+                pass
+        finally:
+            self._pumping = False
+        if self._ended and not self._inbox:
+            self._at_end()
+
+    def _step(self) -> bool:
+        if self._exchange is None:
+            # Nothing was asked, or the answer went on behind its end.
+            self._inbox.clear()
+            self._cut()
+            return False
+        if self._wire.held:
+            return False
+        self._alarm.set(self._timeouts.idle)
+        try:
+            rest = self._exchange.take(self._inbox.popleft())
+        except Malformed as malformed:
+            self._fail(malformed.what)
+            return False
+        if rest:
+            self._inbox.appendleft(rest)
+        self._settle()
+        return True
+
+    def _settle(self) -> None:
+        exchange = self._exchange
+        if exchange is None or not exchange.done:
+            return
+        self._exchange = None
+        self._alarm.clear()
+        self._wire.release_all()
+        reusable = exchange.clean and not self._inbox
+        if not reusable:
+            self._inbox.clear()
+            self._cut()
+        if exchange.out is not None:
+            exchange.out.detach()
+        exchange.sink.body_done()
+
+    def _end(self, whole: bool) -> None:
+        """No more will come. What came is still delivered when its reader is ready for it."""
+        if not self._ended:
+            self._retire()
+            self._whole = whole
+        if self._exchange is not None and self._exchange.out is not None:
+            self._exchange.out.detach()
+        self._pump()
+
+    def _at_end(self) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            self._wire.close()
+            return
+        try:
+            if not self._whole:
+                raise Malformed("connection was lost")
+            exchange.finish()
+        except Malformed as malformed:
+            self._fail(malformed.what)
+        else:
+            self._settle()
+
+    def _fail(self, why: str) -> None:
+        exchange, self._exchange = self._exchange, None
+        self._inbox.clear()
+        self._cut()
+        if exchange is not None:
+            if exchange.out is not None:
+                exchange.out.detach()
+            exchange.sink.failed(why)
+
+    def _cut(self) -> None:
+        self._retire()
+        self._wire.abort()
+
+    def _retire(self) -> None:
+        self._ended = True
+        if self._exchange is None:
+            self._alarm.clear()
+
+    def _flow(self) -> None:
+        if self._exchange is not None:
+            self._alarm.set(self._timeouts.idle)
+            if self._exchange.out is not None:
+                self._exchange.out.flow()
+
+    def _ring(self) -> None:
+        self._fail("no answer in time")

@@ -1,0 +1,223 @@
+"""One request at the server: its head, its body as it arrives, and the answer to it."""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, Protocol
+
+from gitwire.http import (
+    Chunked,
+    Framing,
+    Headers,
+    Length,
+    NoBody,
+    RequestHead,
+    body_reader,
+    format_response,
+    framing_headers,
+)
+from streams.outgoing import Outgoing
+from streams.sinks import BodySink, Discard
+from streams.timing import Clock
+
+DISCARD_LIMIT: Final = 2**30
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_BODY: Final = "the body's reader is busy"
+
+
+class Line(Protocol):
+    """What a request needs of its connection."""
+
+    inbox: deque[bytes]
+
+    @property
+    def blocked(self) -> bool: ...
+    @property
+    def peer(self) -> object: ...
+    def put(self, pieces: Sequence[bytes]) -> None: ...
+    def hold(self, reason: Hashable) -> None: ...
+    def release(self, reason: Hashable) -> None: ...
+    def progress(self) -> None: ...
+    def pump(self) -> None: ...
+    def settle(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Incoming:
+    """What `on_request` gets. Once the client is lost, every call is ignored.
+
+    Not before `stream` or `discard` is a byte of the body delivered, or asked for.
+    """
+
+    def __init__(self, line: Line, clock: Clock, head: RequestHead) -> None:
+        self.head = head
+        self._line = line
+        self._clock = clock
+        self._reader = body_reader(head.framing)
+        self._continue = head.expect_continue and not self._reader.done
+        self._sink: BodySink | None = None
+        self._reasons: set[Hashable] = set()
+        self._on_lost: list[Callable[[], None]] = []
+        self._failure: str | None = None
+        self._out: Outgoing | None = None
+        self.body_ended = self._reader.done
+        self.begun = False
+        self.answered = False
+        self.closes = head.close
+
+    @property
+    def peer(self) -> object:
+        """The transport: whoever attests the peer reads it there."""
+        return self._line.peer
+
+    @property
+    def alive(self) -> bool:
+        return self._failure is None
+
+    @property
+    def blocked(self) -> bool:
+        return self._line.blocked
+
+    def stream(self, sink: BodySink) -> None:
+        """Deliver the body, from where it is now, to `sink`; it may be called before we return."""
+        if self._failure is not None:
+            sink.body_failed(self._failure)
+        elif self.body_ended:
+            sink.body_done()
+        else:
+            self._sink = sink
+            self._send_continue()
+            self._line.pump()
+
+    def discard(self, limit: int = DISCARD_LIMIT) -> None:
+        """Read the rest of the body and drop it; beyond `limit` the connection will be closed."""
+        if self.alive and not self.body_ended:
+            self.stream(Discard(limit, self._overrun))
+
+    def hold(self, reason: Hashable) -> None:
+        """Deliver no more of the body until every reason is released."""
+        if self.alive and not self.body_ended:
+            self._reasons.add(reason)
+            self._line.hold(_BODY)
+
+    def release(self, reason: Hashable) -> None:
+        if reason in self._reasons:
+            self._reasons.remove(reason)
+            if not self._reasons:
+                self._line.release(_BODY)
+                self._line.pump()
+
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        """Call when the client vanishes before its answer is whole; at once if it has."""
+        if self.alive:
+            self._on_lost.append(callback)
+        else:
+            callback()
+
+    def reply(self, status: int, headers: Headers, body: bytes = b"", close: bool = False) -> None:
+        """The whole answer in one write. What is left of the body is read and dropped."""
+        framing = NoBody() if status in (204, 304) else Length(len(body))
+        head = self._begin(status, headers, framing, close)
+        if self.alive:
+            bodiless = self.head.method == b"HEAD" or isinstance(framing, NoBody)
+            self._line.put([head if bodiless else head + body])
+            self.sent()
+
+    def begin(
+        self,
+        status: int,
+        headers: Headers,
+        framing: NoBody | Length | Chunked,
+        close: bool = False,
+    ) -> Outgoing:
+        """Begin an answer whose body is written as it comes."""
+        head = self._begin(status, headers, framing, close)
+        out = Outgoing(self, self._clock, head, framing)
+        if self.alive:
+            self._out = out
+            out.start()
+        else:
+            out.detach()
+        return out
+
+    # What follows is for the connection.
+
+    def put(self, pieces: Sequence[bytes]) -> None:
+        self._line.put(pieces)
+
+    def sent(self) -> None:
+        self.answered = True
+        self._out = None
+        self._on_lost.clear()
+        if self.closes:
+            self._sink = None
+        elif not isinstance(self._sink, Discard):
+            self.discard()
+        self._line.settle()
+
+    def abort(self) -> None:
+        if self.alive:
+            self._line.abort()
+
+    def flow(self) -> None:
+        if self._out is not None:
+            self._out.flow()
+
+    def step(self) -> bool:
+        """Use one piece of the inbox; False when nobody takes it now."""
+        if self._sink is None or self._reasons or self.body_ended:
+            return False
+        pieces = self._reader.feed(self._line.inbox.popleft())
+        self._line.progress()
+        if self._reader.leftover:
+            self._line.inbox.appendleft(self._reader.leftover)
+        if pieces:
+            self._sink.body(b"".join(pieces))
+        if self._reader.done:
+            self._end_body()
+        return True
+
+    def fail(self, why: str) -> None:
+        """The client is lost, or broke the rules: tell everybody who waits, once."""
+        if not self.alive:
+            return
+        self._failure = why
+        out, self._out = self._out, None
+        sink, self._sink = self._sink, None
+        callbacks, self._on_lost = self._on_lost, []
+        if out is not None:
+            out.detach()
+        if sink is not None:
+            sink.body_failed(why)
+        for callback in callbacks:
+            callback()
+
+    def _begin(self, status: int, headers: Headers, framing: Framing, close: bool) -> bytes:
+        if self.begun and self.alive:
+            raise RuntimeError("the request was answered already")
+        self.begun = True
+        # A client told neither to send its body nor to keep it may do either.
+        self.closes = self.closes or close or self._continue
+        connection = ((b"Connection", b"close"),) if self.closes else ()
+        return format_response(status, (*headers, *framing_headers(framing), *connection))
+
+    def _send_continue(self) -> None:
+        if self._continue and not self.begun:
+            self._continue = False
+            if not self._line.inbox:
+                self._line.put([_CONTINUE])
+
+    def _end_body(self) -> None:
+        sink, self._sink = self._sink, None
+        self._reasons.clear()
+        self._line.release(_BODY)
+        if self.alive:
+            self.body_ended = True
+            if sink is not None:
+                sink.body_done()
+            self._line.settle()
+
+    def _overrun(self) -> None:
+        self.closes = True
+        self.hold(_BODY)
+        self._line.settle()

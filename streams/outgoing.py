@@ -1,0 +1,125 @@
+"""The message body we are sending, and whoever fills it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, assert_never
+
+from gitwire.http import LAST_CHUNK, Chunked, Framing, Length, NoBody, UntilClose, chunk
+from streams.timing import Clock
+
+
+class Way(Protocol):
+    """What an outgoing message needs of its connection."""
+
+    @property
+    def blocked(self) -> bool: ...
+
+    def put(self, pieces: Sequence[bytes]) -> None: ...
+
+    def sent(self) -> None:
+        """The message is whole."""
+
+    def abort(self) -> None: ...
+
+
+class Outgoing:
+    """Writes one body in its framing. Ends with `finish`, or the connection is aborted.
+
+    Once the connection is lost or has moved on, every call is ignored.
+    """
+
+    def __init__(self, way: Way, clock: Clock, head: bytes, framing: Framing) -> None:
+        if isinstance(framing, UntilClose):
+            raise ValueError("we never end a body by closing")
+        self._way = way
+        self._clock = clock
+        self._framing = framing
+        self._left = framing.octets if isinstance(framing, Length) else 0
+        self._head = head
+        self._soon: Any = None
+        self._pause: Callable[[], None] | None = None
+        self._resume: Callable[[], None] | None = None
+        self._paused = False
+        self.alive = True
+        self.finished = False
+
+    def start(self) -> None:
+        if isinstance(self._framing, NoBody):
+            self.finish()
+        else:
+            # The first piece usually comes in this turn: head and piece leave as one write.
+            self._soon = self._clock.callLater(0, self._late)
+
+    def write(self, data: bytes) -> None:
+        if not self.alive or not data:
+            return
+        match self._framing:
+            case Chunked():
+                self._put(chunk(data))
+            case Length() if len(data) <= self._left:
+                self._left -= len(data)
+                self._put([data])
+            case Length() | NoBody() | UntilClose():
+                # The peer would read the surplus as the next message.
+                self.abort()
+            case _:
+                assert_never(self._framing)
+
+    def finish(self) -> None:
+        if not self.alive:
+            return
+        if self._left:
+            self.abort()
+            return
+        self._put([LAST_CHUNK] if isinstance(self._framing, Chunked) else [])
+        self.finished = True
+        self.detach()
+        self._way.sent()
+
+    def abort(self) -> None:
+        """Cut the connection: the peer must not take what it has for the whole."""
+        if self.alive:
+            self.detach()
+            self._way.abort()
+
+    def bind_source(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        """Whom to pause while the peer does not read; resumed at the latest when this ends."""
+        if self.alive:
+            self._pause, self._resume = pause, resume
+            self.flow()
+
+    def flow(self) -> None:
+        """Called by the connection when `blocked` has changed."""
+        blocked = self._way.blocked
+        if self.alive and self._pause is not None and blocked and not self._paused:
+            self._paused = True
+            self._pause()
+        elif not blocked:
+            self._unpause()
+
+    def detach(self) -> None:
+        """Called when the connection has no more use for this; the source runs free."""
+        self.alive = False
+        self._cancel_late()
+        self._unpause()
+
+    def _unpause(self) -> None:
+        if self._paused and self._resume is not None:
+            self._paused = False
+            self._resume()
+
+    def _put(self, pieces: list[bytes]) -> None:
+        if self._head:
+            pieces.insert(0, self._head)
+            self._head = b""
+            self._cancel_late()
+        if pieces:
+            self._way.put(pieces)
+
+    def _late(self) -> None:
+        self._soon = None
+        self._put([])
+
+    def _cancel_late(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None

@@ -1,0 +1,235 @@
+"""Joins a request at our server to a connection of our client, in constant memory."""
+
+from collections.abc import Callable
+from enum import Enum
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+
+from gitwire.errors import Malformed
+from gitwire.http import Chunked, Framing, Headers, Length, NoBody, ResponseHead, UntilClose
+from streams.client import ClientConnection
+from streams.incoming import DISCARD_LIMIT, Incoming
+from streams.outgoing import Outgoing
+
+
+@frozen
+class Refuse:
+    """The upstream's answer is not passed on. `why` is for whoever then answers."""
+
+    why: str
+
+
+class Side(Enum):
+    CLIENT = "client"
+    UPSTREAM = "upstream"
+    US = "us"
+
+
+@frozen
+class Relayed:
+    """The whole answer went to the client's transport."""
+
+    status: int
+    bytes_up: int
+    bytes_down: int
+
+
+@frozen
+class Unanswered:
+    """Nothing was said to the client yet: reply, or (a request without body) try once more.
+
+    `refused` when `answer` refused the upstream's head; else the upstream failed.
+    """
+
+    why: str
+    refused: Refuse | None
+    bytes_up: int
+
+
+@frozen
+class Broken:
+    """Both connections were cut before the answer was whole."""
+
+    side: Side
+    why: str
+    bytes_up: int
+    bytes_down: int
+
+
+Outcome = Relayed | Unanswered | Broken
+Answer = Callable[[ResponseHead], tuple[int, Headers] | Refuse]
+
+
+class Relay:
+    """One exchange through us. `start` it once; `done` fires when both ends are settled."""
+
+    def __init__(
+        self,
+        incoming: Incoming,
+        client: ClientConnection,
+        head: bytes,
+        framing: Framing,
+        answer: Answer,
+        prelude: bytes = b"",
+        discard_limit: int = DISCARD_LIMIT,
+        max_up: int | None = None,
+        max_down: int | None = None,
+    ) -> None:
+        """`framing` is of what goes up, `prelude` included; `head` announces it."""
+        self._incoming = incoming
+        self._client = client
+        self._head = head
+        self._framing = framing
+        self._answer = answer
+        self._prelude = prelude
+        self._discard_limit = discard_limit
+        self._max_up = max_up
+        self._max_down = max_down
+        self._up: Outgoing | None = None
+        self._down: Outgoing | None = None
+        self._status = 0
+        self._over = False
+        self.bytes_up = 0
+        self.bytes_down = 0
+        self.done: Deferred[Outcome] = Deferred()
+
+    def start(self) -> "Deferred[Outcome]":
+        up = self._client.send(self._head, self._framing, _Down(self))
+        self._up = up
+        up.bind_source(self._hold_client, self._release_client)
+        self._incoming.on_lost(self._client_lost)
+        self.to_upstream(self._prelude)
+        if not self._over:
+            self._incoming.stream(_Up(self))
+        return self.done
+
+    def cut(self, why: str) -> None:
+        """End it from outside, for both peers."""
+        self._break(Side.US, why)
+
+    # The request's body, going up
+
+    def to_upstream(self, data: bytes) -> None:
+        if self._over or self._up is None:
+            return
+        self.bytes_up += len(data)
+        if self._max_up is not None and self.bytes_up > self._max_up:
+            self._unanswered("request is too large")
+        else:
+            self._up.write(data)
+
+    def request_done(self) -> None:
+        if not self._over and self._up is not None:
+            self._up.finish()
+
+    def request_failed(self, why: str) -> None:
+        self._break(Side.CLIENT, why)
+
+    # The response, coming down
+
+    def answered(self, head: ResponseHead) -> None:
+        if self._over:
+            return
+        try:
+            answer = self._answer(head)
+        except Malformed as malformed:
+            answer = Refuse(malformed.what)
+        if isinstance(answer, Refuse):
+            self._unanswered(answer.why, answer)
+            return
+        self._status, headers = answer
+        self._down = self._incoming.begin(self._status, headers, _framing_down(head.framing))
+        self._down.bind_source(self._client.pause_reading, self._client.resume_reading)
+
+    def to_client(self, data: bytes) -> None:
+        if self._over or self._down is None:
+            return
+        self.bytes_down += len(data)
+        if self._max_down is not None and self.bytes_down > self._max_down:
+            self._break(Side.US, "answer is too large")
+        else:
+            self._down.write(data)
+
+    def answer_done(self) -> None:
+        if self._over or self._down is None:
+            return
+        self._over = True
+        # An early answer: the upstream wants no more of the body, the client still sends it.
+        self._incoming.discard(self._discard_limit)
+        self._down.finish()
+        self.done.callback(Relayed(self._status, self.bytes_up, self.bytes_down))
+
+    def upstream_failed(self, why: str) -> None:
+        if self._down is None:
+            self._unanswered(why)
+        else:
+            self._break(Side.UPSTREAM, why)
+
+    def _unanswered(self, why: str, refused: Refuse | None = None) -> None:
+        if self._over:
+            return
+        if self._down is not None:
+            self._break(Side.US, why)
+            return
+        self._over = True
+        self._client.abort()
+        self._incoming.discard(self._discard_limit)
+        self.done.callback(Unanswered(why, refused, self.bytes_up))
+
+    def _break(self, side: Side, why: str) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._client.abort()
+        self._incoming.abort()
+        self.done.callback(Broken(side, why, self.bytes_up, self.bytes_down))
+
+    def _client_lost(self) -> None:
+        self._break(Side.CLIENT, "client was lost")
+
+    def _hold_client(self) -> None:
+        self._incoming.hold(self)
+
+    def _release_client(self) -> None:
+        self._incoming.release(self)
+
+
+@frozen
+class _Up:
+    """The request's body as the server's connection delivers it."""
+
+    relay: Relay
+
+    def body(self, data: bytes) -> None:
+        self.relay.to_upstream(data)
+
+    def body_done(self) -> None:
+        self.relay.request_done()
+
+    def body_failed(self, why: str) -> None:
+        self.relay.request_failed(why)
+
+
+@frozen
+class _Down:
+    """The response as the client's connection delivers it."""
+
+    relay: Relay
+
+    def response(self, head: ResponseHead) -> None:
+        self.relay.answered(head)
+
+    def body(self, data: bytes) -> None:
+        self.relay.to_client(data)
+
+    def body_done(self) -> None:
+        self.relay.answer_done()
+
+    def failed(self, why: str) -> None:
+        self.relay.upstream_failed(why)
+
+
+def _framing_down(framing: Framing) -> NoBody | Length | Chunked:
+    """An end by closing could be a cut: our own answer always has an end of its own."""
+    return Chunked() if isinstance(framing, UntilClose) else framing

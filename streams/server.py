@@ -1,0 +1,276 @@
+"""The server's end of an HTTP/1.1 connection: one exchange at a time, in order."""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from enum import Enum, auto
+from typing import Final, assert_never
+
+from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from gitwire.errors import Malformed
+from gitwire.http import Length, RequestReader, format_response, framing_headers
+from streams.incoming import Incoming
+from streams.timing import Alarm, Clock, Timeouts
+from streams.wire import Wire
+
+_INBOX: Final = "bytes are waiting"
+_DEFAULT: Final = Timeouts()
+
+
+class Phase(Enum):
+    SHAKING = auto()  # TLS
+    WAITING = auto()  # for the first byte of a request
+    HEAD = auto()
+    EXCHANGE = auto()
+    ENDING = auto()  # we have said all; the peer's bytes are dropped
+    GONE = auto()
+
+
+@implementer(IHalfCloseableProtocol, IHandshakeListener)
+class ServerConnection(Protocol):
+    """Calls `on_request` for each request; anything malformed gets one answer and the end."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        on_request: Callable[[Incoming], None],
+        timeouts: Timeouts = _DEFAULT,
+        secure: bool = False,
+        on_malformed: Callable[[Malformed], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._on_request = on_request
+        self._timeouts = timeouts
+        self._secure = secure
+        self._on_malformed = on_malformed
+        self._on_lost = on_lost
+        self._alarm = Alarm(clock, self._ring)
+        self._drain = Alarm(clock, self._end)
+        self._phase = Phase.WAITING
+        self._reader = RequestReader()
+        self._exchange: Incoming | None = None
+        self._pumping = False
+        self._eof = False
+        self.inbox: deque[bytes] = deque()
+
+    def abort(self) -> None:
+        """Cut the connection and whatever runs on it."""
+        self._cut("connection was cut")
+
+    @property
+    def peer(self) -> object:
+        return self.transport
+
+    # Twisted's callbacks
+
+    def connectionMade(self) -> None:  # noqa: N802
+        self._wire = Wire(self.transport, self._secure, self._flow)
+        self._enter(Phase.SHAKING if self._secure else Phase.WAITING)
+
+    def handshakeCompleted(self) -> None:  # noqa: N802
+        if self._phase is Phase.SHAKING:
+            self._enter(Phase.WAITING)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        self.inbox.append(data)
+        self.pump()
+
+    def readConnectionLost(self) -> None:  # noqa: N802
+        self._eof = True
+        self._wire.ended()
+        self.pump()
+
+    def writeConnectionLost(self) -> None:  # noqa: N802
+        self._alarm.set(self._timeouts.linger)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
+        self._wire.lost()
+        self._stop("connection was lost")
+        if self._on_lost is not None:
+            self._on_lost()
+
+    # What an exchange asks of us
+
+    @property
+    def blocked(self) -> bool:
+        return self._wire.blocked
+
+    def put(self, pieces: Sequence[bytes]) -> None:
+        self.progress()
+        self._wire.write(pieces)
+
+    def hold(self, reason: Hashable) -> None:
+        self._wire.hold(reason)
+
+    def release(self, reason: Hashable) -> None:
+        self._wire.release(reason)
+
+    def progress(self) -> None:
+        if self._phase is Phase.EXCHANGE:
+            self._alarm.set(self._seconds(Phase.EXCHANGE))
+
+    def pump(self) -> None:
+        """Use what has arrived, as far as it can be used now."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self.inbox and self._step():
+                pass
+        finally:
+            self._pumping = False
+        if self.inbox:
+            self._wire.hold(_INBOX)
+        else:
+            self._wire.release(_INBOX)
+            if self._eof:
+                self._at_eof()
+
+    def settle(self) -> None:
+        """Go on to the next request, or to the end, once this one is answered and read."""
+        exchange = self._exchange
+        if exchange is None or not exchange.answered:
+            return
+        if exchange.closes:
+            self._end()
+        elif exchange.body_ended:
+            self._exchange = None
+            self._drain.clear()
+            self._reader = RequestReader()
+            self._enter(Phase.WAITING)
+            self.pump()
+        else:
+            self._drain.set(self._timeouts.drain)
+
+    def _step(self) -> bool:
+        match self._phase:
+            case Phase.SHAKING | Phase.WAITING | Phase.HEAD:
+                return self._step_head()
+            case Phase.EXCHANGE:
+                return self._step_body()
+            case Phase.ENDING | Phase.GONE:
+                self.inbox.clear()
+                return False
+            case _:
+                assert_never(self._phase)
+
+    def _step_head(self) -> bool:
+        # Who does not read its answers gets no further ones.
+        if self._wire.blocked:
+            return False
+        if self._phase is not Phase.HEAD:
+            self._enter(Phase.HEAD)
+        try:
+            head = self._reader.feed(self.inbox.popleft())
+            if head is not None:
+                if self._reader.leftover:
+                    self.inbox.appendleft(self._reader.leftover)
+                self._exchange = Incoming(self, self._clock, head)
+                self._enter(Phase.EXCHANGE)
+                self._on_request(self._exchange)
+        except Malformed as malformed:
+            self._refuse(malformed)
+        return True
+
+    def _step_body(self) -> bool:
+        if self._exchange is None:
+            return False
+        try:
+            return self._exchange.step()
+        except Malformed as malformed:
+            self._refuse(malformed)
+            return False
+
+    def _refuse(self, malformed: Malformed) -> None:
+        begun = self._exchange is not None and self._exchange.begun
+        self._leave(malformed.what)
+        if self._on_malformed is not None:
+            self._on_malformed(malformed)
+        if begun:
+            self._cut(malformed.what)
+        else:
+            self._wire.write([_refusal(malformed)])
+            self._end()
+
+    def _end(self) -> None:
+        """Nothing more is said. What still arrives is read, so that our last words are."""
+        self._leave("connection is closing")
+        self._drain.clear()
+        self.inbox.clear()
+        self._enter(Phase.ENDING)
+        if self._eof:
+            self._wire.close()
+        else:
+            self._wire.finish()
+
+    def _at_eof(self) -> None:
+        if self._phase is Phase.EXCHANGE:
+            if self._exchange is not None and not self._exchange.body_ended:
+                self._cut("request ended early")
+        elif self._phase is not Phase.GONE:
+            self._end()
+
+    def _cut(self, why: str) -> None:
+        self._wire.abort()
+        self._stop(why)
+
+    def _stop(self, why: str) -> None:
+        self._phase = Phase.GONE
+        self._alarm.clear()
+        self._drain.clear()
+        self.inbox.clear()
+        self._leave(why)
+
+    def _leave(self, why: str) -> None:
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.fail(why)
+
+    def _flow(self) -> None:
+        self.progress()
+        if self._exchange is not None:
+            self._exchange.flow()
+        if not self._wire.blocked:
+            self.pump()
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._alarm.set(self._seconds(phase))
+
+    def _seconds(self, phase: Phase) -> float:
+        match phase:
+            case Phase.SHAKING | Phase.HEAD:
+                return self._timeouts.head
+            case Phase.WAITING:
+                return self._timeouts.wait
+            case Phase.EXCHANGE:
+                return self._timeouts.idle + self._timeouts.grace
+            case Phase.ENDING | Phase.GONE:
+                return self._timeouts.idle
+            case _:
+                assert_never(phase)
+
+    def _ring(self) -> None:
+        match self._phase:
+            case Phase.WAITING:
+                self._end()
+            case Phase.HEAD:
+                self._refuse(Malformed("request head took too long", 408))
+            case Phase.SHAKING | Phase.EXCHANGE | Phase.ENDING | Phase.GONE:
+                self._cut("connection was idle too long")
+            case _:
+                assert_never(self._phase)
+
+
+def _refusal(malformed: Malformed) -> bytes:
+    body = b"G104 malformed request: " + malformed.what.encode() + b"\n"
+    headers = (
+        (b"Content-Type", b"text/plain"),
+        (b"Connection", b"close"),
+        *framing_headers(Length(len(body))),
+    )
+    return format_response(malformed.status, headers) + body

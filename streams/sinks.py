@@ -1,0 +1,50 @@
+"""Who takes a body as it arrives."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from gitwire.http import ResponseHead
+
+
+class BodySink(Protocol):
+    """Gets a request's body; exactly one of the last two is called, and is the last call.
+
+    A sink that was replaced, or whose request has been answered, hears nothing more.
+    """
+
+    def body(self, data: bytes) -> None: ...
+
+    def body_done(self) -> None: ...
+
+    def body_failed(self, why: str) -> None: ...
+
+
+class ResponseSink(Protocol):
+    """Gets a response; exactly one of the last two is called, and is the last call."""
+
+    def response(self, head: ResponseHead) -> None: ...
+
+    def body(self, data: bytes) -> None: ...
+
+    def body_done(self) -> None: ...
+
+    def failed(self, why: str) -> None: ...
+
+
+class Discard:
+    """Reads and drops, so that the sender is not reset before it has read our answer."""
+
+    def __init__(self, limit: int, over: Callable[[], None]) -> None:
+        self._left = limit
+        self._over = over
+
+    def body(self, data: bytes) -> None:
+        self._left -= len(data)
+        if self._left < 0:
+            self._over()
+
+    def body_done(self) -> None:
+        """Nobody waits for it."""
+
+    def body_failed(self, why: str) -> None:
+        """The connection is gone; nothing was kept of it."""

@@ -1,0 +1,51 @@
+"""Time, as the connections use it."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from attrs import frozen
+
+
+class Clock(Protocol):
+    """What we ask of a reactor's clock; `task.Clock` of Twisted is one too."""
+
+    def callLater(  # noqa: N802
+        self, delay: float, call: Callable[..., object], /, *args: Any, **named: Any
+    ) -> Any: ...
+
+
+@frozen
+class Timeouts:
+    """Seconds. `idle` is counted from the last byte that moved, in either direction."""
+
+    head: float = 10.0  # TLS handshake; a request head, from its first byte to its last
+    idle: float = 60.0  # inside an exchange, also while back-pressure holds it
+    wait: float = 60.0  # for the first byte of the next request
+    drain: float = 300.0  # for the rest of a request that was answered early
+    linger: float = 5.0  # for the peer to close after we did
+    grace: float = 5.0  # longer than `idle`, so that whoever we ask for an answer gives up first
+
+
+class Alarm:
+    """One timer that is set, moved and cleared; it rings once."""
+
+    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
+        self._clock = clock
+        self._ring = ring
+        self._call: Any = None
+
+    def set(self, seconds: float) -> None:
+        # Moving a pending call is cheap: this runs for every piece of a body.
+        if self._call is None:
+            self._call = self._clock.callLater(seconds, self._rings)
+        else:
+            self._call.reset(seconds)
+
+    def clear(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _rings(self) -> None:
+        self._call = None
+        self._ring()

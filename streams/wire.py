@@ -1,0 +1,134 @@
+"""One transport: the only module here that knows Twisted's producers, TLS and half-closing.
+
+A faster transport replaces what is below this module; connections and relay do not notice.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, cast
+
+from twisted.internet.interfaces import IPushProducer
+from zope.interface import implementer
+
+
+class Transport(Protocol):
+    """What we ask of a Twisted stream transport, plain or TLS."""
+
+    def write(self, data: bytes, /) -> None: ...
+    def writeSequence(self, data: Sequence[bytes], /) -> None: ...  # noqa: N802
+    def loseConnection(self) -> None: ...  # noqa: N802
+    def loseWriteConnection(self) -> None: ...  # noqa: N802
+    def abortConnection(self) -> None: ...  # noqa: N802
+    def pauseProducing(self) -> None: ...  # noqa: N802
+    def resumeProducing(self) -> None: ...  # noqa: N802
+    def registerProducer(self, producer: Any, streaming: bool, /) -> None: ...  # noqa: N802
+    def unregisterProducer(self) -> None: ...  # noqa: N802
+
+
+@implementer(IPushProducer)
+class Wire:
+    """Reading is held while anybody has a reason for it; `on_flow` tells when writing blocks.
+
+    We stay registered as the transport's producer for its whole life: unregistering a paused
+    producer never resumes it, and resuming it by hand behind TLS would end back-pressure.
+    """
+
+    def __init__(self, transport: object, secure: bool, on_flow: Callable[[], None]) -> None:
+        self.transport = cast(Transport, transport)
+        self.blocked = False
+        self._secure = secure
+        self._on_flow = on_flow
+        self._reasons: set[Hashable] = set()
+        self._reading = True
+        self._writing = True
+        self._gone = False
+        _send_at_once(transport)
+        self.transport.registerProducer(self, True)
+
+    @property
+    def held(self) -> bool:
+        return bool(self._reasons)
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        if not self._writing:
+            return
+        if len(pieces) == 1:
+            self.transport.write(pieces[0])
+        else:
+            self.transport.writeSequence(pieces)
+
+    def hold(self, reason: Hashable) -> None:
+        if not self._reasons and self._reading:
+            self.transport.pauseProducing()
+        self._reasons.add(reason)
+
+    def release(self, reason: Hashable) -> None:
+        if reason in self._reasons:
+            self._reasons.remove(reason)
+            if not self._reasons and self._reading:
+                self.transport.resumeProducing()
+
+    def release_all(self) -> None:
+        for reason in tuple(self._reasons):
+            self.release(reason)
+
+    def ended(self) -> None:
+        """The peer sends no more: resuming would only find the same end again."""
+        self._reading = False
+
+    def lost(self) -> None:
+        self._reading = self._writing = False
+        self._gone = True
+
+    def finish(self) -> None:
+        """Send what is written, then our end; keep reading, so that the peer gets no reset."""
+        if self._stop_writing():
+            self.release_all()
+            if self._secure:
+                # Sends close_notify and goes on reading until the peer's own.
+                self.transport.loseConnection()
+            else:
+                self.transport.loseWriteConnection()
+
+    def close(self) -> None:
+        """Close for a peer that has nothing more to say."""
+        self._stop_writing()
+        if not self._gone:
+            self.release_all()
+            self.transport.loseConnection()
+
+    def abort(self) -> None:
+        """Close so that the peer cannot take it for an orderly end."""
+        self._stop_writing()
+        self._reading = False
+        if not self._gone:
+            self.transport.abortConnection()
+
+    def pauseProducing(self) -> None:  # noqa: N802
+        self.blocked = True
+        self._on_flow()
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        self.blocked = False
+        if self._secure:
+            # When the peer's close_notify came while we were paused, TLS asked the transport
+            # to close, which waits for its producer: registering anew lets it close.
+            self.transport.unregisterProducer()
+            self.transport.registerProducer(self, True)
+        self._on_flow()
+
+    def stopProducing(self) -> None:  # noqa: N802
+        """The connection is being lost; the protocol hears it by itself."""
+
+    def _stop_writing(self) -> bool:
+        """A transport with a producer never finishes closing, so ours goes first."""
+        if not self._writing:
+            return False
+        self._writing = False
+        self.transport.unregisterProducer()
+        return True
+
+
+def _send_at_once(transport: object) -> None:
+    set_no_delay = getattr(transport, "setTcpNoDelay", None)
+    if set_no_delay is not None:
+        set_no_delay(True)

@@ -1,0 +1,119 @@
+"""A reactor turned by hand: real sockets and real Twisted transports, but a Clock for time."""
+
+import select
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from OpenSSL import SSL
+from twisted.internet import tcp
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IHalfCloseableDescriptor
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.ssl import CertificateOptions
+from twisted.internet.task import Clock
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
+
+SMALL = 16 * 1024
+
+
+class HandLoop(Clock):
+    """Reads and writes only inside `settle`; `peak` is the most that transports held at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readers: set[Any] = set()
+        self.writers: set[Any] = set()
+        self.transports: list[Any] = []
+        self.peak = 0
+
+    def addReader(self, reader: Any) -> None:
+        self.readers.add(reader)
+
+    def removeReader(self, reader: Any) -> None:
+        self.readers.discard(reader)
+
+    def addWriter(self, writer: Any) -> None:
+        self.writers.add(writer)
+
+    def removeWriter(self, writer: Any) -> None:
+        self.writers.discard(writer)
+
+    def settle(self, until: Callable[[], bool] | None = None) -> None:
+        """Turn until nothing moves any more; with `until`, it must come true."""
+        quiet = 0
+        while quiet < 3:
+            if until is not None and until():
+                return
+            quiet = 0 if self._turn() else quiet + 1
+        assert until is None or until(), "settled without what was waited for"
+
+    def connect(self, protocol: Protocol, sock: socket.socket) -> Any:
+        """What a reactor does with a connected socket."""
+        transport: Any = tcp.Connection(sock, protocol, self)  # type: ignore[arg-type]
+        transport.connected = 1
+        transport.logstr = "test"
+        self.transports.append(transport)
+        protocol.makeConnection(transport)
+        transport.startReading()
+        return transport
+
+    @property
+    def buffered(self) -> int:
+        return sum(len(each.dataBuffer) + each._tempDataLen for each in self.transports)
+
+    def _turn(self) -> bool:
+        due = [each for each in self.getDelayedCalls() if each.getTime() <= self.seconds()]
+        self.advance(0)
+        reading, writing, _ = select.select(self.readers, self.writers, [], 0.002)
+        for each in writing:
+            self._do(each, each.doWrite, False)
+        for each in reading:
+            if each in self.readers:
+                self._do(each, each.doRead, True)
+        self.peak = max(self.peak, self.buffered)
+        return bool(due or reading or writing)
+
+    def _do(self, selectable: Any, action: Callable[[], object], reading: bool) -> None:
+        if selectable not in self.readers and selectable not in self.writers:
+            return
+        why = action()
+        if why is None:
+            return
+        self.removeReader(selectable)
+        half = IHalfCloseableDescriptor.providedBy(selectable)
+        if reading and isinstance(why, ConnectionDone) and half:
+            selectable.readConnectionLost(Failure(ConnectionDone()))
+            return
+        self.removeWriter(selectable)
+        lost = ConnectionDone() if isinstance(why, ConnectionDone) else ConnectionLost()
+        selectable.connectionLost(Failure(lost))
+
+
+def small_pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected stream sockets that take little, so that back-pressure comes soon."""
+    pair = socket.socketpair()
+    for each in pair:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+    return pair
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a TCP connection on loopback: these know FIN from RST."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    for each in (near, far):
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+    return near, far
+
+
+def under_tls(
+    protocol: Protocol, options: CertificateOptions | SSL.Context, client: bool, clock: Clock
+) -> Any:
+    """`protocol` inside Twisted's own TLS, to be connected in its place."""
+    factory: Factory[Any] = Factory.forProtocol(lambda: protocol)
+    wrapper = TLSMemoryBIOFactory(options, client, factory, clock)  # type: ignore[arg-type]
+    return wrapper.buildProtocol(None)  # type: ignore[arg-type]

@@ -1,0 +1,124 @@
+"""Hypothesis strategies for policies and for what is asked of them.
+
+The alphabets are tiny on purpose: patterns and subjects must meet often, in both cases.
+"""
+
+from typing import Final
+
+from attrs import evolve
+from hypothesis import strategies as st
+
+from gitwire.receivepack import Change, Command, ObjectId, RefName
+from gitwire.repository import RepositoryPath
+from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
+from netpolicy.policy import (
+    Effect,
+    EgressRule,
+    GitRule,
+    Limits,
+    Policy,
+    PolicyTest,
+    PushRule,
+    Session,
+    Tier,
+)
+
+EFFECTS: Final[tuple[Effect, ...]] = ("allow", "deny")
+NONE: Final = ObjectId("0" * 40)
+SOME: Final = ObjectId("a" * 40)
+OBJECTS: Final = {
+    Change.CREATE: (NONE, SOME),
+    Change.UPDATE: (SOME, SOME),
+    Change.DELETE: (SOME, NONE),
+}
+
+words = st.text("abAB", min_size=1, max_size=3)
+globs = st.text("abA*", min_size=1, max_size=4).filter(lambda text: "**" not in text)
+pattern_segments = st.lists(globs | st.just("**"), min_size=1, max_size=4)
+subject_segments = st.lists(words, min_size=1, max_size=5)
+
+upstream_names = st.sampled_from(["github", "corp"])
+repositories = subject_segments.map("/".join).map(RepositoryPath)
+repo_patterns = st.builds(RepoPattern, upstream_names, pattern_segments.map("/".join))
+ref_names = subject_segments.map(lambda parts: RefName("refs/heads/" + "/".join(parts)))
+tiers = st.sampled_from(Tier)
+whos = st.sets(tiers, min_size=1).map(frozenset)
+changes = st.sampled_from(Change)
+commands = st.builds(lambda change, ref: Command(*OBJECTS[change], ref), changes, ref_names)
+
+
+def _under(prefix: str) -> st.SearchStrategy[tuple[RefPattern, ...]]:
+    pattern = pattern_segments.map(lambda parts: RefPattern(prefix + "/".join(parts)))
+    return st.lists(pattern, max_size=2, unique=True).map(tuple)
+
+
+def _sensible(rule: PushRule) -> bool:
+    named = rule.branches or rule.tags or rule.refs
+    return bool(named) and (rule.create or rule.update or rule.delete)
+
+
+push_rules = st.builds(
+    PushRule,
+    branches=_under("refs/heads/"),
+    tags=_under("refs/tags/"),
+    refs=_under("refs/heads/") | _under("refs/notes/"),
+    create=st.booleans(),
+    update=st.booleans(),
+    delete=st.booleans(),
+    workflows=st.just(False),
+).filter(_sensible)
+
+_repos = st.lists(repo_patterns, min_size=1, max_size=3, unique=True).map(tuple)
+git_rules = st.builds(
+    GitRule,
+    id=st.just(""),
+    effect=st.sampled_from(EFFECTS),
+    repos=_repos,
+    fetch=st.booleans(),
+    push=st.none() | push_rules,
+    who=whos,
+).filter(lambda rule: rule.effect == "deny" or rule.fetch or rule.push is not None)
+
+_labels = st.text("ab1", min_size=1, max_size=3)
+host_patterns = st.builds(
+    lambda parts: HostPattern(".".join([*parts, "example"])),
+    st.lists(_labels | st.sampled_from(["*", "**", "a*"]), min_size=1, max_size=3),
+)
+egress_rules = st.builds(
+    EgressRule,
+    id=st.just(""),
+    effect=st.sampled_from(EFFECTS),
+    hosts=st.lists(host_patterns, min_size=1, max_size=3, unique=True).map(tuple),
+    ports=st.lists(st.integers(1, 65535), min_size=1, max_size=3, unique=True).map(tuple),
+    scheme=st.sampled_from(["tls", "http"]),
+    allow_shared=st.booleans(),
+)
+
+
+@st.composite
+def policy_tests(draw: st.DrawFn) -> PolicyTest:
+    push = draw(st.booleans())
+    return PolicyTest(
+        expect=draw(st.sampled_from(EFFECTS)),
+        who=draw(tiers),
+        upstream=draw(upstream_names),
+        repository=draw(repositories),
+        ref=draw(ref_names) if push else None,
+        change=draw(changes) if push else Change.UPDATE,
+    )
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    """Any policy that a document can express."""
+    git = draw(st.lists(git_rules, max_size=4))
+    egress = draw(st.lists(egress_rules, max_size=2))
+    return Policy(
+        name=draw(words),
+        session=Session(draw(st.integers(1, 86400)), draw(st.integers(1, 86400))),
+        limits=draw(st.builds(Limits, *[st.integers(1, 1000)] * 5)),
+        git=tuple(evolve(rule, id=f"g{n}") for n, rule in enumerate(git)),
+        egress=tuple(evolve(rule, id=f"e{n}") for n, rule in enumerate(egress)),
+        presets=tuple(draw(st.lists(words, max_size=3, unique=True))),
+        tests=tuple(draw(st.lists(policy_tests(), max_size=3))),
+    )

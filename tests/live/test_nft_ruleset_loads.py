@@ -1,0 +1,252 @@
+"""The rendered ruleset in a real network namespace, tried with real sockets of every uid."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attrs import define, field
+
+from netpolicy.nftables import Uids, render, ruleset_hash
+
+pytestmark = pytest.mark.live
+
+SIDE, HELP, UNTR, OTHER, ROOT = 2000000000, 2000000001, 2000000002, 2000000003, 0
+UIDS = Uids(sidecar=SIDE, helper=HELP, untrusted=UNTR)
+PROBE = [sys.executable, "-IS", str(Path(__file__).with_name("netns_probe.py"))]
+SERVED = "3000000"
+REFUSED = "EHOSTUNREACH"
+LOOPBACK = "127.0.0.1"
+
+
+@define(eq=False)
+class Namespace:
+    """A network namespace with `lo` up, and the processes that were started in it."""
+
+    _started: list[subprocess.Popen[str]] = field(factory=list)
+
+    def open(self) -> "Namespace":
+        self._start("unshare", "-n", "sh", "-c", "ip link set lo up; echo ready; exec sleep 600")
+        return self
+
+    def close(self) -> None:
+        for process in reversed(self._started):
+            process.kill()
+            process.communicate()
+
+    @property
+    def path(self) -> str:
+        return f"/proc/{self._started[0].pid}/ns/net"
+
+    def run(self, *argv: str, text: str = "") -> str:
+        command = ["nsenter", f"--net={self.path}", "--", *argv]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def load(self, egress: bool) -> None:
+        self.run("nft", "-f", "-", text=render(UIDS, egress))
+
+    def listen(self, uid: int, address: str, *ports: int) -> subprocess.Popen[str]:
+        return self._probe("listen", uid, address, *ports)
+
+    def watch(self, interface: str) -> subprocess.Popen[str]:
+        return self._probe("watch", interface)
+
+    def ask(self, uid: int, address: str, port: int, kind: str = "tcp") -> str:
+        return self.run(*PROBE, "ask", str(uid), kind, address, str(port)).strip()
+
+    def _probe(self, *words: object) -> subprocess.Popen[str]:
+        return self._start("nsenter", f"--net={self.path}", "--", *PROBE, *map(str, words))
+
+    def _start(self, *argv: str) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True)
+        self._started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+
+def clients(listener: subprocess.Popen[str]) -> list[str]:
+    """End a listener and return a line for each client it has seen."""
+    listener.kill()
+    return listener.communicate()[0].splitlines()
+
+
+def provisioned(egress: bool) -> Iterator[Namespace]:
+    """The namespace of a running sandbox: rules, the sidecar's listeners, a dev server."""
+    namespace = Namespace().open()
+    try:
+        namespace.load(egress)
+        if egress:
+            namespace.run("ip", "route", "add", "local", "198.18.0.0/15", "dev", "lo")
+        namespace.listen(SIDE, LOOPBACK, 418, 419, 480, 53)
+        namespace.listen(SIDE, "198.18.0.9", 80, 443) if egress else None
+        namespace.listen(UNTR, LOOPBACK, 8080)
+        namespace.listen(UNTR, "::1", 8080)
+        yield namespace
+    finally:
+        namespace.close()
+
+
+@pytest.fixture(scope="module")
+def sealed() -> Iterator[Namespace]:
+    yield from provisioned(egress=False)
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Namespace]:
+    yield from provisioned(egress=True)
+
+
+@pytest.fixture
+def bare() -> Iterator[Namespace]:
+    namespace = Namespace().open()
+    yield namespace
+    namespace.close()
+
+
+@pytest.mark.parametrize("egress", [False, True])
+def test_nft_accepts_the_ruleset_and_lists_what_was_rendered(bare: Namespace, egress: bool) -> None:
+    text = render(UIDS, egress)
+    bare.run("nft", "-c", "-f", "-", text=text)
+    assert bare.run("nft", "list", "ruleset") == ""
+    bare.load(egress)
+    assert ruleset_hash(bare.run("nft", "list", "ruleset")) == ruleset_hash(text)
+    bare.load(egress)
+    assert ruleset_hash(bare.run("nft", "list", "ruleset")) == ruleset_hash(text)
+
+
+def test_traffic_leaves_the_hash_and_a_changed_rule_does_not(bare: Namespace) -> None:
+    bare.load(egress=False)
+    before = ruleset_hash(bare.run("nft", "list", "ruleset"))
+    assert bare.ask(ROOT, LOOPBACK, 418) == REFUSED
+    listed = bare.run("nft", "list", "ruleset")
+    assert "packets 1 " in listed
+    assert ruleset_hash(listed) == before
+    bare.run("nft", "insert", "rule", "inet", "gitmoat", "lo_syn", "accept")
+    assert ruleset_hash(bare.run("nft", "list", "ruleset")) != before
+
+
+@pytest.mark.parametrize("egress", ["sealed", "opened"])
+@pytest.mark.parametrize(
+    ("uid", "address", "port", "expected"),
+    [
+        (HELP, LOOPBACK, 418, SERVED),
+        (UNTR, LOOPBACK, 418, REFUSED),
+        (SIDE, LOOPBACK, 418, REFUSED),
+        (OTHER, LOOPBACK, 418, REFUSED),
+        (ROOT, LOOPBACK, 418, REFUSED),
+        (UNTR, LOOPBACK, 419, SERVED),
+        (HELP, LOOPBACK, 419, REFUSED),
+        (SIDE, LOOPBACK, 419, REFUSED),
+        (OTHER, LOOPBACK, 419, REFUSED),
+        (ROOT, LOOPBACK, 419, REFUSED),
+        (UNTR, "127.0.0.2", 418, REFUSED),
+        (UNTR, "0.0.0.0", 418, REFUSED),
+        (UNTR, "::1", 418, "EACCES"),
+        (UNTR, "::ffff:127.0.0.1", 418, REFUSED),
+        (UNTR, LOOPBACK, 8080, SERVED),
+        (UNTR, "::1", 8080, SERVED),
+        (HELP, LOOPBACK, 8080, REFUSED),
+        (HELP, "::1", 8080, "EACCES"),
+        (ROOT, LOOPBACK, 8080, REFUSED),
+        (OTHER, LOOPBACK, 8080, REFUSED),
+        (HELP, LOOPBACK, 480, REFUSED),
+        (HELP, LOOPBACK, 53, REFUSED),
+    ],
+)
+def test_each_uid_reaches_its_own_ports_only(
+    request: pytest.FixtureRequest, egress: str, uid: int, address: str, port: int, expected: str
+) -> None:
+    namespace: Namespace = request.getfixturevalue(egress)
+    assert namespace.ask(uid, address, port) == expected
+
+
+@pytest.mark.parametrize(
+    ("uid", "address", "port", "kind", "without", "with_egress"),
+    [
+        (UNTR, LOOPBACK, 480, "tcp", REFUSED, SERVED),
+        (UNTR, LOOPBACK, 53, "tcp", REFUSED, SERVED),
+        (UNTR, LOOPBACK, 53, "udp", REFUSED, "1"),
+        (HELP, LOOPBACK, 53, "udp", REFUSED, REFUSED),
+        (ROOT, LOOPBACK, 53, "udp", REFUSED, REFUSED),
+        (UNTR, LOOPBACK, 8080, "udp", "1", "1"),
+        (HELP, LOOPBACK, 8080, "udp", REFUSED, REFUSED),
+        (UNTR, "198.18.0.9", 443, "tcp", "ENETUNREACH", SERVED),
+        (UNTR, "198.18.0.9", 80, "tcp", "ENETUNREACH", SERVED),
+        (UNTR, "198.18.0.9", 443, "udp", "ENETUNREACH", REFUSED),
+        (HELP, "198.18.0.9", 443, "tcp", "ENETUNREACH", REFUSED),
+        (UNTR, LOOPBACK, 443, "tcp", REFUSED, REFUSED),
+    ],
+)
+def test_ports_for_egress_are_closed_unless_the_policy_has_egress(
+    sealed: Namespace,
+    opened: Namespace,
+    uid: int,
+    address: str,
+    port: int,
+    kind: str,
+    without: str,
+    with_egress: str,
+) -> None:
+    assert sealed.ask(uid, address, port, kind) == without
+    assert opened.ask(uid, address, port, kind) == with_egress
+
+
+@pytest.mark.parametrize("squatter", [UNTR, ROOT, HELP])
+@pytest.mark.parametrize("egress", [False, True])
+def test_a_squatter_on_a_sidecar_port_gets_no_connection(
+    bare: Namespace, squatter: int, egress: bool
+) -> None:
+    bare.run("sh", "-c", "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start")
+    control = bare.listen(squatter, LOOPBACK, 418)
+    assert bare.ask(HELP, LOOPBACK, 418) == SERVED
+    assert clients(control) == ["client 418"]
+    bare.load(egress)
+    listener = bare.listen(squatter, LOOPBACK, 418, 419, 53, 480)
+    assert bare.ask(HELP, LOOPBACK, 418) == "timeout"
+    assert bare.ask(UNTR, LOOPBACK, 419) == "timeout"
+    assert bare.ask(UNTR, LOOPBACK, 480) == ("timeout" if egress else REFUSED)
+    # Only the question can arrive, at a port that nobody may bind in a sandbox; no answer leaves.
+    assert bare.ask(UNTR, LOOPBACK, 53, "udp") == ("timeout" if egress else REFUSED)
+    assert clients(listener) == (["client 53"] if egress else [])
+
+
+def test_an_interface_that_appears_is_dead_in_both_directions(bare: Namespace) -> None:
+    outside = Namespace().open()
+    try:
+        bare.load(egress=True)
+        watcher = connect_to_the_world(bare, outside)
+        bare.listen(UNTR, "0.0.0.0", 8080)
+        outside.listen(ROOT, "203.0.113.5", 443, 53)
+        for uid in (UNTR, HELP, SIDE, ROOT):
+            for kind, port in (("tcp", 443), ("udp", 53)):
+                assert bare.ask(uid, "203.0.113.5", port, kind) in ("EPERM", "timeout")
+        assert outside.ask(ROOT, "203.0.113.1", 8080) == "timeout"
+        assert frames(watcher) == 0
+        bare.run("nft", "flush", "ruleset")
+        watcher = outside.watch("world")
+        assert bare.ask(UNTR, "203.0.113.5", 443) == SERVED
+        assert outside.ask(ROOT, "203.0.113.1", 8080) == SERVED
+        assert frames(watcher) > 0
+    finally:
+        outside.close()
+
+
+def connect_to_the_world(inside: Namespace, outside: Namespace) -> subprocess.Popen[str]:
+    """Put an uplink into a sandbox's namespace, as nobody should, with a watch at its far end."""
+    peer = ["type", "veth", "peer", "name", "uplink", "netns", inside.path]
+    outside.run("ip", "link", "add", "world", *peer)
+    outside.run("ip", "address", "add", "203.0.113.5/24", "dev", "world")
+    outside.run("ip", "link", "set", "world", "up")
+    watcher = outside.watch("world")
+    inside.run("ip", "address", "add", "203.0.113.1/24", "dev", "uplink")
+    inside.run("ip", "link", "set", "uplink", "up")
+    return watcher
+
+
+def frames(watcher: subprocess.Popen[str]) -> int:
+    return int(watcher.communicate()[0])

@@ -1,0 +1,246 @@
+"""broker.toml: everything or nothing, and errors that name the file and the key path."""
+
+import os
+from pathlib import Path
+
+import pytest
+import trustme
+
+from broker.config import load_config
+from broker.errors import Misconfigured
+from broker.files import Tree, open_tree
+from broker.settings import (
+    Address,
+    BrokerConfig,
+    FileProvider,
+    Timeouts,
+    UpstreamConfig,
+    VaultProvider,
+)
+
+KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+OTHER = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+MINIMAL = 'version = 1\n[listen]\naddress = "127.0.0.1:8443"\n'
+UPSTREAM = """
+[upstream.corp]
+url = "https://git.corp.example:8443"
+also = ["old.corp.example"]
+provider = "corp"
+case_insensitive = false
+[provider.corp]
+type = "vault"
+"""
+
+
+class Files:
+    def __init__(self, root: Path) -> None:
+        self.main = root / "broker.toml"
+        self.additions = root / "broker.d"
+        self.tree: Tree = open_tree(root)
+        self.root = root
+
+    def load(self, main: str = MINIMAL, **additions: str) -> BrokerConfig:
+        self.write(self.main, main)
+        for name, text in additions.items():
+            self.additions.mkdir(exist_ok=True)
+            self.write(self.additions / f"{name}.toml", text)
+        return load_config(self.tree, self.main, self.additions)
+
+    def write(self, path: Path, text: str) -> None:
+        path.write_text(text)
+        path.chmod(0o640)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_a_minimal_file_has_documented_defaults(files: Files) -> None:
+    config = files.load()
+    assert config.listen == Address("127.0.0.1", 8443)
+    assert (config.uid, config.gid) == (1999999999, 1999999999)
+    assert config.timeouts == Timeouts(connect=5, idle=60, operation=900)
+    assert not config.upstreams and not config.providers and not config.hosts
+
+
+def test_everything_a_file_can_say(files: Files, tmp_path: Path) -> None:
+    authority = trustme.CA().cert_pem.bytes()
+    (tmp_path / "ca.pem").write_bytes(b"a comment\n" + authority + authority)
+    config = files.load(
+        MINIMAL
+        + f"""
+[process]
+uid = 5
+[store]
+url = "sqlite:"
+[timeouts]
+connect = "2s"
+idle = "1m"
+operation = "2h"
+[limits]
+connections = 9
+[upstream.github]
+url = "https://github.com/"
+also = ["www.github.com", "ssh.github.com:443"]
+ca_file = "{tmp_path}/ca.pem"
+provider = "gh"
+case_insensitive = true
+[provider.gh]
+type = "file"
+username = "x-access-token"
+password_file = "/etc/gitmoat/gh.token"
+[provider.sealed]
+type = "vault"
+[host.here]
+key = "{KEY}"
+"""
+    )
+    assert (config.uid, config.gid, config.connections) == (5, 5, 9)
+    assert config.timeouts == Timeouts(2, 60, 7200)
+    assert config.upstreams["github"] == UpstreamConfig(
+        name="github",
+        address=Address("github.com", 443),
+        also=("www.github.com", "ssh.github.com:443"),
+        authorities=(authority.replace(b"\r", b""),) * 2,
+        provider="gh",
+        case_insensitive=True,
+    )
+    assert config.upstreams["github"].authority == "github.com"
+    assert config.providers == {
+        "gh": FileProvider("x-access-token", Path("/etc/gitmoat/gh.token")),
+        "sealed": VaultProvider(),
+    }
+    assert config.hosts == {"here": bytes(32)}
+
+
+def test_files_in_the_directory_add_named_tables(files: Files) -> None:
+    config = files.load(corp=UPSTREAM, host=f'[host.a]\nkey = "{KEY}"\n')
+    assert config.upstreams["corp"].authority == "git.corp.example:8443"
+    assert config.hosts == {"a": bytes(32)}
+
+
+def upstream(**changes: str) -> str:
+    values = {
+        "url": '"https://git.example"',
+        "provider": '"p"',
+        "case_insensitive": "false",
+    } | changes
+    lines = [f"{key} = {value}" for key, value in values.items() if value]
+    return "\n".join(["[upstream.up]", *lines, '[provider.p]\ntype = "vault"'])
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("", "version"),
+        ("version = 2", "version"),
+        ("version = 1", "listen.address"),
+        ('version = 1\n[listen]\naddress = "localhost:1"', "listen.address"),
+        ('version = 1\n[listen]\naddress = "127.0.0.1:70000"', "listen.address"),
+        ('version = 1\n[listen]\naddress = "127.0.0.1"', "listen.address"),
+        (MINIMAL + "surprise = 1", "listen.surprise"),
+        (MINIMAL + "[surprise]", "surprise"),
+        (MINIMAL + "[process]\nuid = 0", "process.uid"),
+        (MINIMAL + '[process]\nuid = "x"', "process.uid"),
+        (MINIMAL + '[store]\nurl = "postgresql://x"', "store.url"),
+        (MINIMAL + '[timeouts]\nidle = "60"', "timeouts.idle"),
+        (MINIMAL + "[timeouts]\nidle = 60", "timeouts.idle"),
+        (MINIMAL + "[upstream]\nX = {}", "upstream.X"),
+        (MINIMAL + "upstream = 1", "listen.upstream"),
+        (MINIMAL + upstream(url=""), "upstream.up.url"),
+        (MINIMAL + upstream(url='"http://git.example"'), "upstream.up.url"),
+        (MINIMAL + upstream(url='"https://u@git.example"'), "upstream.up.url"),
+        (MINIMAL + upstream(url='"https://git.example/path"'), "upstream.up.url"),
+        (MINIMAL + upstream(url='"https://*.example"'), "upstream.up.url"),
+        (MINIMAL + upstream(url='"https://GIT.example"'), "upstream.up.url"),
+        (MINIMAL + upstream(url='"https://git.example:0"'), "upstream.up.url"),
+        (MINIMAL + upstream(also='["*.example"]'), "upstream.up.also"),
+        (MINIMAL + upstream(case_insensitive=""), "upstream.up.case_insensitive"),
+        (MINIMAL + upstream(case_insensitive='"no"'), "upstream.up.case_insensitive"),
+        (MINIMAL + upstream(provider='"q"'), "upstream.up.provider"),
+        (MINIMAL + upstream(proxy='"http://p"'), "upstream.up.proxy"),
+        (MINIMAL + upstream(ca_file='"ca.pem"'), "upstream.up.ca_file"),
+        (MINIMAL + upstream(ca_file='"/nonexistent/ca.pem"'), "upstream.up.ca_file"),
+        (MINIMAL + upstream(surprise="1"), "upstream.up.surprise"),
+        (MINIMAL + '[provider.p]\ntype = "env"', "provider.p.type"),
+        (MINIMAL + '[provider.p]\ntype = "file"\nusername = "u"', "provider.p.password_file"),
+        (
+            MINIMAL + '[provider.p]\ntype = "file"\nusername = "a:b"\npassword_file = "/x"',
+            "provider.p.username",
+        ),
+        (MINIMAL + '[provider.p]\ntype = "vault"\npassword = "x"', "provider.p.password"),
+        (MINIMAL + '[host.h]\nkey = "short"', "host.h.key"),
+        (MINIMAL + f'[host.g]\nkey = "{KEY}"\n[host.h]\nkey = "{KEY}"', "host.h.key"),
+    ],
+)
+def test_a_fault_is_named_by_file_and_key_path(files: Files, text: str, key: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        files.load(text)
+    assert caught.value.key == key
+    assert caught.value.code == "B104"
+    assert caught.value.why.startswith(f"{files.main}: {key}: ")
+    assert set(caught.value.mapping()) == {"code", "what", "why", "fix"}
+
+
+def test_a_fault_in_an_added_file_names_that_file(files: Files) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        files.load(extra=upstream(surprise="1"))
+    assert caught.value.file == str(files.additions / "extra.toml")
+
+
+def test_an_added_file_cannot_set_what_belongs_to_the_main_file(files: Files) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        files.load(extra='[listen]\naddress = "0.0.0.0:1"\n')
+    assert caught.value.key == "listen"
+
+
+def test_one_name_in_two_files_is_refused(files: Files) -> None:
+    with pytest.raises(Misconfigured, match="B104") as caught:
+        files.load(MINIMAL + UPSTREAM, again=UPSTREAM)
+    assert (caught.value.file, caught.value.key) == (
+        str(files.additions / "again.toml"),
+        "upstream.corp",
+    )
+    assert str(files.main) in caught.value.why
+
+
+def test_two_upstreams_cannot_share_a_host(files: Files) -> None:
+    second = UPSTREAM.replace("corp]", "other]").replace(":8443", "").replace('"git.', '"x.')
+    with pytest.raises(Misconfigured) as caught:
+        files.load(MINIMAL + UPSTREAM, second=second)
+    assert caught.value.key == "upstream.other.url"
+
+
+@pytest.mark.parametrize("text", ["version = 1,", "version = [", "\udcff"])
+def test_what_is_not_toml_is_refused(files: Files, text: str) -> None:
+    files.main.write_bytes(text.encode("utf-8", "surrogateescape"))
+    files.main.chmod(0o640)
+    with pytest.raises(Misconfigured):
+        load_config(files.tree, files.main, files.additions)
+
+
+@pytest.mark.parametrize("mode", [0o660, 0o646, 0o666])
+def test_a_file_that_others_can_write_is_refused(files: Files, mode: int) -> None:
+    files.write(files.main, MINIMAL)
+    files.main.chmod(mode)
+    with pytest.raises(Misconfigured, match="B104"):
+        load_config(files.tree, files.main, files.additions)
+
+
+def test_a_symlink_or_a_missing_file_is_refused(files: Files, tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        load_config(files.tree, files.main, files.additions)
+    assert "No such file" in caught.value.why
+    files.write(tmp_path / "real.toml", MINIMAL)
+    files.main.symlink_to(tmp_path / "real.toml")
+    with pytest.raises(Misconfigured) as caught:
+        load_config(files.tree, files.main, files.additions)
+    assert "symlink" in caught.value.why
+
+
+def test_a_fifo_does_not_hang_the_reader(files: Files) -> None:
+    os.mkfifo(files.main)
+    with pytest.raises(Misconfigured) as caught:
+        load_config(files.tree, files.main, files.additions)
+    assert "not a regular file" in caught.value.why

@@ -1,0 +1,161 @@
+"""Where credentials come from, and the one place where they become header bytes."""
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+from nacl.signing import SigningKey
+
+from broker.errors import Problem, Unavailable
+from broker.files import open_tree
+from broker.injection import upstream_head
+from broker.providers.credential import Credential, parse_password
+from broker.providers.file import FileCredentials, is_private
+from broker.providers.vault import VaultCredentials
+from broker.vault import Vault, open_vault
+from gitwire.framing import Chunked, NoBody
+from gitwire.repository import parse_place, parse_repository
+from gitwire.smarthttp import Advertise, Push, Service
+from identity.secret import Secret
+
+MARKER = b"hunter2-marker"
+PLACE, REPOSITORY = parse_place(b"up"), parse_repository(b"acme/app.git")
+
+
+def file_provider(path: Path) -> FileCredentials:
+    return FileCredentials(open_tree(path.parent), path, "bot", os.geteuid(), os.getegid())
+
+
+def token_file(path: Path, content: bytes = MARKER + b"\n", mode: int = 0o600) -> Path:
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+def test_a_file_is_read_again_for_every_use(tmp_path: Path) -> None:
+    provider = file_provider(token_file(tmp_path / "token"))
+    assert provider.credential().password.expose() == MARKER
+    token_file(tmp_path / "new", b"rotated").rename(tmp_path / "token")
+    assert provider.credential().password.expose() == b"rotated"
+    (tmp_path / "token").unlink()
+    with pytest.raises(Unavailable) as caught:
+        provider.credential()
+    assert caught.value.code == "U105"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o604, 0o700, 0o200, 0o4600])
+def test_a_file_of_ours_with_another_mode_is_refused(tmp_path: Path, mode: int) -> None:
+    if os.geteuid() == 0 and mode == 0o640:
+        os.chown(token_file(tmp_path / "token"), 0, 12345)
+    provider = file_provider(token_file(tmp_path / "token", mode=mode))
+    with pytest.raises(Unavailable):
+        provider.credential()
+
+
+@pytest.mark.parametrize(
+    ("uid", "gid", "mode", "private"),
+    [
+        (7, 99, 0o400, True),
+        (7, 99, 0o600, True),
+        (7, 7, 0o640, False),
+        (0, 8, 0o440, True),
+        (0, 8, 0o640, True),
+        (0, 8, 0o644, False),
+        (0, 8, 0o660, False),
+        (0, 9, 0o640, False),
+        (5, 8, 0o640, False),
+    ],
+)
+def test_owner_and_mode_rules(uid: int, gid: int, mode: int, private: bool) -> None:
+    status = os.stat_result((0o100000 | mode, 0, 0, 1, uid, gid, 0, 0, 0, 0))
+    assert is_private(status, uid=7, gid=8) is private
+
+
+def test_a_symlink_is_refused(tmp_path: Path) -> None:
+    token_file(tmp_path / "real")
+    (tmp_path / "token").symlink_to("real")
+    with pytest.raises(Unavailable) as caught:
+        file_provider(tmp_path / "token").credential()
+    assert "symlink" in caught.value.why
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"a b", b"a\nb", b"a\x00", b"\xff", b"a" * 20000])
+def test_a_file_without_one_printable_line_is_refused(tmp_path: Path, content: bytes) -> None:
+    provider = file_provider(token_file(tmp_path / "token", content))
+    with pytest.raises(Unavailable) as caught:
+        provider.credential()
+    assert content.decode("latin-1").strip()[:9] not in caught.value.why or not content.strip()
+
+
+@pytest.mark.parametrize("raw", [MARKER, MARKER + b"\n", MARKER + b"\r\n"])
+def test_one_line_end_is_not_part_of_the_password(raw: bytes) -> None:
+    password = parse_password(raw)
+    assert password is not None and password.expose() == MARKER
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Vault:
+    return open_vault(os.open(tmp_path, os.O_RDONLY), SigningKey(bytes(32)))
+
+
+def test_the_vault_gives_back_what_was_put_in_and_keeps_it_sealed(
+    vault: Vault, tmp_path: Path
+) -> None:
+    assert vault.add("gh", "bot", Secret(MARKER)) is False
+    credential = VaultCredentials(vault, "gh").credential()
+    assert (credential.username, credential.password.expose()) == ("bot", MARKER)
+    sealed = (tmp_path / "gh.sealed").read_bytes()
+    assert MARKER not in sealed and base64.b64encode(MARKER) not in sealed
+    assert (tmp_path / "gh.sealed").stat().st_mode & 0o777 == 0o600
+    assert vault.names() == ["gh"]
+
+
+def test_a_rotation_replaces_the_entry(vault: Vault, tmp_path: Path) -> None:
+    vault.add("gh", "bot", Secret(b"old"))
+    assert vault.add("gh", "bot", Secret(b"new")) is True
+    assert vault.get("gh").password.expose() == b"new"
+    assert [one.name for one in tmp_path.iterdir()] == ["gh.sealed"]
+
+
+def test_an_entry_under_another_name_or_key_is_refused(vault: Vault, tmp_path: Path) -> None:
+    vault.add("gh", "bot", Secret(MARKER))
+    os.link(tmp_path / "gh.sealed", tmp_path / "corp.sealed")
+    with pytest.raises(Unavailable):
+        vault.get("corp")
+    stranger = open_vault(vault.directory, SigningKey(b"k" * 32))
+    with pytest.raises(Unavailable):
+        stranger.get("gh")
+    with pytest.raises(Unavailable):
+        vault.get("absent")
+
+
+@pytest.mark.parametrize(
+    ("name", "username"), [("../x", "bot"), ("", "bot"), ("A", "bot"), ("gh", "a:b"), ("gh", "")]
+)
+def test_names_that_cannot_be_kept_change_nothing(
+    vault: Vault, tmp_path: Path, name: str, username: str
+) -> None:
+    with pytest.raises(Problem):
+        vault.add(name, username, Secret(MARKER))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_head_for_an_upstream_is_made_of_constants_and_the_credential() -> None:
+    request = Advertise(PLACE, REPOSITORY, Service.UPLOAD_PACK, 2)
+    head = upstream_head(request, "git.example:8443", Credential("bot", Secret(MARKER)), NoBody())
+    lines = head.split(b"\r\n")
+    assert lines[0] == b"GET /acme/app.git/info/refs?service=git-upload-pack HTTP/1.1"
+    assert b"Host: git.example:8443" in lines
+    assert b"Git-Protocol: version=2" in lines
+    assert b"Authorization: Basic " + base64.b64encode(b"bot:" + MARKER) in lines
+    assert b"Accept-Encoding" not in head
+
+
+def test_the_head_of_a_push_announces_its_body_once() -> None:
+    head = upstream_head(
+        Push(PLACE, REPOSITORY, 0), "git.example", Credential("bot", Secret(MARKER)), Chunked()
+    )
+    assert head.startswith(b"POST /acme/app.git/git-receive-pack HTTP/1.1\r\n")
+    assert head.count(b"Transfer-Encoding: chunked\r\n") == 1
+    assert b"Content-Type: application/x-git-receive-pack-request\r\n" in head

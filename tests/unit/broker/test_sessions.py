@@ -1,0 +1,164 @@
+"""Sessions: closed, active, ended, and nothing else; ends cut what is live."""
+
+import json
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from broker.sessions import Sessions
+from broker.store.interface import CounterSeen, State, StoredSession
+from broker.store.sqlite import open_sqlite
+from netpolicy.document import PolicyError, adhoc_policy, policy_to_mapping
+
+SCOPE = policy_to_mapping(adhoc_policy("p", ["up:acme/app"], ["agent/**"], True, 100))
+
+
+def stored(number: int = 1, **changes: object) -> StoredSession:
+    session = StoredSession(
+        id=f"s{number}",
+        key=number.to_bytes(32),
+        host="h",
+        host_boot="b",
+        counter=number,
+        sandbox=f"sb{number}",
+        name=f"name{number}",
+        runtime="bwrap",
+        container=None,
+        netns=1,
+        epoch=1,
+        scope=json.dumps(SCOPE),
+        issued=0,
+        ttl=100,
+        broker_boot="boot",
+        deadline=1100.0,
+    )
+    return evolve(session, **changes)
+
+
+class World:
+    def __init__(self, path: Path) -> None:
+        self.now = 1000.0
+        self.path = path
+        self.sessions = self.start()
+
+    def start(self, boot: str = "boot") -> Sessions:
+        sessions = Sessions(open_sqlite(self.path), lambda: self.now)
+        sessions.load(boot)
+        return sessions
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "store.sqlite")
+
+
+def test_a_session_is_found_by_its_key_and_starts_closed(world: World) -> None:
+    session = world.sessions.register(stored())
+    assert world.sessions.by_key((1).to_bytes(32)) is session
+    assert session.state is State.CLOSED
+    world.sessions.activate(session, 5, 6, None)
+    assert session.state is State.ACTIVE
+    assert (session.stored.pid, session.stored.netns) == (5, 6)
+
+
+def test_a_replayed_counter_or_a_bad_scope_registers_nothing(world: World) -> None:
+    world.sessions.register(stored())
+    with pytest.raises(CounterSeen):
+        world.sessions.register(stored(2, counter=1))
+    with pytest.raises(PolicyError):
+        world.sessions.register(stored(3, scope='{"version": 1, "surprise": 1}'))
+    assert [one.id for one in world.sessions.living()] == ["s1"]
+    assert world.sessions.by_key((2).to_bytes(32)) is None
+
+
+def test_an_end_cuts_live_streams_and_lasts(world: World) -> None:
+    cut: list[str] = []
+    session = world.sessions.register(stored())
+    done = session.hold(lambda: cut.append("finished before"))
+    session.hold(lambda: cut.append("live"))
+    done()
+    world.sessions.end(session, "revoked")
+    assert cut == ["live"]
+    assert session.state is State.ENDED
+    assert world.sessions.living() == []
+    again = world.start().by_key((1).to_bytes(32))
+    assert again is not None and again.state is State.ENDED
+    assert again.stored.reason == "revoked"
+
+
+def test_the_hard_end_is_the_deadline_and_a_live_stream_does_not_move_it(world: World) -> None:
+    session = world.sessions.register(stored())
+    session.hold(lambda: None)
+    world.now = 1099.9
+    assert world.sessions.overdue() == []
+    world.now = 1100.0
+    assert world.sessions.overdue() == [(session, "expired")]
+
+
+def test_silence_ends_a_session_and_use_prolongs_it(world: World) -> None:
+    session = world.sessions.register(stored(deadline=1e9))
+    idle = session.policy.session.idle
+    world.now = 1000.0 + idle - 1
+    assert world.sessions.overdue() == []
+    session.used = world.now
+    world.now += idle
+    assert world.sessions.overdue() == [(session, "idle")]
+
+
+def test_a_live_stream_is_not_silence(world: World) -> None:
+    session = world.sessions.register(stored(deadline=1e9))
+    done = session.hold(lambda: None)
+    world.now += session.policy.session.idle
+    assert world.sessions.overdue() == []
+    done()
+    assert world.sessions.overdue() == [(session, "idle")]
+
+
+def test_sessions_survive_a_restart_of_the_broker(world: World) -> None:
+    session = world.sessions.register(stored())
+    world.sessions.activate(session, 5, 6, 7)
+    again = world.start()
+    found = again.by_id("s1")
+    assert found is not None and found.stored == session.stored
+    world.now = 1100.0
+    assert [one.id for one, _ in again.overdue()] == ["s1"]
+
+
+def test_after_a_reboot_nothing_is_valid(world: World) -> None:
+    world.sessions.register(stored())
+    again = world.start(boot="another")
+    assert list(again.everyone()) == []
+    assert list(world.start().everyone()) == []
+
+
+def test_a_scope_that_this_version_cannot_read_is_not_taken_up(world: World) -> None:
+    world.sessions.register(stored())
+    world.sessions._store.end("s1", "")
+    database = open_sqlite(world.path)
+    database._db.execute("UPDATE session SET scope = '{}'")
+    database._db.commit()
+    assert list(world.start().everyone()) == []
+
+
+def test_sessions_are_found_by_id_sandbox_or_name(world: World) -> None:
+    first, second = (world.sessions.register(stored(number)) for number in (1, 2))
+    assert world.sessions.named("s1") == [first]
+    assert world.sessions.named("sb2") == [second]
+    assert world.sessions.named("name2") == [second]
+    world.sessions.end(second, "x")
+    assert world.sessions.named("name2") == []
+
+
+def test_an_ended_session_is_remembered_for_a_day(world: World) -> None:
+    session = world.sessions.register(stored())
+    world.sessions.end(session, "x")
+    world.now += 24 * 3600
+    world.sessions.forget_old()
+    assert world.sessions.by_id("s1") is session
+    world.now += 1
+    world.sessions.forget_old()
+    assert world.sessions.by_id("s1") is None
+    assert world.sessions.by_key(session.stored.key) is None
+    with pytest.raises(CounterSeen):
+        world.sessions.register(stored())

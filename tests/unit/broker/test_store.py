@@ -1,0 +1,130 @@
+"""The store's contract, and what SQLite does about damage."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from broker.store.interface import AuditHead, CounterSeen, State, StoreDamaged, StoredSession
+from broker.store.sqlite import SqliteStore, open_sqlite, store_files
+
+SESSION = StoredSession(
+    id="s1",
+    key=bytes(32),
+    host="h",
+    host_boot="b",
+    counter=1,
+    sandbox="sb1",
+    name="one",
+    runtime="bwrap",
+    container=None,
+    netns=4026531840,
+    epoch=1,
+    scope="{}",
+    issued=1700000000,
+    ttl=3600,
+    broker_boot="bb",
+    deadline=4000.5,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> SqliteStore:
+    return open_sqlite(path)
+
+
+def reopened(store: SqliteStore, path: Path) -> SqliteStore:
+    """As another process would see it, with the first one still open: nothing was flushed."""
+    return open_sqlite(path)
+
+
+def test_a_session_is_there_for_the_next_process(store: SqliteStore, path: Path) -> None:
+    store.admit(SESSION)
+    assert reopened(store, path).sessions() == [SESSION]
+
+
+def test_activation_and_end_are_kept(store: SqliteStore, path: Path) -> None:
+    store.admit(SESSION)
+    store.activate("s1", 77, 88, 99)
+    active = evolve(SESSION, state=State.ACTIVE, pid=77, netns=88, cgroup=99)
+    assert reopened(store, path).sessions() == [active]
+    store.end("s1", "revoked")
+    ended = evolve(active, state=State.ENDED, reason="revoked")
+    assert reopened(store, path).sessions() == [ended]
+
+
+def test_a_counter_is_used_once_per_host_and_boot(store: SqliteStore, path: Path) -> None:
+    store.admit(SESSION)
+    again = evolve(SESSION, id="s2", key=b"k" * 32)
+    with pytest.raises(CounterSeen):
+        reopened(store, path).admit(again)
+    assert [one.id for one in store.sessions()] == ["s1"]
+    store.admit(evolve(again, counter=2))
+    store.admit(evolve(again, id="s3", key=b"l" * 32, host_boot="c"))
+    store.admit(evolve(again, id="s4", key=b"m" * 32, host="i"))
+
+
+def test_a_forgotten_session_leaves_its_counter_used(store: SqliteStore) -> None:
+    store.admit(SESSION)
+    store.forget("s1")
+    assert store.sessions() == []
+    with pytest.raises(CounterSeen):
+        store.admit(SESSION)
+
+
+def test_a_session_that_cannot_be_kept_leaves_its_counter_free(store: SqliteStore) -> None:
+    store.admit(SESSION)
+    with pytest.raises(sqlite3.IntegrityError):
+        store.admit(evolve(SESSION, counter=2))
+    store.admit(evolve(SESSION, id="s2", key=b"k" * 32, counter=2))
+
+
+def test_the_audit_head_is_replaced(store: SqliteStore, path: Path) -> None:
+    assert store.audit_head() is None
+    store.keep_audit_head(AuditHead(1, "aa"))
+    store.keep_audit_head(AuditHead(2, "bb"))
+    assert reopened(store, path).audit_head() == AuditHead(2, "bb")
+
+
+def test_every_commit_is_synced_and_the_file_is_private(store: SqliteStore, path: Path) -> None:
+    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert all(one.stat().st_mode & 0o777 == 0o600 for one in store_files(path))
+    assert len(store_files(path)) == 3
+
+
+def test_a_damaged_file_is_refused_and_left_alone(path: Path) -> None:
+    path.write_bytes(b"not a database, " * 100)
+    with pytest.raises(StoreDamaged):
+        open_sqlite(path)
+    assert path.read_bytes() == b"not a database, " * 100
+
+
+def test_a_damaged_page_is_found_at_the_start(store: SqliteStore, path: Path) -> None:
+    for number in range(300):
+        session = evolve(SESSION, id=f"s{number}", key=number.to_bytes(32), counter=number)
+        store.admit(session)
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096 * 3 : 4096 * 5] = b"\xff" * 8192
+    path.write_bytes(content)
+    with pytest.raises(StoreDamaged):
+        open_sqlite(path)
+
+
+def test_a_store_of_a_newer_version_is_refused(store: SqliteStore, path: Path) -> None:
+    store._db.execute("PRAGMA user_version = 9")
+    with pytest.raises(StoreDamaged, match="version 9"):
+        open_sqlite(path)
+
+
+def test_a_symlink_in_place_of_the_database_is_refused(path: Path, tmp_path: Path) -> None:
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic"):
+        open_sqlite(path)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.control_messages import (
+    DIAL,
+    Activate,
+    Connection,
+    ControlMalformed,
+    DialFailed,
+    Stop,
+    parse_order,
+    ready,
+)
+
+
+def test_what_the_sidecar_says_is_of_one_fixed_size() -> None:
+    assert len(DIAL) == 33
+    assert b"D" + bytes(32) == DIAL
+    assert ready(b"k" * 32) == b"R" + b"k" * 32
+    with pytest.raises(ValueError, match="32"):
+        ready(b"short")
+
+
+@pytest.mark.parametrize(
+    ("data", "descriptors", "order"),
+    [
+        (b'{"op":"activate"}', 0, Activate()),
+        (b'{"op": "connection"}', 1, Connection()),
+        (b'{"op":"dial-failed"}', 0, DialFailed()),
+        (b'{"op":"stop"}', 0, Stop()),
+    ],
+)
+def test_the_four_orders_of_hostd(data: bytes, descriptors: int, order: object) -> None:
+    assert parse_order(data, descriptors) == order
+
+
+@pytest.mark.parametrize(
+    ("data", "descriptors"),
+    [
+        (b"", 0),
+        (b"stop", 0),
+        (b'"stop"', 0),
+        (b"[]", 0),
+        (b'{"op":1}', 0),
+        (b'{"op":"reload"}', 0),
+        (b'{"op":"stop","now":true}', 0),
+        (b'{"op":"connection"}', 0),
+        (b'{"op":"connection"}', 2),
+        (b'{"op":"activate"}', 1),
+        (b"\xff", 0),
+        (b"[" * 900, 0),
+        (b'{"op":"stop"}' + b" " * 2000, 0),
+    ],
+)
+def test_anything_else_is_refused(data: bytes, descriptors: int) -> None:
+    with pytest.raises(ControlMalformed):
+        parse_order(data, descriptors)
+
+
+@given(st.binary(max_size=64), st.integers(0, 3))
+def test_no_bytes_make_the_reader_fail_otherwise(data: bytes, descriptors: int) -> None:
+    try:
+        parse_order(data, descriptors)
+    except ControlMalformed:
+        pass

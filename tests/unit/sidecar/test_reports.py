@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+
+from sidecar.reports import BURST, Event, Report, Reports, format_report
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def taken(reports: Reports) -> list[Report]:
+    found = []
+    while (report := reports.take()) is not None:
+        found.append(report)
+    return found
+
+
+def refused(uid: int) -> Report:
+    return Report(Event.PEER_REFUSED, uid=uid, code="H101")
+
+
+def test_a_single_report_may_go_at_once() -> None:
+    reports = Reports(Time())
+    report = refused(1)
+    assert reports.add(report)
+    assert reports.delay() == 0
+    assert reports.take() == report
+    assert reports.delay() is None
+
+
+def test_reports_of_one_kind_are_merged_while_they_wait() -> None:
+    reports = Reports(Time())
+    for number in range(1000):
+        reports.add(Report(Event.GIT_REFUSED, repo="h/a", code="G101", req=f"{number:016x}"))
+    assert [report.req for report in taken(reports)] == ["0" * 16]
+
+
+def test_a_flood_costs_one_report_a_second_after_the_burst() -> None:
+    time = Time()
+    reports = Reports(time)
+    sent = 0
+    for _ in range(100_000):
+        reports.add(refused(1))
+        sent += len(taken(reports))
+        time.now += 0.001
+    assert BURST <= sent <= BURST + 101
+
+
+def test_a_flood_of_many_kinds_keeps_bounded_memory() -> None:
+    reports = Reports(Time())
+    kept = sum(reports.add(refused(uid)) for uid in range(100_000))
+    assert kept == 16
+
+
+def test_a_flood_of_one_event_does_not_hide_another() -> None:
+    time = Time()
+    reports = Reports(time)
+    for uid in range(1000):
+        reports.add(refused(uid))
+    taken(reports)
+    for uid in range(1000):
+        reports.add(refused(uid))
+    reports.add(Report(Event.CREDENTIAL_GRANTED, uid=7, repo="h/a"))
+    time.now += 2
+    assert Event.CREDENTIAL_GRANTED in [report.event for report in taken(reports)]
+
+
+def test_the_delay_is_the_time_until_the_next_one_may_go() -> None:
+    time = Time()
+    reports = Reports(time)
+    for uid in range(BURST):
+        reports.add(refused(uid))
+    assert len(taken(reports)) == BURST
+    reports.add(refused(99))
+    delay = reports.delay()
+    assert delay is not None
+    assert delay > 0
+    assert reports.take() is None
+    time.now += delay
+    assert reports.take() == refused(99)
+
+
+def test_a_report_is_one_small_json_object() -> None:
+    report = Report(Event.GIT_REFUSED, uid=3, repo="h/" + "a" * 255, code="G101", req="0" * 16)
+    data = format_report(report)
+    assert len(data) <= 2048
+    assert json.loads(data) == {
+        "event": "git-refused",
+        "uid": 3,
+        "repo": "h/" + "a" * 255,
+        "code": "G101",
+        "req": "0" * 16,
+    }
+
+
+def test_absent_fields_are_left_out() -> None:
+    assert json.loads(format_report(refused(5))) == {
+        "event": "peer-refused",
+        "uid": 5,
+        "code": "H101",
+    }
