@@ -204,7 +204,7 @@ def _check_file(found: os.stat_result, uid: int) -> None:
         raise JournalUnavailable("the journal is not a regular file")
     if found.st_uid != uid:
         raise JournalUnavailable(f"the journal belongs to uid {found.st_uid}, not {uid}")
-    if stat.S_IMODE(found.st_mode) & 0o177:
+    if stat.S_IMODE(found.st_mode) & ~0o600:
         raise JournalUnavailable("the journal has a mode wider than 0600")
     if found.st_nlink != 1:
         raise JournalUnavailable("the journal has a second name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,10 +72,11 @@ def _members(line: bytes, number: int) -> dict[str, Any]:
 
 
 def _lines(path: str | Path) -> Iterator[bytes]:
-    """Whole lines without their newline."""
+    """Whole lines without their newline; those that were there when reading began."""
     number = 0
     with open(path, "rb") as journal:
-        while line := _whole_line(journal):
+        end = os.fstat(journal.fileno()).st_size
+        while journal.tell() < end and (line := _whole_line(journal)):
             number += 1
             if not line.endswith(b"\n"):
                 raise JournalBroken(number, "the line is not finished")

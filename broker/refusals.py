@@ -39,6 +39,11 @@ class Reply:
     body: bytes = b""
 
 
+def has_own_status(code: str) -> bool:
+    """Whether this code keeps its HTTP status whatever was asked."""
+    return code in _ALWAYS_STATUS
+
+
 def _headers(kind: bytes, request_id: str, retry_after: int) -> Headers:
     headers = [(b"Content-Type", kind), (b"Cache-Control", b"no-store")]
     if request_id:
@@ -57,7 +62,7 @@ def refuse(
     request: GitRequest, code: str, lines: Sequence[str], request_id: str, retry: int = 0
 ) -> Reply:
     """The refusal of a request of which no body has been understood."""
-    if isinstance(request, Fetch) and code not in _ALWAYS_STATUS:
+    if isinstance(request, Fetch) and not has_own_status(code):
         headers = _headers(response_type(request), request_id, 0)
         return Reply(200, headers, refuse_fetch("\n".join(lines)))
     return text_reply(code, lines, request_id, retry)

@@ -73,16 +73,14 @@ def check_files(config: BrokerConfig, tree: Tree, ids: tuple[int, int]) -> None:
 def _tls(config: UpstreamConfig) -> IOpenSSLClientConnectionCreator:
     """Certificate and name are verified; TLS 1.2 is the least we take."""
     if not config.authorities:
-        trust = platformTrust()  # type: ignore[no-untyped-call]
-        return optionsForClientTLS(config.address.host, trustRoot=trust)
+        return optionsForClientTLS(config.address.host, trustRoot=platformTrust())
     try:
         roots = [Certificate.loadPEM(pem) for pem in config.authorities]
     except CryptoError:
         why = "holds a certificate that cannot be read"
         key = f"upstream.{config.name}.ca_file"
         raise Misconfigured("broker.toml", key, why, "give a PEM file") from None
-    trust = trustRootFromCertificates(roots)  # type: ignore[no-untyped-call]
-    return optionsForClientTLS(config.address.host, trustRoot=trust)
+    return optionsForClientTLS(config.address.host, trustRoot=trustRootFromCertificates(roots))
 
 
 def _table(config: BrokerConfig) -> UpstreamTable:

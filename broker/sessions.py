@@ -28,6 +28,8 @@ class Session:
     budget: Budget
     used: float
     ended: float | None = None
+    throttled: bool = False
+    reports: Budget = field(factory=lambda: Budget(per_minute=60, concurrency=1))
     _live: dict[int, Cut] = field(factory=dict, init=False)
     _next: int = field(default=0, init=False)
 

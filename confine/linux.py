@@ -86,7 +86,8 @@ def lock_securebits() -> None:
 
 
 def last_capability() -> int:
-    with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as number:
+    # Bytes: a codec may no longer be importable where this is called.
+    with open("/proc/sys/kernel/cap_last_cap", "rb") as number:
         return int(number.read())
 
 

@@ -97,7 +97,7 @@ def need_command(args: Namespace) -> list[str]:
 
 
 def not_yet(what: str) -> Failure:
-    return Failure("C108", f"{what} is not in this version yet", fix="leave it out")
+    return Failure("C108", f"{what} is not in this version yet", "it is planned for a later one")
 
 
 def _parser(prog: str, about: str, help_option: bool) -> ArgumentParser:

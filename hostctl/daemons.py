@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from hostctl.failure import Failure, failure_from, plain
@@ -38,16 +39,22 @@ class Daemon:
             self.process.wait()
 
 
-def start_daemon(name: str, paths: Paths) -> Daemon:
+def start_daemon(
+    name: str,
+    paths: Paths,
+    environment: Mapping[str, str] | None = None,
+    patience: float = READY_SECONDS,
+) -> Daemon:
     """Starts `python -m NAME` and waits for its ready line; nothing is left of it on failure."""
     log = paths.broker_log if name == "broker" else paths.hostd_log
     ready, far = os.pipe()
     try:
-        daemon = Daemon(name, _spawn(name, paths, log, far))
+        process = _spawn(name, paths, log, far, environment or clean_environment())
+        daemon = Daemon(name, process)
     finally:
         os.close(far)
     try:
-        _wait_ready(daemon, ready, log)
+        _wait_ready(daemon, ready, log, patience)
     except BaseException:
         daemon.stop()
         raise
@@ -68,7 +75,9 @@ def clean_environment() -> dict[str, str]:
     return {**environment, "PYTHONPATH": directory} if directory else environment
 
 
-def _spawn(name: str, paths: Paths, log: Path, ready: int) -> subprocess.Popen[bytes]:
+def _spawn(
+    name: str, paths: Paths, log: Path, ready: int, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(log, flags, 0o640), "wb") as output:
         return subprocess.Popen(
@@ -77,19 +86,19 @@ def _spawn(name: str, paths: Paths, log: Path, ready: int) -> subprocess.Popen[b
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=clean_environment(),
+            env=environment,
             cwd="/",
             pass_fds=(ready,),
             start_new_session=True,
         )
 
 
-def _wait_ready(daemon: Daemon, ready: int, log: Path) -> None:
-    line = _read_line(ready, time.monotonic() + READY_SECONDS)
+def _wait_ready(daemon: Daemon, ready: int, log: Path, patience: float) -> None:
+    line = _read_line(ready, time.monotonic() + patience)
     if line == b"ready":
         return
     if line is None:
-        what = f"{daemon.name} is not ready after {READY_SECONDS:.0f} s"
+        what = f"{daemon.name} is not ready after {patience:.0f} s"
         raise Failure("C106", what, fix=_see(log))
     if line.startswith(b"{"):
         raise _reported(line, log)

@@ -61,7 +61,7 @@ class GitServer(ThreadingHTTPServer):
         request.settimeout(_HANDSHAKE_SECONDS)  # type: ignore[attr-defined]
         with self._tls.wrap_socket(request, server_side=True) as secure:  # type: ignore[arg-type]
             secure.settimeout(_IDLE_SECONDS)
-            super().finish_request(secure, client_address)  # type: ignore[arg-type]
+            super().finish_request(secure, client_address)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Refused handshakes and clients that leave are not worth a word."""
@@ -168,7 +168,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _exactly(self, left: int) -> Iterator[bytes]:
         while left:
-            piece = self.rfile.read1(min(left, _PIECE))  # type: ignore[attr-defined]
+            piece = self.rfile.read1(min(left, _PIECE))
             if not piece:
                 raise OSError("the client left")
             left -= len(piece)

@@ -45,16 +45,22 @@ class Failure(Exception):
         self.exit_code = exit_code_of(code) if exit_code is None else exit_code
 
     def lines(self) -> list[str]:
-        lines = [f"error: {self.what} [{self.code}]"]
-        if self.why:
-            lines.append(f"why: {self.why}")
-        if self.fix:
-            lines.append(f"fix: {self.fix}")
-        return lines
+        error = self._whole()
+        first = f"error: {self.what} [{self.code}]"
+        return [first, f"why: {error['why']}", f"fix: {error['fix']}"]
 
     def mapping(self) -> dict[str, object]:
-        error = {"code": self.code, "what": self.what, "why": self.why, "fix": self.fix}
+        error = self._whole()
         return {"schema": "gitmoat.error/1", "error": {**error, "exit": self.exit_code}}
+
+
+    def _whole(self) -> dict[str, str]:
+        """What was not said is taken from the table of codes."""
+        from netpolicy.codes import CODES, Code
+
+        known = CODES.get(self.code, Code(self.code, "the daemon did not say", "see its log file"))
+        why, fix = self.why or known.text, self.fix or known.fix
+        return {"code": self.code, "what": self.what, "why": why, "fix": fix}
 
 
 class Interrupted(BaseException):
@@ -66,7 +72,7 @@ class Interrupted(BaseException):
 
 
 def usage(what: str, fix: str) -> Failure:
-    return Failure("C105", what, fix=fix)
+    return Failure("C105", what, "the command line is not complete or not understood", fix)
 
 
 def exit_code_of(code: str) -> int:

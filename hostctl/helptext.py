@@ -34,7 +34,7 @@ options
   --root DIR   prefix of every path (default /, or GITMOAT_ROOT)
   --json       one JSON object with a "schema" key on stdout
   -q, --quiet  no progress, no success line;  ls -q: only ids
-  -v           more detail; -vv shows a traceback on failure
+  -v, -vv      more detail; -vv shows a traceback on failure
   --no-color   no colour (NO_COLOR is honoured too)
 
 `hostctl COMMAND --help` tells more about one command.

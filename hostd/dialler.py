@@ -18,6 +18,7 @@ class _Connecting(abstract.FileDescriptor):
 
     def __init__(self, reactor: Any, address: tuple[str, int]) -> None:
         super().__init__(reactor)
+        self._reactor = reactor
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -41,10 +42,13 @@ class _Connecting(abstract.FileDescriptor):
         self.done.callback(self._socket)
 
     def connectionLost(self, reason: Any) -> None:
-        self._failed(errno.ECONNRESET)
+        """epoll reports a refused connection as a hang-up, not as writable."""
+        if not self.done.called:
+            result = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            self._failed(result or errno.ECONNRESET)
 
     def _stop(self) -> None:
-        self.reactor.removeWriter(self)
+        self._reactor.removeWriter(self)
         if self._timer.active():
             self._timer.cancel()
 

@@ -17,6 +17,7 @@ class _Collector(abstract.FileDescriptor):
     def __init__(self, reactor: Any, descriptor: int, limit: int, one_line: bool) -> None:
         super().__init__(reactor)
         self.connected = 1
+        self._reactor = reactor
         self.done: Deferred[bytes] = Deferred(lambda _: self._finish())
         self._descriptor = descriptor
         self._limit = limit
@@ -41,10 +42,14 @@ class _Collector(abstract.FileDescriptor):
         if not data or self._size > self._limit or (self._one_line and b"\n" in data):
             self._finish()
 
+    def connectionLost(self, reason: Any) -> None:
+        """epoll says EPOLLHUP, and the reactor calls this, when a pipe ends with nothing left."""
+        self._finish()
+
     def _finish(self) -> None:
         if self._descriptor < 0:
             return
-        self.reactor.removeReader(self)
+        self._reactor.removeReader(self)
         os.close(self._descriptor)
         self._descriptor = -1
         if not self.done.called:

@@ -14,7 +14,9 @@ from typing import Any
 
 from attrs import Factory, define, field, frozen
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReadDescriptor
 from twisted.logger import Logger
+from zope.interface import implementer
 
 from hostd.failures import Failed
 from streams.seqpacket import SeqpacketConnection
@@ -28,7 +30,7 @@ class Process:
     """A child of the zygote. The pidfd names it even after its pid is used again."""
 
     pid: int
-    _pidfd: int
+    pidfd: int
     status: int | None = None
     _waiters: list[Deferred[int]] = field(factory=list)
 
@@ -53,11 +55,41 @@ class Process:
         if self.status is not None:
             return
         self.status = status
-        os.close(self._pidfd)
-        self._pidfd = -1
+        os.close(self.pidfd)
+        self.pidfd = -1
         for waiter in self._waiters:
             waiter.callback(status)
         self._waiters.clear()
+
+
+@implementer(IReadDescriptor)
+class _Orphan:
+    """A process whose zygote died. hostd adopted it (PR_SET_CHILD_SUBREAPER) and waits for it."""
+
+    def __init__(self, reactor: Any, process: Process) -> None:
+        self._reactor = reactor
+        self._process = process
+        reactor.addReader(self)
+
+    def fileno(self) -> int:
+        return self._process.pidfd
+
+    def logPrefix(self) -> str:
+        return "orphan"
+
+    def doRead(self) -> None:
+        self._reactor.removeReader(self)
+        try:
+            found = os.waitid(os.P_PIDFD, self.fileno(), os.WEXITED)
+        except ChildProcessError:  # it ended together with the zygote, which had reaped it
+            self._process.ended(-signal.SIGKILL)
+            return
+        status = found.si_status if found is not None else 0
+        exited = found is not None and found.si_code == os.CLD_EXITED
+        self._process.ended(status if exited else -status)
+
+    def connectionLost(self, reason: object) -> None:
+        self.doRead()
 
 
 @frozen
@@ -201,4 +233,7 @@ class Spawner:
             self._child.wait()
         if not self._stopping:
             _log.warn("zygote ended; starting another")
+            orphans, self._processes = self._processes, {}
+            for process in orphans.values():
+                _Orphan(self._reactor, process)
             self.start()

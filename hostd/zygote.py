@@ -28,6 +28,7 @@ _MAX_MESSAGE = 256 * 1024
 _MAX_DESCRIPTORS = 16
 
 _MIB = 1024 * 1024
+_OUT_OF_THE_WAY = 64
 
 Request = dict[str, Any]
 
@@ -91,7 +92,9 @@ class Zygote:
 
     def _fork(self, request: Request, descriptors: list[int]) -> None:
         task = self._tasks[request["op"]]
-        problems_read, problems_write = os.pipe2(os.O_CLOEXEC)
+        problems_read, low = os.pipe2(os.O_CLOEXEC)
+        problems_write = _duplicate_above(low, _OUT_OF_THE_WAY)
+        os.close(low)
         joined = self._enter_pid_namespace(request, descriptors)
         try:
             pid = os.fork()
@@ -183,7 +186,7 @@ class Zygote:
             _enter_namespaces(descriptors[request["room"]], request["namespaces"])
         os.setsid()
         os.chdir(request["cwd"])
-        problems = _arrange(descriptors[:kept], problems)
+        _arrange(descriptors[:kept], problems)
         if request.get("tty"):
             linux.take_terminal(0)
         if request["uid"]:
@@ -214,18 +217,17 @@ def _enter_namespaces(room: int, names: list[str]) -> None:
 
 def _join_cgroup(directory: str | None) -> None:
     if directory is not None:
-        with open(os.path.join(directory, "cgroup.procs"), "w", encoding="ascii") as procs:
-            procs.write("0")
+        with open(os.path.join(directory, "cgroup.procs"), "wb") as procs:
+            procs.write(b"0")
 
 
-def _arrange(descriptors: list[int], problems: int) -> int:
+def _arrange(descriptors: list[int], problems: int) -> None:
     """Make the descriptors 0, 1, 2, … and close all others but the one problems go to."""
-    above = 64  # first out of the way, so that no dup2 overwrites a source
-    high = [_duplicate_above(descriptor, above) for descriptor in [*descriptors, problems]]
-    for number, descriptor in enumerate(high[:-1]):
+    # First all out of the way, so that no dup2 overwrites a source.
+    high = [_duplicate_above(descriptor, _OUT_OF_THE_WAY) for descriptor in descriptors]
+    for number, descriptor in enumerate(high):
         os.dup2(descriptor, number, inheritable=True)
-    linux.close_all_but([*range(len(descriptors)), high[-1]])
-    return high[-1]
+    linux.close_all_but([*range(len(descriptors)), problems])
 
 
 def _duplicate_above(descriptor: int, lowest: int) -> int:

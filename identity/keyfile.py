@@ -79,7 +79,7 @@ def _check(path: Path, found: os.stat_result, owner: int) -> None:
         raise KeyFileUnsafe(path, "is not a regular file")
     if found.st_uid != owner:
         raise KeyFileUnsafe(path, f"belongs to uid {found.st_uid}, not {owner}")
-    if stat.S_IMODE(found.st_mode) & 0o177:
+    if stat.S_IMODE(found.st_mode) & ~0o600:
         raise KeyFileUnsafe(path, "has a mode wider than 0600")
     if found.st_nlink != 1:
         raise KeyFileUnsafe(path, "has a second name")

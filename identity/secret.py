@@ -11,7 +11,7 @@ class Secret:
 
     __slots__ = ("_value",)
 
-    def __init__(self, value: bytes) -> None:
+    def __init__(self, value: bytes | bytearray) -> None:
         self._value = bytes(value)
 
     def expose(self) -> bytes:

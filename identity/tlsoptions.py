@@ -32,7 +32,7 @@ class PeerKeyUnknown(Exception):
 
 
 class _TlsTransport(Protocol):
-    def getHandle(self) -> Any: ...  # noqa: N802  Twisted's name; an SSL.Connection, None when lost
+    def getHandle(self) -> Any: ...  # an SSL.Connection; None when lost
 
 
 @implementer(IOpenSSLClientConnectionCreator)
@@ -42,8 +42,8 @@ class PinnedClient:
     def __init__(self, seed: bytes, pins: Pins) -> None:
         self._context = _context(seed, lambda key: key in pins())
 
-    def clientConnectionForTLS(  # noqa: N802
-        self, tlsProtocol: TLSMemoryBIOProtocol  # noqa: N803
+    def clientConnectionForTLS(
+        self, tlsProtocol: TLSMemoryBIOProtocol
     ) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_connect_state()
@@ -60,8 +60,8 @@ class PinnedServer:
     def __init__(self, seed: bytes, admit: Admit) -> None:
         self._context = _context(seed, admit)
 
-    def serverConnectionForTLS(  # noqa: N802
-        self, tlsProtocol: TLSMemoryBIOProtocol  # noqa: N803
+    def serverConnectionForTLS(
+        self, tlsProtocol: TLSMemoryBIOProtocol
     ) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_accept_state()

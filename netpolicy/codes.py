@@ -171,6 +171,11 @@ _TABLE = (
         "free disk space or correct the journal's owner and mode; no restart is needed",
     ),
     Code("B104", "the broker's configuration is invalid", "correct the key named in the message"),
+    Code(
+        "B105",
+        "an audit journal is not what its writer left",
+        "keep a copy and find out who wrote to it; what comes before the named line is sound",
+    ),
     # N1xx: network namespace and nftables
     Code("N101", "the network namespace could not be made", "run `hostctl doctor`"),
     Code("N102", "the nftables rules could not be loaded", "install nftables; `hostctl doctor`"),
@@ -195,6 +200,10 @@ _TABLE = (
     Code("C103", "the daemon is not running", "start it with `hostctl up`"),
     Code("C104", "the address is in use", "stop what listens there or configure another port"),
     Code("C105", "the request is not understood", "use the hostctl of the same version"),
+    Code("C106", "the daemon does not answer in time", "see its file in var/log/gitmoat"),
+    Code("C107", "something failed that should not", "-vv shows where; please report it"),
+    Code("C108", "this is not in this version yet", "`hostctl --help` lists what there is"),
+    Code("C109", "something of this name exists already", "choose another name"),
 )
 
 CODES: Mapping[str, Code] = MappingProxyType({code.id: code for code in _TABLE})

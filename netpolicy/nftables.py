@@ -31,6 +31,8 @@ table inet gitmoat {{
 """
 _SQUAT: Final = 'counter name "squat" drop'
 _REFUSE: Final = 'counter name "refused" reject with icmpx admin-prohibited'
+# In IPv6 a connecting socket heeds the ICMP error only at its second SYN, a second later.
+_RESET: Final = 'meta nfproto ipv6 meta l4proto tcp counter name "refused" reject with tcp reset'
 _LO_OUT: Final = (
     "tcp flags syn / syn,ack goto lo_syn",
     "tcp flags syn,ack / syn,ack tcp sport @sidecar_ports goto lo_synack",
@@ -103,7 +105,7 @@ def _syn(uids: Uids, egress: bool) -> Sequence[str]:
             f"ip daddr {SYNTHETIC} tcp dport {{ {HTTP}, {TLS} }} {untrusted}",
         ]
     own = f"tcp dport != @sidecar_ports {untrusted}"
-    return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own, _REFUSE]
+    return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own, _RESET, _REFUSE]
 
 
 def _udp(uids: Uids, egress: bool) -> Sequence[str]:

@@ -7,6 +7,7 @@ are small JSON objects.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from attrs import frozen
@@ -20,6 +21,11 @@ def ready(public_key: bytes) -> bytes:
     if len(public_key) != SIZE - 1:
         raise ValueError("an Ed25519 public key has 32 octets")
     return b"R" + public_key
+
+
+def tested(results: Sequence[bool]) -> bytes:
+    """The answer to a self-test: one octet each, 1 where the attempt was denied."""
+    return b"T" + bytes(results).ljust(SIZE - 1, b"\0")
 
 
 @frozen
@@ -38,16 +44,22 @@ class DialFailed:
 
 
 @frozen
+class SelfTest:
+    """Try what a sidecar must not be able to do, and say what came of it."""
+
+
+@frozen
 class Stop:
     """Finish what is running and end."""
 
 
-Order = Activate | Connection | DialFailed | Stop
+Order = Activate | Connection | DialFailed | SelfTest | Stop
 
 _ORDERS: dict[str, Order] = {
     "activate": Activate(),
     "connection": Connection(),
     "dial-failed": DialFailed(),
+    "selftest": SelfTest(),
     "stop": Stop(),
 }
 

@@ -2,4 +2,121 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Callable
+from typing import Final, assert_never
 
+from attrs import frozen
+from twisted.logger import Logger
+
+from identity.peer import NotAttested, attest
+from sidecar.control_messages import (
+    DIAL,
+    Activate,
+    Connection,
+    ControlMalformed,
+    DialFailed,
+    SelfTest,
+    Stop,
+    parse_order,
+    ready,
+    tested,
+)
+from sidecar.loop import Loop
+from sidecar.selftest import run_selftest
+from streams.seqpacket import SeqpacketConnection, SeqpacketListener
+
+ROOT: Final = frozenset({0})
+
+
+@frozen
+class Orders:
+    """What to do at each message of hostd; `changed` at its coming and going."""
+
+    activate: Callable[[], None]
+    connection: Callable[[socket.socket], None]
+    dial_failed: Callable[[], None]
+    stop: Callable[[], None]
+    changed: Callable[[], None]
+
+
+class ControlSocket:
+    """Says READY to whoever of `uids` connects, and DIAL when a connection is wanted."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        loop: Loop,
+        listener: socket.socket,
+        public_key: bytes,
+        orders: Orders,
+        uids: frozenset[int] = ROOT,
+    ) -> None:
+        self._loop = loop
+        self._ready = ready(public_key)
+        self._orders = orders
+        self._uids = uids
+        self._current: SeqpacketConnection | None = None
+        self._listener = SeqpacketListener(loop, listener, self._connected)
+
+    def dial(self) -> bool:
+        """Ask for one broker connection; False when nobody is there to ask."""
+        if self._current is None:
+            return False
+        self._current.send(DIAL)
+        # A send can find out that hostd has gone; then this DIAL went nowhere.
+        return self._current is not None
+
+    def close(self) -> None:
+        self._listener.close()
+        if self._current is not None:
+            self._current.close()
+            self._current = None
+
+    def _connected(self, sock: socket.socket) -> None:
+        try:
+            attest(sock, self._uids, None)
+        except NotAttested as error:
+            self._log.warn("control connection refused, uid {uid}", uid=error.uid)
+            sock.close()
+            return
+        if self._current is not None:
+            self._current.close()
+        connection = SeqpacketConnection(
+            self._loop,
+            sock,
+            lambda data, fds: self._received(connection, data, fds),
+            lambda: self._lost(connection),
+        )
+        self._current = connection
+        connection.send(self._ready)
+        self._orders.changed()
+
+    def _lost(self, connection: SeqpacketConnection) -> None:
+        if self._current is connection:
+            self._current = None
+            self._orders.changed()
+
+    def _received(self, connection: SeqpacketConnection, data: bytes, fds: list[int]) -> None:
+        try:
+            order = parse_order(data, len(fds))
+        except ControlMalformed as error:
+            self._log.warn("control message refused: {why}", why=str(error))
+            for fd in fds:
+                os.close(fd)
+            return
+        match order:
+            case Activate():
+                self._orders.activate()
+            case Connection():
+                self._orders.connection(socket.socket(fileno=fds[0]))
+            case DialFailed():
+                self._orders.dial_failed()
+            case SelfTest():
+                connection.send(tested(run_selftest()))
+            case Stop():
+                self._orders.stop()
+            case _:
+                assert_never(order)

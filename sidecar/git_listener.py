@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
@@ -27,6 +27,7 @@ from streams.incoming import Incoming
 from streams.relay import Broken, Outcome, Relay, Relayed, Unanswered
 from streams.server import ServerConnection
 from streams.timing import Timeouts
+from streams.wire import Transport
 
 TIMEOUTS = Timeouts(idle=90.0)
 UNREACHABLE = Refuse("B101", 502)
@@ -235,8 +236,8 @@ class GitListener:
     def _wind_up(self, client: _Client) -> None:
         if client.incoming is not None:
             client.incoming.closes = True
-        elif client.connection is not None and client.connection.transport is not None:
-            client.connection.transport.loseConnection()
+        elif client.connection is not None:
+            cast(Transport, client.connection.transport).loseConnection()
 
     def _check_drained(self) -> None:
         if self._draining is not None and not self._clients:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from streams.seqpacket import Reactor
+
 
 class Timer(Protocol):
     def cancel(self) -> object: ...
@@ -16,18 +18,12 @@ class Clock(Protocol):
     def seconds(self) -> float: ...
 
     def callLater(
-        self, delay: float, callable: Callable[..., Any], *args: object, **kwargs: object
-    ) -> Timer: ...
+        self, delay: float, call: Callable[..., object], /, *args: Any, **named: Any
+    ) -> Any: ...
 
 
-class Loop(Clock, Protocol):
-    def addReader(self, reader: Any) -> object: ...
-
-    def removeReader(self, reader: Any) -> object: ...
-
-    def adoptStreamConnection(
-        self, descriptor: int, family: int, factory: Any, /
-    ) -> object: ...
+class Loop(Clock, Reactor, Protocol):
+    def adoptStreamConnection(self, descriptor: int, family: int, factory: Any, /) -> object: ...
 
 
 def cancel(timer: Timer | None) -> None:

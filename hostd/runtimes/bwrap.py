@@ -38,6 +38,7 @@ _ETC_OF_HOST = (
     "ssl/certs",
     "localtime",
 )
+_PARENTS = ("/etc", "/etc/ssl", "/run", "/home", HELPER)
 _ETC_OF_OURS = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf")
 
 
@@ -74,6 +75,8 @@ class StartedRoom:
 
 def _file_system(directories: Directories, name: str) -> list[str]:
     arguments = ["--ro-bind", "/usr", "/usr", "--tmpfs", "/usr/local"]
+    for parent in _PARENTS:  # made implicitly they would be root's alone
+        arguments += ["--perms", "0755", "--dir", parent]
     for link in ("bin", "sbin", "lib", "lib64", "lib32", "libx32"):
         if Path("/", link).is_symlink():
             arguments += ["--symlink", f"usr/{link}", f"/{link}"]

@@ -17,6 +17,8 @@ from twisted.python.failure import Failure
 
 SMALL = 16 * 1024
 
+_made: list[socket.socket] = []
+
 
 class HandLoop(Clock):
     """Reads and writes only inside `settle`; `peak` is the most that transports held at once."""
@@ -54,6 +56,8 @@ class HandLoop(Clock):
         transport: Any = tcp.Connection(sock, protocol, self)  # type: ignore[arg-type]
         transport.connected = 1
         transport.logstr = "test"
+        if sock.family == socket.AF_UNIX:
+            transport.setTcpNoDelay = lambda _enabled: None
         self.transports.append(transport)
         protocol.makeConnection(transport)
         transport.startReading()
@@ -64,7 +68,8 @@ class HandLoop(Clock):
         return sum(len(each.dataBuffer) + each._tempDataLen for each in self.transports)
 
     def _turn(self) -> bool:
-        due = [each for each in self.getDelayedCalls() if each.getTime() <= self.seconds()]
+        calls: list[Any] = list(self.getDelayedCalls())
+        due = [each for each in calls if each.getTime() <= self.seconds()]
         self.advance(0)
         reading, writing, _ = select.select(self.readers, self.writers, [], 0.002)
         for each in writing:
@@ -84,16 +89,21 @@ class HandLoop(Clock):
         self.removeReader(selectable)
         half = IHalfCloseableDescriptor.providedBy(selectable)
         if reading and isinstance(why, ConnectionDone) and half:
-            selectable.readConnectionLost(Failure(ConnectionDone()))
+            selectable.readConnectionLost(_failure(ConnectionDone()))
             return
         self.removeWriter(selectable)
         lost = ConnectionDone() if isinstance(why, ConnectionDone) else ConnectionLost()
-        selectable.connectionLost(Failure(lost))
+        selectable.connectionLost(_failure(lost))
+
+
+def _failure(error: Exception) -> Failure:
+    return Failure(error)
 
 
 def small_pair() -> tuple[socket.socket, socket.socket]:
     """Two connected stream sockets that take little, so that back-pressure comes soon."""
     pair = socket.socketpair()
+    _made.extend(pair)
     for each in pair:
         each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
     return pair
@@ -104,10 +114,14 @@ def tcp_pair() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         near = socket.create_connection(listener.getsockname())
         far, _ = listener.accept()
-    for each in (near, far):
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+    _made.extend((near, far))
     return near, far
+
+
+def close_all() -> None:
+    """Close every socket made here; for the end of a test."""
+    while _made:
+        _made.pop().close()
 
 
 def under_tls(
@@ -115,5 +129,5 @@ def under_tls(
 ) -> Any:
     """`protocol` inside Twisted's own TLS, to be connected in its place."""
     factory: Factory[Any] = Factory.forProtocol(lambda: protocol)
-    wrapper = TLSMemoryBIOFactory(options, client, factory, clock)  # type: ignore[arg-type]
-    return wrapper.buildProtocol(None)  # type: ignore[arg-type]
+    wrapper: Any = TLSMemoryBIOFactory(options, client, factory, clock)  # type: ignore[arg-type]
+    return wrapper.buildProtocol(None)

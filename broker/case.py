@@ -1,0 +1,158 @@
+"""One git request of one session: what was asked, how it is answered, what the audit says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from audit.events import Decision, GitDecision, GitOutcome, PushDecision, RefChange
+from audit.journal import JournalUnavailable
+from broker.desk import Desk
+from broker.gate import Asked
+from broker.refusals import Reply, answer_probe, has_own_status, refuse, refuse_commands
+from broker.sessions import Session
+from gitwire.receivepack import PushCommands
+from gitwire.smarthttp import Advertise, Fetch, GitRequest, Push
+from netpolicy.codes import CODES
+from netpolicy.explain import refusal_lines
+from streams.http import Incoming
+
+log = Logger()
+
+# Git gets its answer early and goes on sending: what it sends is dropped, however much it is,
+# until the connection's drain time is over.
+_DROP = 1 << 48
+
+
+def _op(request: GitRequest) -> str:
+    match request:
+        case Advertise(service=service):
+            return f"refs {service.value.removeprefix('git-')}"
+        case Fetch():
+            return "fetch"
+        case Push():
+            return "push"
+        case _:
+            assert_never(request)
+
+
+@define(eq=False)
+class Case:
+    """Answers and records; decides nothing."""
+
+    desk: Desk
+    session: Session
+    incoming: Incoming
+    asked: Asked
+    request_id: str
+    commands: PushCommands | None = None
+    _began: float = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._began = self.desk.now()
+
+    @property
+    def op(self) -> str:
+        return _op(self.asked.request)
+
+    @property
+    def repo(self) -> str:
+        return f"{self.asked.request.place.text}:{self.asked.request.repository.text}"
+
+    def lines(self, code: str) -> list[str]:
+        return refusal_lines(code, self.request_id, self.asked.policy, self.asked.tier)
+
+    def refuse(self, code: str, retry: int = 0, more: str = "") -> None:
+        """Answers with a refusal in the shape that git shows for this request."""
+        reason = f"{CODES[code].text} ({code}){more}"
+        request, commands = self.asked.request, self.commands
+        if isinstance(request, Push) and commands is not None and not has_own_status(code):
+            self.refuse_refs(commands, code, reason)
+        else:
+            self._reply(refuse(request, code, self.lines(code), self.request_id, retry))
+
+    def refuse_refs(
+        self, commands: PushCommands, code: str, reason: str | Mapping[str, str]
+    ) -> None:
+        request = self.asked.request
+        assert isinstance(request, Push)  # noqa: S101 - only pushes have commands
+        lines = self.lines(code)
+        self._reply(refuse_commands(request, commands, lines, reason, self.request_id))
+
+    def answer_probe(self) -> None:
+        request = self.asked.request
+        assert isinstance(request, Push)  # noqa: S101 - only pushes are probed
+        self._reply(answer_probe(request, self.request_id))
+
+    def _reply(self, reply: Reply) -> None:
+        self.incoming.discard(_DROP)
+        # A client that was told its session is over has nothing more to ask here.
+        self.incoming.reply(reply.status, reply.headers, reply.body, close=reply.status == 401)
+
+    def record_allowed(self, rule: str) -> None:
+        """On disk when it returns; JournalUnavailable otherwise."""
+        self.desk.journal.record(self._decision("allow", rule, None, None))
+
+    def record_denied(self, code: str, rule: str, reason: str) -> None:
+        """A refusal takes effect whether or not it can be recorded."""
+        event = self._decision("deny", rule or None, code, reason or None)
+        try:
+            self.desk.journal.record(event, durable=isinstance(self.asked.request, Push))
+        except JournalUnavailable as error:
+            log.error("refusal {req} not recorded: {what}", req=self.request_id, what=error.what)
+
+    def _decision(
+        self, decision: Decision, rule: str | None, code: str | None, reason: str | None
+    ) -> GitDecision | PushDecision:
+        stored = self.session.stored
+        if self.commands is None:
+            return GitDecision(
+                sandbox=stored.sandbox,
+                session=stored.id,
+                decision=decision,
+                op=self.op,
+                tier=self.asked.tier.value,
+                repo=self.repo,
+                rule=rule,
+                code=code,
+                req=self.request_id,
+                reason=reason,
+            )
+        return PushDecision(
+            sandbox=stored.sandbox,
+            session=stored.id,
+            decision=decision,
+            tier=self.asked.tier.value,
+            repo=self.repo,
+            refs=_changes(self.commands),
+            rule=rule,
+            code=code,
+            req=self.request_id,
+            reason=reason,
+        )
+
+    def record_outcome(self, code: str | None, reason: str, up: int, down: int) -> None:
+        stored = self.session.stored
+        event = GitOutcome(
+            sandbox=stored.sandbox,
+            session=stored.id,
+            op=self.op,
+            repo=self.repo,
+            bytes_up=up,
+            bytes_down=down,
+            ms=int((self.desk.now() - self._began) * 1000),
+            code=code,
+            req=self.request_id,
+            reason=reason or None,
+        )
+        try:
+            self.desk.journal.record(event, durable=False)
+        except JournalUnavailable as error:
+            log.error("outcome of {req} not recorded: {what}", req=self.request_id, what=error.what)
+
+
+def _changes(commands: PushCommands) -> tuple[RefChange, ...]:
+    return tuple(RefChange(one.ref.text, one.old.hex, one.new.hex) for one in commands.commands)

@@ -1,0 +1,25 @@
+"""What every operation needs, made once by the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from audit.journal import Journal
+from broker.authority import Authority
+from broker.routes import CurrentRoutes
+from broker.sessions import Sessions
+from broker.upstream import Upstreams
+from streams.http import Clock
+
+
+@frozen(eq=False)
+class Desk:
+    clock: Clock
+    now: Callable[[], float]  # the boot clock, in seconds
+    routes: CurrentRoutes
+    sessions: Sessions
+    authority: Authority
+    journal: Journal
+    upstreams: Upstreams

@@ -1,0 +1,231 @@
+"""An allowed git request on its way to the upstream and back.
+
+The audit record is on disk before anything else happens here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from audit.journal import JournalUnavailable
+from broker.answers import AnswerFilter
+from broker.case import Case
+from broker.errors import Unavailable
+from broker.git_relay import GitRelay
+from broker.injection import upstream_head
+from broker.providers.credential import Credential
+from broker.push_commands import CommandSink
+from broker.responses import judge
+from broker.routes import Route
+from broker.upstream import Acquired
+from gitwire.framing import Framing, Headers, Length
+from gitwire.http import ResponseHead
+from gitwire.smarthttp import Advertise, Push, response_type
+from streams.relay import Broken, Outcome, Refuse, Relayed, Side, Unanswered
+
+log = Logger()
+
+_FETCH_REQUEST_MAX = 64 << 20
+_REPORT_MAX = 64 << 20
+_TOO_LARGE = "request is too large"
+_LOST = ("connection was", "no answer")
+_UNSURE = "; it may have been applied: fetch and look"
+
+Ended = Callable[[str | None, str], None]
+
+
+@define(eq=False)
+class Forwarding:
+    case: Case
+    route: Route
+    _sink: CommandSink | None
+    _ended: Ended
+    _credential: Credential | None = field(init=False, default=None)
+    _attempt: Deferred[None] | None = field(init=False, default=None)
+    _relay: GitRelay | None = field(init=False, default=None)
+    _stopped: str | None = field(init=False, default=None)
+    _over: bool = field(init=False, default=False)
+
+    @property
+    def _is_push(self) -> bool:
+        return isinstance(self.case.asked.request, Push)
+
+    def start(self, rule: str) -> None:
+        try:
+            self.case.record_allowed(rule)
+        except JournalUnavailable as error:
+            log.error("nothing is allowed: {what}", what=error.what)
+            self._over = True
+            self.case.refuse(error.code)
+            self._ended(error.code, error.what)
+            return
+        self.case.incoming.hold(self)
+        try:
+            self._credential = self.route.provider.credential()
+        except Unavailable as error:
+            log.error("no credential for {req}: {why}", req=self._id, why=error.why)
+            self._give_up(error.code, error.why)
+            return
+        # A server may have closed an idle connection; only a GET can be sent again.
+        repeatable = isinstance(self.case.asked.request, Advertise)
+        self._await(self.case.desk.upstreams.acquire(self.route, repeatable))
+
+    @property
+    def _id(self) -> str:
+        return self.case.request_id
+
+    def _await(self, attempt: Deferred[Acquired]) -> None:
+        self._attempt = attempt.addCallbacks(self._connected, self._unreachable)
+        self._attempt.addErrback(self._broken_inside)
+
+    def _unreachable(self, reason: Failure) -> None:
+        reason.trap(Unavailable)
+        if not self._over and isinstance(reason.value, Unavailable):
+            self._give_up(reason.value.code, reason.value.why)
+
+    def _connected(self, acquired: Acquired) -> None:
+        self._attempt = None
+        if self._over or self._credential is None:
+            self.case.desk.upstreams.release(self.route, acquired.connection)
+            return
+        prelude, framing = self._outgoing()
+        authority = self.route.config.authority
+        head = upstream_head(self.case.asked.request, authority, self._credential, framing)
+        self._relay = self._make_relay(acquired, head, framing, prelude)
+        done = self._relay.start()
+        done.addCallback(self._relayed, acquired)
+        done.addErrback(self._broken_inside)
+        self.case.incoming.release(self)
+
+    def _outgoing(self) -> tuple[bytes, Framing]:
+        """Our own spelling of a push's commands, and the framing of what goes up in all."""
+        framing = self.case.incoming.head.framing
+        if self._sink is None:
+            return b"", framing
+        commands = self._spelled()
+        if isinstance(framing, Length):
+            framing = Length(framing.octets - self._sink.read + len(commands))
+        return commands + self._sink.leftover, framing
+
+    def _spelled(self) -> bytes:
+        return self.case.commands.serialise() if self.case.commands is not None else b""
+
+    def _make_relay(
+        self, acquired: Acquired, head: bytes, framing: Framing, prelude: bytes
+    ) -> GitRelay:
+        pack = self.case.asked.policy.limits.push_max
+        relay = GitRelay(
+            self.case.incoming,
+            acquired.connection,
+            head,
+            framing,
+            self._answer,
+            prelude,
+            max_up=pack + len(self._spelled()) if self._is_push else _FETCH_REQUEST_MAX,
+        )
+        relay.answers = AnswerFilter(self._answer_limit, report=self._is_push)
+        relay.farewell = self.case.lines("G302")
+        return relay
+
+    @property
+    def _answer_limit(self) -> int:
+        return _REPORT_MAX if self._is_push else self.case.asked.policy.limits.fetch_max
+
+    def _answer(self, head: ResponseHead) -> tuple[int, Headers] | Refuse:
+        """The head the sidecar sees: of the upstream's own, only its meaning is left."""
+        request = self.case.asked.request
+        code = judge(head, request, self._answer_limit)
+        if code is not None:
+            log.info("upstream answered {status} to {req}", status=head.status, req=self._id)
+            return Refuse(code)
+        return 200, (
+            (b"Content-Type", response_type(request)),
+            (b"Cache-Control", b"no-cache"),
+            (b"Gitmoat-Request-Id", self._id.encode()),
+        )
+
+    # The end
+
+    def _relayed(self, outcome: Outcome, acquired: Acquired) -> None:
+        self.case.desk.upstreams.release(self.route, acquired.connection)
+        match outcome:
+            case Relayed(_, up, down):
+                self._went_through(up, down)
+            case Unanswered(why, refused, up):
+                self._unanswered(why, refused, up, acquired)
+            case Broken(side, why, up, down):
+                self._end(_code_of(side, self._stopped), why, up, down)
+            case _:
+                assert_never(outcome)
+
+    def _went_through(self, up: int, down: int) -> None:
+        over = self._relay is not None and self._relay.answers.over
+        if not over:
+            self.case.session.used = self.case.desk.now()
+        self._end("G302" if over else None, "", up, down)
+
+    def _unanswered(self, why: str, refused: Refuse | None, up: int, acquired: Acquired) -> None:
+        if refused is not None:
+            self._give_up(refused.why, why, up)
+        elif why == _TOO_LARGE:
+            self._give_up("G301" if self._is_push else "G302", why, up)
+        elif acquired.reused and isinstance(self.case.asked.request, Advertise):
+            self._relay = None
+            self._await(self.case.desk.upstreams.dial(self.route))
+        else:
+            self._give_up("U101" if why.startswith(_LOST) else "U104", why, up)
+
+    def _give_up(self, code: str, reason: str, up: int = 0) -> None:
+        unsure = self._is_push and up and code in ("U101", "U104")
+        self.case.refuse(code, more=_UNSURE if unsure else "")
+        self._end(code, reason, up)
+
+    def _broken_inside(self, failure: Failure) -> None:
+        """A fault of ours ends this one request, and shows in the log."""
+        log.failure("request {req} failed", failure, req=self._id)
+        self.case.incoming.abort()
+        self._end("B101", "internal error")
+
+    def client_lost(self) -> None:
+        """Once it runs, the relay hears of it by itself."""
+        if self._relay is None:
+            self._end(None, "the client left")
+            self._cancel()
+
+    def stop(self, code: str) -> None:
+        self._stopped = code
+        if self._relay is not None:
+            self._relay.cut("stopped")
+            return
+        self.case.refuse(code)
+        self._end(code, "stopped")
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._attempt is not None:
+            self._attempt.cancel()
+
+    def _end(self, code: str | None, reason: str, up: int = 0, down: int = 0) -> None:
+        if not self._over:
+            self._over = True
+            self.case.incoming.release(self)
+            self.case.record_outcome(code, reason, up, down)
+            self._ended(code, reason)
+
+
+def _code_of(side: Side, stopped: str | None) -> str | None:
+    match side:
+        case Side.CLIENT:
+            return None
+        case Side.UPSTREAM:
+            return "U101"
+        case Side.US:
+            return stopped or "G302"
+        case _:
+            assert_never(side)

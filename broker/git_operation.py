@@ -1,0 +1,164 @@
+"""A git request up to its decision. What is allowed goes on in `forwarding`.
+
+No connection to an upstream is made before the request is wholly decided, which for a push means
+after its commands are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from attrs import define, field
+
+from broker.case import Case
+from broker.forwarding import Forwarding
+from broker.gate import decide_commands, decide_request, decide_session
+from broker.push_commands import BadPush, CommandSink
+from broker.routes import Route
+from gitwire.framing import Length
+from gitwire.receivepack import PushCommands
+from gitwire.smarthttp import Push
+from netpolicy.decision import Allow, Deny, PushDenied
+
+
+@define(eq=False)
+class GitOperation:
+    case: Case
+    route: Route | None
+    _sink: CommandSink | None = field(init=False, default=None)
+    _forwarding: Forwarding | None = field(init=False, default=None)
+    _ends: list[Callable[[], None]] = field(init=False, factory=list)
+    _over: bool = field(init=False, default=False)
+
+    def run(self) -> None:
+        """Session, then budget, then scope; an ended session learns nothing else."""
+        now, session = self.case.desk.now(), self.case.session
+        denied = decide_session(session.state, session.overdue(now))
+        if denied is not None:
+            self._deny(denied)
+            return
+        wait = session.budget.enter(now)
+        if wait:
+            self._throttle(wait)
+            return
+        self._enter()
+        verdict = decide_request(self.case.asked)
+        match verdict:
+            case Deny():
+                self._deny(verdict)
+            case Allow() if isinstance(self.case.asked.request, Push):
+                self._read_commands(self._push)
+            case Allow(rule):
+                self._forward(rule)
+            case _:
+                assert_never(verdict)
+
+    def _enter(self) -> None:
+        """From here on the operation counts, and ends with its session or its time."""
+        case, session = self.case, self.case.session
+        session.throttled = False
+        seconds = case.desk.routes.now.config.timeouts.operation
+        timer = case.desk.clock.callLater(seconds, self._stop, "U101")
+        self._ends = [
+            session.budget.leave,
+            session.hold(lambda: self._stop("S101")),
+            lambda: timer.cancel() if timer.active() else None,
+        ]
+        case.incoming.on_lost(self._client_lost)
+
+    def _throttle(self, wait: int) -> None:
+        """One record for a burst of refusals: a flood must not fill the journal."""
+        session = self.case.session
+        if not session.throttled:
+            self.case.record_denied("G303", "", "over the session's budget")
+        session.throttled = True
+        if isinstance(self.case.asked.request, Push):
+            self._read_commands(self._throttled_push)
+        else:
+            self.case.refuse("G303", wait)
+
+    def _deny(self, denied: Deny) -> None:
+        self.case.record_denied(denied.code, denied.rule, denied.reason)
+        self.case.refuse(denied.code)
+        self._end(denied.code, denied.reason)
+
+    # A push: its commands first
+
+    def _read_commands(self, then: Callable[[PushCommands], None]) -> None:
+        def found(commands: PushCommands | BadPush) -> None:
+            if self._over:
+                return
+            if isinstance(commands, BadPush):
+                self._bad_push(commands)
+            elif not commands.commands:
+                self.case.answer_probe()
+                self._end(None, "probe")
+            else:
+                self.case.commands = commands
+                then(commands)
+
+        self._sink = CommandSink(found)
+        self.case.incoming.stream(self._sink)
+
+    def _bad_push(self, bad: BadPush) -> None:
+        case = self.case
+        case.commands = bad.commands
+        case.record_denied("G203", "", bad.what)
+        if bad.commands is None:
+            case.refuse("G203")
+        else:
+            case.refuse_refs(bad.commands, "G203", f"{bad.what} (G203)")
+        self._end("G203", bad.what)
+
+    def _throttled_push(self, commands: PushCommands) -> None:
+        self.case.refuse("G303")
+
+    def _push(self, commands: PushCommands) -> None:
+        verdict = decide_commands(self.case.asked, commands)
+        match verdict:
+            case PushDenied(code, reasons, rule):
+                self.case.record_denied(code, rule, "; ".join(sorted(set(reasons.values()))))
+                self.case.refuse_refs(commands, code, reasons)
+                self._end(code, "")
+            case Allow() if self._too_large():
+                self._deny(Deny("G301", "the push announces more than the limit"))
+            case Allow(rule):
+                self._forward(rule)
+            case _:
+                assert_never(verdict)
+
+    def _too_large(self) -> bool:
+        """A push that announces its size is refused before anything goes upstream."""
+        framing = self.case.incoming.head.framing
+        read = self._sink.read if self._sink is not None else 0
+        limit = self.case.asked.policy.limits.push_max
+        return isinstance(framing, Length) and framing.octets - read > limit
+
+    # Onwards, and the end
+
+    def _forward(self, rule: str) -> None:
+        assert self.route is not None  # noqa: S101 - without a route nothing is allowed
+        self._forwarding = Forwarding(self.case, self.route, self._sink, self._end)
+        self._forwarding.start(rule)
+
+    def _client_lost(self) -> None:
+        if self._forwarding is not None:
+            self._forwarding.client_lost()
+        self._end(None, "the client left")
+
+    def _stop(self, code: str) -> None:
+        """The session or the operation's time is over: cut what runs, at once."""
+        if self._over:
+            return
+        if self._forwarding is not None:
+            self._forwarding.stop(code)
+        else:
+            self.case.refuse(code)
+            self._end(code, "stopped")
+
+    def _end(self, code: str | None, reason: str) -> None:
+        if not self._over:
+            self._over = True
+            for end in self._ends:
+                end()

@@ -1,0 +1,42 @@
+"""The one place where what went wrong for a host, or in a report, becomes a reply."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from twisted.logger import Logger
+
+from broker.errors import Problem
+from broker.refusals import Reply, json_reply
+from gitwire.errors import Malformed
+from streams.http import Incoming
+
+log = Logger()
+
+_STATUS = {"S101": 410, "S103": 403, "S104": 409, "B103": 503}
+
+
+def send(incoming: Incoming, reply: Reply) -> None:
+    incoming.reply(reply.status, reply.headers, reply.body)
+
+
+def guarded(incoming: Incoming, act: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """`act`, with every expected failure of it answered."""
+
+    def run(data: bytes) -> None:
+        try:
+            act(data)
+        except Problem as problem:
+            _fail(incoming, _STATUS.get(problem.code, 400), problem.code, problem.what)
+        except Malformed as malformed:
+            _fail(incoming, malformed.status, "G104", malformed.what)
+        except sqlite3.Error as error:
+            log.error("the store failed: {what}", what=str(error))
+            _fail(incoming, 503, "B103", "the broker's store cannot be written")
+
+    return run
+
+
+def _fail(incoming: Incoming, status: int, code: str, what: str) -> None:
+    send(incoming, json_reply(status, {"code": code, "what": what}))

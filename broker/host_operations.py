@@ -1,0 +1,68 @@
+"""What an enrolled host may ask: to register, activate and revoke its own sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from attrs import frozen
+
+from broker.bodies import collect, number, parse_object, text
+from broker.desk import Desk
+from broker.errors import Problem
+from broker.guard import guarded
+from broker.store.interface import State
+from broker.version import VERSION
+from identity.grant import LIMIT as GRANT_LIMIT
+from streams.http import Incoming
+
+_BODY_LIMIT = 4096
+_REASON_LIMIT = 200
+
+Answer = Callable[[dict[str, object]], None]
+
+
+@frozen
+class Host:
+    name: str
+    key: bytes
+
+
+def grant(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+    def signed(data: bytes) -> None:
+        session = desk.authority.grant(host.name, host.key, data)
+        answer({"session": session.id, "state": session.state.value})
+
+    collect(incoming, GRANT_LIMIT, guarded(incoming, signed))
+
+
+def activate(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+    def asked(data: bytes) -> None:
+        fields = parse_object(data)
+        cgroup = None if fields.get("cgroup") is None else number(fields, "cgroup")
+        name, pid, netns = text(fields, "session"), number(fields, "pid"), number(fields, "netns")
+        session = desk.authority.activate(host.name, name, pid, netns, cgroup)
+        answer({"session": session.id, "state": session.state.value})
+
+    collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
+
+
+def revoke(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+    def asked(data: bytes) -> None:
+        fields = parse_object(data)
+        reason = fields.get("reason")
+        session = desk.authority.of_host(host.name, text(fields, "session"))
+        if reason is not None and not isinstance(reason, str):
+            raise Problem("G104", "reason is not text")
+        desk.authority.revoke(session, (reason or "by its host")[:_REASON_LIMIT])
+        answer({"session": session.id, "state": State.ENDED.value})
+
+    collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
+
+
+def upstreams(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+    answer(desk.routes.now.table.to_mapping())
+
+
+def health(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+    answer({"healthy": True, "version": VERSION, "pid": os.getpid()})

@@ -1,0 +1,61 @@
+"""Every request the broker answers, in one table: who may ask it, and what answers it.
+
+The key of the TLS connection says who asks. It is looked up again for every request, so that a
+session that ended, or a host that was removed, ends with its next request at the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from broker import host_operations as host
+from broker import session_operations as session
+from broker.desk import Desk
+from broker.guard import send
+from broker.refusals import json_reply
+from broker.sessions import Session
+from streams.http import Incoming
+
+
+@frozen
+class HostOperation:
+    """Only with the key of an enrolled host."""
+
+    run: Callable[[Desk, host.Host, Incoming, host.Answer], None]
+
+
+@frozen
+class SessionOperation:
+    """Only with the key of a session."""
+
+    run: Callable[[Desk, Session, Incoming], None]
+
+
+TABLE: dict[tuple[bytes, bytes], HostOperation | SessionOperation] = {
+    (b"POST", b"/host/grant"): HostOperation(host.grant),
+    (b"POST", b"/host/activate"): HostOperation(host.activate),
+    (b"POST", b"/host/revoke"): HostOperation(host.revoke),
+    (b"GET", b"/host/upstreams"): HostOperation(host.upstreams),
+    (b"GET", b"/host/health"): HostOperation(host.health),
+    (b"POST", b"/report"): SessionOperation(session.report),
+}
+GIT = SessionOperation(session.serve_git)
+
+
+def dispatch(desk: Desk, key: bytes, incoming: Incoming) -> None:
+    """Finds the operation and the asker; a stranger to an operation sees no operation."""
+    head = incoming.head
+    is_git = head.target.startswith(session.GIT_PREFIX)
+    match GIT if is_git else TABLE.get((head.method, head.target)):
+        case SessionOperation(run) if (asker := desk.sessions.by_key(key)) is not None:
+            run(desk, asker, incoming)
+        case HostOperation(run_host) if (name := desk.routes.now.hosts.get(key)) is not None:
+            run_host(desk, host.Host(name, key), incoming, _answer(incoming))
+        case _:
+            send(incoming, json_reply(404, {"code": "G103", "what": "there is nothing here"}))
+
+
+def _answer(incoming: Incoming) -> host.Answer:
+    return lambda fields: send(incoming, json_reply(200, fields))

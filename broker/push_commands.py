@@ -1,0 +1,64 @@
+"""Takes a push's body until its commands are whole; what came behind them waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field, frozen
+
+from gitwire.errors import Malformed
+from gitwire.receivepack import CommandReader, PushCommands, PushRefused
+
+
+@frozen
+class BadPush:
+    """Not understood, or (with `commands`) understood and never served."""
+
+    what: str
+    commands: PushCommands | None = None
+
+
+@define(eq=False)
+class CommandSink:
+    """A body sink of `streams` that calls `found` once, unless the client is lost before."""
+
+    _found: Callable[[PushCommands | BadPush], None]
+    _reader: CommandReader = field(factory=CommandReader, init=False)
+    _taken: int = field(default=0, init=False)
+    _done: bool = field(default=False, init=False)
+
+    @property
+    def leftover(self) -> bytes:
+        return self._reader.leftover
+
+    @property
+    def read(self) -> int:
+        """How many bytes of the body the commands took."""
+        return self._taken - len(self._reader.leftover)
+
+    def body(self, data: bytes) -> None:
+        if self._done:
+            return
+        self._taken += len(data)
+        found = self._feed(data)
+        if found is not None:
+            self._finish(found)
+
+    def _feed(self, data: bytes) -> PushCommands | BadPush | None:
+        try:
+            return self._reader.feed(data)
+        except PushRefused as refused:
+            return BadPush(refused.what, refused.commands)
+        except Malformed as malformed:
+            return BadPush(malformed.what)
+
+    def body_done(self) -> None:
+        self._finish(BadPush("push ends inside its commands"))
+
+    def body_failed(self, why: str) -> None:
+        self._done = True
+
+    def _finish(self, found: PushCommands | BadPush) -> None:
+        if not self._done:
+            self._done = True
+            self._found(found)

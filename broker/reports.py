@@ -1,0 +1,77 @@
+"""What a sidecar tells of itself for the audit: believed by nobody, so it is marked and capped."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from attrs import frozen
+
+from audit.events import CredentialGranted, CredentialRefused, Event, PeerRefusedReported
+from broker.bodies import text
+from gitwire.errors import Malformed
+from netpolicy.codes import CODES
+
+REPORT_LIMIT = 4096
+
+_REQUEST_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@frozen(kw_only=True)
+class GitRefusedReported(Event):
+    """A sidecar says it refused a git request."""
+
+    event = "git.decision"
+    verdict = "deny"
+    reported = True
+    sandbox: str
+    session: str
+    code: str
+    repo: str | None = None
+    peer_uid: int | None = None
+    req: str | None = None
+
+
+def parse_report(fields: dict[str, Any], sandbox: str, session: str) -> Event:
+    """One event of the closed set; Malformed for anything else."""
+    who = {"sandbox": sandbox, "session": session}
+    uid, repo = _uid(fields), _repo(fields)
+    match fields.get("event"):
+        case "peer-refused":
+            return PeerRefusedReported(**who, code=_code(fields), peer_uid=uid, op="credential")
+        case "credential-granted":
+            return CredentialGranted(**who, repo=repo or "-", peer_uid=uid)
+        case "credential-refused":
+            return CredentialRefused(**who, code=_code(fields), repo=repo, peer_uid=uid)
+        case "git-refused":
+            req = _req(fields)
+            return GitRefusedReported(**who, code=_code(fields), repo=repo, peer_uid=uid, req=req)
+        case _:
+            raise Malformed("report is of no known kind")
+
+
+def _code(fields: dict[str, Any]) -> str:
+    code = text(fields, "code")
+    if code not in CODES:
+        raise Malformed("code is unknown")
+    return code
+
+
+def _uid(fields: dict[str, Any]) -> int | None:
+    uid = fields.get("uid")
+    if uid is not None and (type(uid) is not int or not 0 <= uid < 1 << 32):
+        raise Malformed("uid is not one")
+    return uid
+
+
+def _repo(fields: dict[str, Any]) -> str | None:
+    return None if fields.get("repo") is None else text(fields, "repo", 600)
+
+
+def _req(fields: dict[str, Any]) -> str | None:
+    if fields.get("req") is None:
+        return None
+    req = text(fields, "req")
+    if _REQUEST_ID.fullmatch(req) is None:
+        raise Malformed("req is not a request id")
+    return req

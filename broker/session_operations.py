@@ -1,0 +1,76 @@
+"""What a session may ask: git, and to report what its sidecar saw."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from audit.journal import JournalUnavailable
+from broker.authority import unrecorded
+from broker.bodies import collect, parse_object
+from broker.case import Case
+from broker.desk import Desk
+from broker.gate import Asked, Envelope, read_envelope
+from broker.git_operation import GitOperation
+from broker.guard import guarded, send
+from broker.refusals import json_reply, lfs_reply, text_reply
+from broker.reports import REPORT_LIMIT, parse_report
+from broker.sessions import Session
+from broker.store.interface import State
+from gitwire.smarthttp import (
+    Advertise,
+    Fetch,
+    GitRequest,
+    LfsRequest,
+    Push,
+    Unserved,
+    classify,
+)
+from netpolicy.explain import refusal_lines
+from streams.http import Incoming
+
+GIT_PREFIX = b"/git/"
+
+
+def serve_git(desk: Desk, session: Session, incoming: Incoming) -> None:
+    """Malformed is answered, with the end of the connection, by whoever called us."""
+    envelope = read_envelope(incoming.head)
+    request = classify(incoming.head, GIT_PREFIX)
+    match request:
+        case Advertise() | Fetch() | Push():
+            _begin(desk, session, incoming, request, envelope)
+        case LfsRequest():
+            lines = refusal_lines("G102", envelope.request_id, session.policy, envelope.tier)
+            send(incoming, lfs_reply(lines, envelope.request_id))
+        case Unserved():
+            lines = refusal_lines("G103", envelope.request_id, session.policy, envelope.tier)
+            send(incoming, text_reply("G103", lines, envelope.request_id))
+        case _:
+            assert_never(request)
+
+
+def _begin(
+    desk: Desk, session: Session, incoming: Incoming, request: GitRequest, envelope: Envelope
+) -> None:
+    route = desk.routes.now.by_upstream.get(request.place.text)
+    upstream = route.upstream if route is not None else None
+    asked = Asked(request, envelope.tier, session.policy, upstream)
+    GitOperation(Case(desk, session, incoming, asked, envelope.request_id), route).run()
+
+
+def report(desk: Desk, session: Session, incoming: Incoming) -> None:
+    """Within the session's quota; beyond it a report is dropped, and the answer says so."""
+
+    def told(data: bytes) -> None:
+        stored = session.stored
+        event = parse_report(parse_object(data), stored.sandbox, stored.id)
+        if session.state is not State.ACTIVE or session.reports.enter(desk.now()):
+            send(incoming, json_reply(429, {"code": "G303", "what": "not recorded"}))
+            return
+        session.reports.leave()
+        try:
+            desk.journal.record(event, durable=False)
+        except JournalUnavailable as error:
+            raise unrecorded(error) from None
+        send(incoming, json_reply(200, {}))
+
+    collect(incoming, REPORT_LIMIT, guarded(incoming, told))

@@ -1,0 +1,151 @@
+"""`hostctl demo`: an offline tour that shows every protection at work, from inside a sandbox."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from hostctl.arguments import not_yet
+from hostctl.failure import NOT_ENFORCED
+from hostctl.output import Output, need_root
+
+if TYPE_CHECKING:
+    from hostctl.demo_stage import Stage
+
+ABOUT = """\
+Sets up a git server with a password, a broker and hostd under a throw-away root, runs two
+sandboxes and checks sixteen promises from inside them. Offline; nothing of yours is touched.
+Exit 6 if one of the promises is not kept."""
+
+
+class Check(NamedTuple):
+    name: str
+    title: str
+    run: Callable[[Stage], str]
+
+
+class Outcome(NamedTuple):
+    check: Check
+    ok: bool
+    detail: str
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--keep", action="store_true", help="leave everything running afterwards")
+    parser.add_argument("--runtime", choices=("bwrap", "docker"), default="bwrap")
+
+
+def checks() -> tuple[Check, ...]:
+    from hostctl import demo_agent as agent
+    from hostctl import demo_audit, demo_walls
+    from hostctl import demo_split as split
+
+    return (
+        Check("agent-clone", "agent: git clone works", agent.clone_works),
+        Check("agent-push", "agent: git push to agent/... works", agent.push_works),
+        Check("agent-main", "agent: push to main is refused", agent.push_to_main_is_refused),
+        Check(
+            "agent-foreign",
+            "agent: other repositories are 404",
+            agent.foreign_repository_is_unknown,
+        ),
+        Check("split-workspace", "split: workspace before command", split.workspace_is_there),
+        Check(
+            "split-no-network",
+            "split: command has no git network",
+            split.command_has_no_git_network,
+        ),
+        Check("split-gate-push", "split: the gate pushes its commit", split.gate_pushes),
+        Check(
+            "cred-socket", "credential socket refuses the command", split.credential_socket_refuses
+        ),
+        Check("helper-port", "port 418 refuses the command", split.helper_port_refuses),
+        Check("egress", "no direct way out", demo_walls.no_way_out),
+        Check("no-secret", "the password is nowhere", demo_walls.password_is_nowhere),
+        Check("token", "a stolen helper token is worthless", demo_walls.token_is_worthless),
+        Check("sidecar", "the sidecar cannot open connections", demo_walls.sidecar_cannot_connect),
+        Check(
+            "sidecar-killed",
+            "killing the sidecar loses nothing",
+            agent.killed_sidecar_loses_nothing,
+        ),
+        Check("revoke", "a revoked session is refused", agent.revoked_session_is_refused),
+        Check("audit", "the audit tells it all and verifies", demo_audit.audit_tells_all),
+    )
+
+
+def main(args: Namespace, out: Output) -> int:
+    from hostctl.demo_stage import close_stage, open_stage
+    from hostctl.interrupts import ignore_signals, raise_on_signals
+
+    need_root("`hostctl demo`")
+    if args.runtime == "docker":
+        raise not_yet("the docker runtime")
+    begun = time.monotonic()
+    raise_on_signals()
+    stage = open_stage(out, args.keep)
+    finished = False
+    try:
+        outcomes = _perform(stage, out)
+        finished = True
+    finally:
+        if args.keep and finished:
+            _tell_kept(stage, out)
+        else:
+            ignore_signals()
+            out.progress("cleaning up ...")
+            close_stage(stage)
+    return report(outcomes, time.monotonic() - begun, out)
+
+
+def _perform(stage: Stage, out: Output) -> list[Outcome]:
+    outcomes = []
+    for number, check in enumerate(checks(), 1):
+        outcome = _try(check, stage)
+        outcomes.append(outcome)
+        if not out.json:
+            out.line(line(number, outcome, out))
+    return outcomes
+
+
+def _try(check: Check, stage: Stage) -> Outcome:
+    from hostctl.demo_stage import CheckFailed
+    from hostctl.failure import Failure
+
+    try:
+        return Outcome(check, True, check.run(stage))
+    except (CheckFailed, Failure) as problem:
+        return Outcome(check, False, str(problem))
+    except Exception as problem:  # noqa: BLE001 -- a check that breaks is a check that fails
+        return Outcome(check, False, f"{type(problem).__name__}: {problem}")
+
+
+def line(number: int, outcome: Outcome, out: Output) -> str:
+    good, bad = ("✓", "✗") if out.can_show("✓✗") else ("[ok]  ", "[FAIL]")
+    mark = out.good(good) if outcome.ok else out.bad(bad)
+    detail = out.dim(outcome.detail) if outcome.ok else outcome.detail
+    return f"{mark} {number:>2}  {outcome.check.title:<38} {detail}"
+
+
+def report(outcomes: list[Outcome], seconds: float, out: Output) -> int:
+    failed = [outcome for outcome in outcomes if not outcome.ok]
+    passed = len(outcomes) - len(failed)
+    if out.json:
+        entries = [{"name": o.check.name, "ok": o.ok, "detail": o.detail} for o in outcomes]
+        counts = {"passed": passed, "failed": len(failed)}
+        out.emit({"schema": "gitmoat.demo/1", "checks": entries, **counts})
+    elif failed:
+        out.line(out.bad(f"{len(failed)} of {len(outcomes)} checks failed"))
+    else:
+        out.line(out.good(f"all {passed} checks passed") + f" in {seconds:.0f} s")
+    return NOT_ENFORCED if failed else 0
+
+
+def _tell_kept(stage: Stage, out: Output) -> None:
+    out.progress("kept; look around with:")
+    out.progress(f"  hostctl --root {stage.root} ls")
+    out.progress("and end it with:")
+    end = f"hostctl --root {stage.root} down; kill {stage.upstream.pid}; rm -r {stage.root}"
+    out.progress(f"  {end}")

@@ -1,0 +1,21 @@
+"""Where log lines go: one inherited descriptor, short lines."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from twisted.logger import (
+    FilteringLogObserver,
+    LogLevel,
+    LogLevelFilterPredicate,
+    globalLogBeginner,
+    textFileLogObserver,
+)
+
+
+def log_to(stream: TextIO) -> None:
+    """Begin logging; what was said before the fork was not ours to say, and is dropped."""
+    lines: Any = textFileLogObserver(stream, timeFormat="%Y-%m-%dT%H:%M:%S%z")
+    wanted: Any = LogLevelFilterPredicate(LogLevel.info)
+    observer: Any = FilteringLogObserver(lines, [wanted])
+    globalLogBeginner.beginLoggingTo([observer], discardBuffer=True, redirectStandardIO=False)

@@ -1,0 +1,170 @@
+"""Wires one sidecar and runs it. Called by hostd's zygote: `warm` before the fork, `main` after.
+
+`main` finds itself confined: no files, no imports, no new sockets, threads or processes.
+"""
+
+from __future__ import annotations
+
+import gc
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from attrs import frozen
+from nacl.signing import SigningKey
+from twisted.internet.epollreactor import EPollReactor
+from twisted.internet.main import installReactor
+from twisted.logger import Logger
+
+from netpolicy.policy import Tier
+from sidecar.broker_link import BrokerLink
+from sidecar.config import Config, Misconfigured, parse_config
+from sidecar.control_socket import ROOT, ControlSocket, Orders
+from sidecar.credential_socket import Attestation, CredentialSocket, Issuer
+from sidecar.forwarding import Scope
+from sidecar.git_listener import GitListener, Office, Port
+from sidecar.logs import log_to
+from sidecar.loop import Loop, Timer, cancel
+from sidecar.reporter import Reporter
+from sidecar.reports import Reports
+from sidecar.tokens import Tokens
+from sidecar.warmup import warm
+
+__all__ = ["Inherited", "Service", "main", "warm"]
+
+# Together with the credential socket and the broker's connections well below the 256
+# descriptors a sidecar may have; what the untrusted uid may take leaves the helper its own.
+HELPER_CONNECTIONS: Final = 32
+UNTRUSTED_CONNECTIONS: Final = 64
+DRAIN: Final = 30.0
+
+
+@frozen
+class Inherited:
+    """The listening descriptors that hostd made for this sandbox."""
+
+    helper_git: int
+    untrusted_git: int
+    credential: int
+    control: int
+
+
+def new_request_id() -> str:
+    return secrets.token_hex(8)
+
+
+class Service:
+    """One sidecar's parts. Accepts nothing from the sandbox before `activate`."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        loop: Loop,
+        config: Config,
+        fds: Inherited,
+        seed: bytes,
+        on_stopped: Callable[[], None],
+        control_uids: frozenset[int] = ROOT,
+    ) -> None:
+        self._loop = loop
+        self._on_stopped = on_stopped
+        self._active = self._stopping = False
+        self._deadline: Timer | None = None
+        scope = Scope(config.policy, config.upstreams)
+        tokens = Tokens(loop.seconds)
+        self.link = BrokerLink(loop, seed, config.broker_keys, self._dial, config.dial_cap)
+        self._reporter = Reporter(loop, self.link.pool, Reports(loop.seconds))
+        attestation = Attestation(frozenset({config.uids.helper}), config.helper_cgroups)
+        self._credential = CredentialSocket(
+            loop, _listener(fds.credential), attestation, Issuer(scope, tokens, self._reporter)
+        )
+        helper = Port(Tier.HELPER, config.uids.helper, HELPER_CONNECTIONS)
+        untrusted = Port(Tier.UNTRUSTED, config.uids.untrusted, UNTRUSTED_CONNECTIONS)
+        self._ports = [
+            self._port(scope, tokens, helper, fds.helper_git),
+            self._port(scope, tokens, untrusted, fds.untrusted_git),
+        ]
+        public_key = SigningKey(seed).verify_key.encode()
+        control = _listener(fds.control)
+        self._control = ControlSocket(loop, control, public_key, self._orders(), control_uids)
+
+    def stop(self) -> None:
+        """Accept no more, let what runs end within a time, then say that it is over."""
+        if self._stopping:
+            return
+        self._stopping = True
+        self._log.info("stopping")
+        self._credential.close()
+        self._deadline = self._loop.callLater(DRAIN, self._cut)
+        self._draining = len(self._ports)
+        for port in self._ports:
+            port.drain(self._drained)
+
+    def _port(self, scope: Scope, tokens: Tokens, port: Port, fd: int) -> GitListener:
+        pool, report = self.link.pool, self._reporter
+        office = Office(port, scope, tokens.accepts, pool, report, new_request_id)
+        return GitListener(self._loop, _listener(fd), office)
+
+    def _orders(self) -> Orders:
+        return Orders(
+            activate=self._activate,
+            connection=self.link.adopt,
+            dial_failed=self.link.pool.dial_failed,
+            stop=self.stop,
+            changed=self.link.pool.control_changed,
+        )
+
+    def _dial(self) -> bool:
+        return self._control.dial()
+
+    def _activate(self) -> None:
+        """Repeated by a hostd that was restarted; the second time changes nothing."""
+        if self._active or self._stopping:
+            return
+        self._active = True
+        self._log.info("active")
+        self.link.pool.start()
+        self._credential.start()
+        for port in self._ports:
+            port.start()
+
+    def _drained(self) -> None:
+        self._draining -= 1
+        if not self._draining:
+            self._end()
+
+    def _cut(self) -> None:
+        self._log.warn("cutting what did not end in time")
+        for port in self._ports:
+            port.cut()
+
+    def _end(self) -> None:
+        cancel(self._deadline)
+        self._reporter.close()
+        self._control.close()
+        self.link.pool.close()
+        self._on_stopped()
+
+
+def _listener(fd: int) -> socket.socket:
+    return socket.socket(fileno=fd)
+
+
+def main(config: bytes, fds: Inherited) -> None:
+    """Run until told to stop; returns when the reactor has stopped."""
+    log_to(sys.stderr)
+    # The zygote froze what it had loaded and stopped collecting; our own garbage is collected.
+    gc.enable()
+    reactor: Any = EPollReactor()
+    installReactor(reactor)
+    try:
+        settings = parse_config(config)
+    except Misconfigured as error:
+        Logger().critical("configuration refused: {why}", why=str(error))
+        raise
+    Service(reactor, settings, fds, secrets.token_bytes(32), reactor.stop)
+    # Handlers in Python would need a self-pipe for SIGCHLD; SIGTERM simply ends us.
+    reactor.run(installSignalHandlers=False)

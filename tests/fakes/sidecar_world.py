@@ -1,0 +1,372 @@
+"""A whole sidecar on real sockets, between a fake hostd, a fake broker and the sandbox.
+
+Everything runs on one reactor turned by hand, so tests decide when time passes.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.protocol import Factory
+
+from credential_helper.gitcredential import Request, format_request
+from gitwire.http import RequestHead
+from identity.certificates import key_of, self_signed
+from identity.tlsoptions import PinnedServer, over_tls
+from sidecar.config import Config, Uids, parse_config
+from sidecar.service import Inherited, Service
+from streams.incoming import Incoming
+from streams.seqpacket import SeqpacketConnection
+from streams.server import ServerConnection
+from tests.fakes.hand_loop import HandLoop
+from tests.fakes.sidecar_scope import config_bytes
+
+BROKER_SEED = bytes([7] * 32)
+SIDECAR_SEED = bytes([8] * 32)
+
+
+def public(seed: bytes) -> bytes:
+    key = key_of(self_signed(seed)[1])
+    assert key is not None
+    return key
+
+
+class Loop(HandLoop):
+    """A hand-turned reactor that adopts descriptors as a real one does."""
+
+    def adoptStreamConnection(self, descriptor: int, family: int, factory: Any, /) -> object:
+        sock = socket.fromfd(descriptor, family, socket.SOCK_STREAM)
+        protocol = factory.buildProtocol(None)
+        return self.connect(protocol, sock)
+
+    def turn_until(self, ready: Callable[[], bool], seconds: float = 20.0) -> None:
+        """Turn while real time passes; the clock of the test stands still."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            assert time.monotonic() < deadline, "waited too long"
+            self._turn()
+
+    def pass_time(self, seconds: float, step: float = 0.25) -> None:
+        """Let the clock of the test run, with all traffic between its steps."""
+        while seconds > 0:
+            self.advance(min(step, seconds))
+            seconds -= step
+            self.settle()
+
+
+class Hostd:
+    """hostd's end of the control socket: dials when asked, if it is told to."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.messages: list[bytes] = []
+        self.lost = False
+        self.reachable = True
+        self.silent = False
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock.connect(str(world.folder / "ctl.sock"))
+        self.link = SeqpacketConnection(world.loop, sock, self._received, self._lost)
+
+    @property
+    def dials(self) -> int:
+        return sum(message[:1] == b"D" for message in self.messages)
+
+    def send(self, operation: str, *fds: int) -> None:
+        self.link.send(b'{"op":"%s"}' % operation.encode(), fds)
+
+    def _received(self, data: bytes, fds: list[int]) -> None:
+        assert not fds
+        self.messages.append(data)
+        if data[:1] == b"D" and not self.silent:
+            self.answer_dial()
+
+    def answer_dial(self) -> None:
+        if not self.reachable:
+            self.send("dial-failed")
+            return
+        with socket.create_connection(("127.0.0.1", self.world.broker.port)) as sock:
+            self.send("connection", sock.fileno())
+
+    def _lost(self) -> None:
+        self.lost = True
+
+
+class Broker:
+    """The broker's end: pinned TLS, requests go to `handler`; every head is kept."""
+
+    def __init__(self, world: World, seed: bytes = BROKER_SEED) -> None:
+        self.world = world
+        self.heads: list[RequestHead] = []
+        self.reports: list[bytes] = []
+        self.connections: list[ServerConnection] = []
+        self.open = 0
+        self.admitted = frozenset({public(SIDECAR_SEED)})
+        self.handler: Callable[[Incoming], None] = refuse
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)
+        self.port: int = self._listener.getsockname()[1]
+        self._server = PinnedServer(seed, lambda key: key in self.admitted)
+        world.loop.addReader(self)
+
+    def fileno(self) -> int:
+        return self._listener.fileno()
+
+    def close(self) -> None:
+        self.world.loop.removeReader(self)
+        self._listener.close()
+
+    def kill(self) -> None:
+        """All connections reset at once, as by SIGKILL."""
+        for connection in self.connections:
+            connection.abort()
+
+    def doRead(self) -> None:
+        sock, _ = self._listener.accept()
+        connection = ServerConnection(
+            self.world.loop, self._requested, secure=True, on_lost=self._lost
+        )
+        self.connections.append(connection)
+        self.open += 1
+        factory: Factory[Any] = Factory.forProtocol(lambda: connection)
+        tls = over_tls(self._server, factory, self.world.loop)  # type: ignore[arg-type]
+        with sock:
+            self.world.loop.adoptStreamConnection(sock.fileno(), sock.family, tls)
+
+    def _lost(self) -> None:
+        self.open -= 1
+
+    def _requested(self, incoming: Incoming) -> None:
+        if incoming.head.target == b"/report":
+            Collected(incoming, self._reported)
+            return
+        self.heads.append(incoming.head)
+        self.handler(incoming)
+
+    def _reported(self, incoming: Incoming, body: bytes) -> None:
+        self.reports.append(body)
+        incoming.reply(204, ())
+
+
+class Collected:
+    """A request's whole body, for handlers that want it so."""
+
+    def __init__(self, incoming: Incoming, done: Callable[[Incoming, bytes], None]) -> None:
+        self._incoming = incoming
+        self._done = done
+        self._pieces: list[bytes] = []
+        incoming.stream(self)
+
+    def body(self, data: bytes) -> None:
+        self._pieces.append(data)
+
+    def body_done(self) -> None:
+        self._done(self._incoming, b"".join(self._pieces))
+
+    def body_failed(self, why: str) -> None:
+        self._pieces.clear()
+
+
+def refuse(incoming: Incoming) -> None:
+    incoming.reply(503, ((b"Content-Type", b"text/plain"),), b"not today\n")
+
+
+class World:
+    """Start it, then `hostd` connects and activates when the test says so."""
+
+    def __init__(self, folder: Path, **changes: Any) -> None:
+        self.folder = folder
+        self.loop = Loop()
+        self.stopped = False
+        self.broker = Broker(self)
+        self._listeners = [
+            socket.create_server(("127.0.0.1", 0), backlog=128),
+            socket.create_server(("127.0.0.1", 0), backlog=128),
+            self._unix("cred.sock", socket.SOCK_STREAM),
+            self._unix("ctl.sock", socket.SOCK_SEQPACKET),
+        ]
+        self.helper_port: int = self._listeners[0].getsockname()[1]
+        self.untrusted_port: int = self._listeners[1].getsockname()[1]
+        self.config = self._config(changes)
+        self.service = Service(
+            self.loop,
+            self.config,
+            Inherited(*(each.detach() for each in self._listeners)),
+            SIDECAR_SEED,
+            self._stopped,
+            frozenset({os.getuid()}),
+        )
+
+    def start(self) -> Hostd:
+        hostd = Hostd(self)
+        hostd.send("activate")
+        self.loop.settle()
+        return hostd
+
+    def _unix(self, name: str, kind: int) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX, kind)
+        listener.bind(str(self.folder / name))
+        listener.listen(64)
+        return listener
+
+    def _config(self, changes: dict[str, Any]) -> Config:
+        config = parse_config(config_bytes())
+        uids = Uids(61001, os.getuid(), 61003)
+        keys = frozenset({public(BROKER_SEED)})
+        return evolve(config, uids=uids, broker_keys=keys, **changes)
+
+    def _stopped(self) -> None:
+        self.stopped = True
+
+    # The sandbox
+
+    def request(self, port: int, raw: bytes) -> Client:
+        client = Client(self.loop, port)
+        client.send(raw)
+        return client
+
+    def answer(self, port: int, raw: bytes) -> bytes:
+        client = self.request(port, raw)
+        self.loop.turn_until(lambda: client.whole or client.over)
+        client.close()
+        return client.received
+
+    def credential(self, path: str, action: str = "get") -> bytes:
+        return self.ask(format_request(Request(action, "http", "127.0.0.1:418", path)))
+
+    def ask(self, raw: bytes) -> bytes:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.connect(str(self.folder / "cred.sock"))
+            sock.sendall(raw)
+            sock.shutdown(socket.SHUT_WR)
+            sock.setblocking(False)
+            return read_to_end(self.loop, sock)
+
+    def token(self, path: str) -> str:
+        answer = dict(line.split("=", 1) for line in self.credential(path).decode().splitlines())
+        assert answer["username"] == "gitmoat"
+        return answer["password"]
+
+    def git(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Real git as a client; it runs while the loop is turned."""
+        return run_beside(self.loop, ["git", *arguments], self.folder)
+
+
+class Client:
+    """A raw client; knows the end of a response with a Content-Length."""
+
+    def __init__(self, loop: Loop, port: int) -> None:
+        self.loop = loop
+        self.sock = socket.create_connection(("127.0.0.1", port))
+        self.sock.setblocking(False)
+        self.received = b""
+        self.over = False
+        self.reset = False
+        loop.addReader(self)
+
+    def fileno(self) -> int:
+        return self.sock.fileno()
+
+    def send(self, raw: bytes) -> None:
+        self.sock.sendall(raw)
+
+    def doRead(self) -> None:
+        try:
+            data = self.sock.recv(65536)
+        except ConnectionResetError:
+            self.reset, data = True, b""
+        self.received += data
+        if not data:
+            self.close()
+
+    def close(self) -> None:
+        if not self.over:
+            self.over = True
+            self.loop.removeReader(self)
+            self.sock.close()
+
+    @property
+    def whole(self) -> bool:
+        head, blank, body = self.received.partition(b"\r\n\r\n")
+        lines = [line.split(b": ") for line in head.split(b"\r\n")[1:]]
+        length = dict(lines).get(b"Content-Length") if blank else None
+        return length is not None and len(body) >= int(length)
+
+
+def read_to_end(loop: Loop, sock: socket.socket) -> bytes:
+    pieces: list[bytes] = []
+
+    def ended() -> bool:
+        try:
+            data = sock.recv(65536)
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            return True
+        pieces.append(data)
+        return not data
+
+    loop.turn_until(ended)
+    return b"".join(pieces)
+
+
+def run_beside(loop: Loop, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@example.org",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@example.org",
+    }
+    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=err)
+        try:
+            loop.turn_until(lambda: process.poll() is not None)
+        finally:
+            process.kill()
+            process.wait()
+    return subprocess.CompletedProcess(
+        command, process.returncode, (folder / "out").read_text(), (folder / "err").read_text()
+    )
+
+
+class GitBackend:
+    """Answers the broker's git requests with `git http-backend` from a folder of repositories."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __call__(self, incoming: Incoming) -> None:
+        Collected(incoming, self._serve)
+
+    def _serve(self, incoming: Incoming, body: bytes) -> None:
+        head = incoming.head
+        path, _, query = head.target.decode().partition("?")
+        environment = {
+            "PATH": os.environ["PATH"],
+            "GIT_PROJECT_ROOT": str(self.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path.removeprefix("/git/hub"),
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": head.method.decode(),
+            "CONTENT_TYPE": (head.header(b"content-type") or b"").decode(),
+            "HTTP_CONTENT_ENCODING": (head.header(b"content-encoding") or b"").decode(),
+            "GIT_PROTOCOL": (head.header(b"git-protocol") or b"").decode(),
+            "REMOTE_USER": "test",
+        }
+        done = subprocess.run(
+            ["git", "http-backend"], env=environment, input=body, capture_output=True, check=True
+        )
+        raw, _, content = done.stdout.partition(b"\r\n\r\n")
+        fields = dict(line.split(b": ", 1) for line in raw.split(b"\r\n"))
+        status = int(fields.get(b"Status", b"200")[:3])
+        incoming.reply(status, ((b"Content-Type", fields[b"Content-Type"]),), content)

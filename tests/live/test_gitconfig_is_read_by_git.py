@@ -1,0 +1,53 @@
+"""The git config mounted into a sandbox, read by the real git."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from netpolicy.upstreams import Upstream, UpstreamTable, gitconfig_for
+
+pytestmark = pytest.mark.live
+
+TABLE = UpstreamTable(
+    (
+        Upstream("github", ("github.com", "ssh.github.com"), True),
+        Upstream("corp", ("git.corp.example:8443",), False),
+    )
+)
+WORKSPACE = '/work "space\\'
+
+
+def git(tmp_path: Path, *argv: str) -> str:
+    config = tmp_path / "gitconfig"
+    config.write_text(gitconfig_for(TABLE, 419, WORKSPACE))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_SYSTEM": str(config),
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CEILING_DIRECTORIES": str(tmp_path.parent),
+    }
+    command = ["git", *argv]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.removesuffix("\n")
+
+
+def test_every_spelling_of_an_upstream_is_rewritten_to_the_sidecar(tmp_path: Path) -> None:
+    for prefix, upstream in TABLE.spellings():
+        rewritten = git(tmp_path, "ls-remote", "--get-url", f"{prefix}acme/app.git")
+        assert rewritten == f"http://127.0.0.1:419/{upstream.hosts[0]}/acme/app.git"
+
+
+@pytest.mark.parametrize("url", ["https://github.com.evil.test/a/b", "https://other.example/a/b"])
+def test_other_urls_stay_what_they_are(tmp_path: Path, url: str) -> None:
+    assert git(tmp_path, "ls-remote", "--get-url", url) == url
+
+
+def test_helpers_workspace_and_author_are_as_written(tmp_path: Path) -> None:
+    assert git(tmp_path, "config", "--get-all", "credential.helper") == ""
+    assert git(tmp_path, "config", "safe.directory") == WORKSPACE
+    assert git(tmp_path, "config", "user.name") == "Gitmoat sandbox"
+    assert git(tmp_path, "config", "user.email") == "sandbox@gitmoat.invalid"

@@ -1,0 +1,180 @@
+"""Who may import whom, and why not. The table is the architecture; this test keeps it true."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+ROOT = Path(__file__).parents[2]
+OURS = {
+    "audit", "broker", "confine", "credential_helper", "gitwire", "hostctl", "hostd", "identity",
+    "netpolicy", "sidecar", "streams",
+}  # fmt: skip
+PROGRAMS = {"broker", "hostctl", "hostd", "sidecar"}
+PURE = {"gitwire", "netpolicy"}
+
+
+@frozen
+class Import:
+    package: str
+    module: str
+    target: str
+
+    @property
+    def top(self) -> str:
+        return self.target.partition(".")[0]
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def all_imports() -> list[Import]:
+    found = []
+    for package in sorted(OURS):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found += [Import(package, module, target) for target in imports_of(path)]
+    return found
+
+
+IMPORTS = all_imports()
+
+# (who, may not import, unless the importing module is one of, because)
+FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
+    (
+        PROGRAMS, PROGRAMS, {"hostd.zygote"},
+        "programs meet through bytes, so that one can be replaced, moved to another host or "
+        "compromised without the others; the zygote forks sidecars instead of starting them",
+    ),
+    (
+        PURE, {"twisted", "OpenSSL", "nacl", "cryptography", "docker", "socket", "subprocess", "os"},
+        set(), "pure code decides and never does; it must be testable without a world",
+    ),
+    (
+        PURE, OURS - PURE, set(), "a decision that depends on an edge cannot be shared by two hops",
+    ),
+    (
+        {"gitwire"}, {"netpolicy"}, set(), "what bytes mean does not depend on what is allowed",
+    ),
+    (
+        {"credential_helper"}, OURS - {"credential_helper"}, set(),
+        "it is started by git for every operation, from a directory of its own",
+    ),
+    (
+        {"credential_helper"}, {"twisted", "attrs", "json", "argparse", "logging", "typing"}, set(),
+        "every import is paid at every git operation",
+    ),
+    (
+        {"confine", "audit", "identity"}, OURS - {"confine", "audit", "identity"}, set(),
+        "leaves know nothing of the house",
+    ),
+    (
+        {"streams"}, OURS - {"streams", "gitwire"}, set(), "a connection knows no policy and no key",
+    ),
+    (
+        {"confine", "netpolicy", "gitwire", "audit", "hostctl"}, {"twisted"}, set(),
+        "a reactor belongs to daemons; hostctl must start fast",
+    ),
+    (
+        OURS, {"docker"}, {"hostd.runtimes.docker"}, "one module talks to Docker",
+    ),
+    (
+        OURS, {"subprocess"},
+        {"hostd.spawner", "hostctl.daemons", "hostctl.demo_upstream", "hostctl.demo_host",
+         "hostctl.demo_world", "hostctl.demo_git", "hostctl.demo_processes"},
+        "processes are started by the zygote's one confining routine; hostd starts the zygote, "
+        "and hostctl the daemons and its demo",
+    ),
+    (
+        {"sidecar", "hostd", "hostctl", "streams"}, {"identity.secret"}, set(),
+        "an upstream credential is the broker's alone",
+    ),
+    (
+        OURS, {"twisted.web"}, set(), "it spools whole bodies and is lenient; see docs/decisions",
+    ),
+    (
+        OURS, {"pickle", "marshal", "shelve"}, set(), "reading them runs code",
+    ),
+]  # fmt: skip
+
+
+def breaks(found: Import, who: set[str], targets: set[str], unless: set[str]) -> bool:
+    return (
+        found.package in who
+        and found.module not in unless
+        and any(found.target == t or found.target.startswith(t + ".") for t in targets)
+        and not (found.top == found.package)
+    )
+
+
+@pytest.mark.parametrize(("who", "targets", "unless", "why"), FORBIDDEN, ids=lambda v: None)
+def test_forbidden_imports_are_absent(
+    who: set[str], targets: set[str], unless: set[str], why: str
+) -> None:
+    broken = [f"{i.module} imports {i.target}" for i in IMPORTS if breaks(i, who, targets, unless)]
+    assert not broken, f"{broken}: {why}"
+
+
+def test_the_exceptions_still_exist() -> None:
+    """An exception that nobody needs any more is a hole waiting for somebody."""
+    for who, targets, unless, _ in FORBIDDEN:
+        for module in unless - {"hostd.runtimes.docker"}:
+            assert any(
+                i.module == module and breaks(i, who, targets, set()) for i in IMPORTS
+            ), f"{module} no longer needs its exception for {sorted(targets)}"
+
+
+def test_every_package_is_known() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "bench"}
+    assert packages == OURS
+
+
+@pytest.mark.parametrize("package", sorted(OURS))
+def test_a_package_says_what_it_is_trusted_with_and_imports_nothing(package: str) -> None:
+    tree = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8"))
+    text = ast.get_docstring(tree)
+    assert text is not None
+    assert len(text.splitlines()) >= 4
+    assert len(tree.body) == 1
+
+
+def exposes(path: Path) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "expose"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    )
+
+
+def test_a_secret_becomes_bytes_in_two_modules_of_the_broker() -> None:
+    """injection writes it into an upstream head, vault seals it for the disk."""
+    found = {
+        str(path.relative_to(ROOT))
+        for package in OURS
+        for path in (ROOT / package).rglob("*.py")
+        if exposes(path)
+    }
+    assert found <= {"broker/injection.py", "broker/vault.py"}
+    assert "broker/injection.py" in found
+
+
+def test_no_module_makes_a_reactor_by_being_imported() -> None:
+    for package in OURS:
+        for path in (ROOT / package).rglob("*.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for node in tree.body:
+                names = [a.name for a in node.names] if isinstance(node, ast.ImportFrom) else []
+                assert not (
+                    isinstance(node, ast.ImportFrom)
+                    and node.module == "twisted.internet"
+                    and "reactor" in names
+                ), path
