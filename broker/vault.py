@@ -14,7 +14,7 @@ from nacl.exceptions import CryptoError
 from nacl.public import PrivateKey, SealedBox
 from nacl.signing import SigningKey
 
-from broker.errors import Problem
+from broker.errors import Problem, Unavailable
 from broker.providers.credential import Credential, is_username, unavailable
 from identity.secret import Secret
 
@@ -54,6 +54,13 @@ class Vault:
         if credential is None:
             raise unavailable(f"vault entry {name} is not sealed to this broker's key", fix)
         return credential
+
+    def username(self, name: str) -> str:
+        """For listings; empty when the entry cannot be opened."""
+        try:
+            return self.get(name).username
+        except Unavailable:
+            return ""
 
     def names(self) -> list[str]:
         found = os.listdir(self.directory)  # noqa: PTH208 - by descriptor

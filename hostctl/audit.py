@@ -29,9 +29,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
+    need_root("`hostctl audit`")
     from identity.paths import Paths
 
-    need_root("`hostctl audit`")
     paths = Paths(args.root)
     return _tail(args, out, paths) if args.action == "tail" else _verify(out, paths)
 
@@ -67,14 +67,29 @@ def _show(event: Record, out: Output) -> None:
     out.line(out.bad(line) if event.get("decision") == "deny" else line)
 
 
+def _broker_head(paths: Paths) -> tuple[int, str] | None:
+    """Where the running broker says its chain ends; None when it does not run."""
+    from hostctl.client import ask
+
+    try:
+        answer = ask(paths.broker_admin_socket, {"op": "audit-head"})
+    except Failure as failure:
+        if failure.code == "C103":
+            return None
+        raise
+    seq, head = answer.get("seq"), answer.get("hash")
+    return (seq, head) if isinstance(seq, int) and isinstance(head, str) else None
+
+
 def _verify(out: Output, paths: Paths) -> int:
     from audit.verify import JournalBroken, verify_journal
     from hostctl.journals import journal_broken, journal_paths
 
     found: dict[str, dict[str, object]] = {}
+    anchor = _broker_head(paths)  # asked for first, so that it must be in the file by now
     for name, path in journal_paths(paths).items():
         try:
-            verified = verify_journal(path)
+            verified = verify_journal(path, anchor if name == "broker" else None)
         except FileNotFoundError:
             continue
         except JournalBroken as broken:

@@ -65,9 +65,10 @@ def _not_ours(paths: Paths, kind: str, name: str) -> Failure:
     place = configured(paths, kind).get(name)
     if place is None:
         what = f"there is no {kind} {name!r}"
-        return Failure("C105", what, fix=f"hostctl {kind} ls", exit_code=NOT_FOUND)
+        why = "neither broker.toml nor a file in broker.d names it"
+        return Failure("C105", what, why, f"hostctl {kind} ls", exit_code=NOT_FOUND)
     fix = f"remove it from {place[0]} and run `hostctl up`"
-    return Failure("C105", f"{kind} {name!r} was not added by hostctl", fix=fix)
+    return Failure("C105", f"{kind} {name!r} was not added by hostctl", f"it is in {place[0]}", fix)
 
 
 def reload_broker(paths: Paths) -> None:

@@ -32,9 +32,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
+    need_root("`hostctl cred`")
     from identity.paths import Paths
 
-    need_root("`hostctl cred`")
     paths = Paths(args.root)
     return _add(args, out, paths) if args.action == "add" else _ls(out, paths)
 

@@ -77,10 +77,10 @@ def checks() -> tuple[Check, ...]:
 
 
 def main(args: Namespace, out: Output) -> int:
+    need_root("`hostctl demo`")
     from hostctl.demo_stage import close_stage, open_stage
     from hostctl.interrupts import ignore_signals, raise_on_signals
 
-    need_root("`hostctl demo`")
     if args.runtime == "docker":
         raise not_yet("the docker runtime")
     begun = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from hostctl.demo_stage import CheckFailed, Stage
 
@@ -14,9 +14,9 @@ _PATIENCE = 10.0
 
 def audit_tells_all(stage: Stage) -> str:
     deadline = time.monotonic() + _PATIENCE
-    while missing := _missing(_records(stage)):
+    while lacking := missing(_records(stage)):
         if time.monotonic() > deadline:
-            raise CheckFailed(f"not in the audit: {', '.join(missing)}")
+            raise CheckFailed(f"not in the audit: {', '.join(lacking)}")
         time.sleep(0.3)
     verified = stage.hostctl("audit", "verify", "--json").expect_success("audit verify")
     for path in (stage.paths.broker_audit, stage.paths.hostd_audit):
@@ -32,7 +32,7 @@ def _records(stage: Stage) -> list[Record]:
     return [json.loads(line) for line in ran.expect_success("audit tail").splitlines()]
 
 
-def _missing(records: list[Record]) -> list[str]:
+def missing(records: Sequence[Record]) -> list[str]:
     return [what for what, is_it in _STORY.items() if not any(map(is_it, records))]
 
 

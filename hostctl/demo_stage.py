@@ -16,6 +16,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from hostctl.configfile import create_file
 from hostctl.daemons import Daemon, clean_environment, stop_daemon
 from hostctl.defaults import write_defaults
 from hostctl.demo_probes import PYTHON
@@ -157,7 +158,10 @@ def _set_up(stage: Stage, password: str) -> None:
     user = ("--username", stage.upstream.user)
     added = stage.hostctl("cred", "add", "demo", "--stdin", *user, stdin=password + "\n")
     _must(added, "adding the credential failed")
-    server = ("--url", stage.upstream.url, "--ca-file", str(stage.upstream.ca_file))
+    # Below etc/gitmoat the broker's uid can read it even when TMPDIR is closed to others.
+    ca_file = stage.paths.etc / "demo-ca.pem"
+    create_file(ca_file, stage.upstream.ca_file.read_text(encoding="ascii"), 0o644)
+    server = ("--url", stage.upstream.url, "--ca-file", str(ca_file))
     added = stage.hostctl("upstream", "add", "demo", *server, "--cred", "demo")
     _must(added, "adding the upstream failed")
 

@@ -18,9 +18,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
+    need_root("`hostctl down`")
     from identity.paths import Paths
 
-    need_root("`hostctl down`")
     stopped = stop_all(Paths(args.root), out)
     text = "gitmoat is down" if stopped else "gitmoat was not running"
     out.result(text, {"schema": "gitmoat.down/1", "stopped": stopped})

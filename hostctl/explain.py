@@ -36,8 +36,9 @@ def _request(args: Namespace, out: Output) -> int:
 
     found = [event for event in events(Paths(args.root)) if event.get("req") == args.what]
     if not found:
-        what = f"{args.what} is neither an error code nor a request id in the audit"
-        raise Failure("C105", what, fix="codes look like G101", exit_code=NOT_FOUND)
+        what = f"{args.what} is neither an error code nor a request id"
+        why = "no code is called that, and no audit record has that id"
+        raise Failure("C105", what, why, "codes look like G101", exit_code=NOT_FOUND)
     if out.json:
         out.emit({"schema": "gitmoat.explain/1", "request": args.what, "events": found})
         return 0

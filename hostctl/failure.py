@@ -53,13 +53,10 @@ class Failure(Exception):
         error = self._whole()
         return {"schema": "gitmoat.error/1", "error": {**error, "exit": self.exit_code}}
 
-
     def _whole(self) -> dict[str, str]:
         """What was not said is taken from the table of codes."""
-        from netpolicy.codes import CODES, Code
-
-        known = CODES.get(self.code, Code(self.code, "the daemon did not say", "see its log file"))
-        why, fix = self.why or known.text, self.fix or known.fix
+        text, fix = _known(self.code)
+        why, fix = self.why or text, self.fix or fix
         return {"code": self.code, "what": self.what, "why": why, "fix": fix}
 
 
@@ -69,6 +66,15 @@ class Interrupted(BaseException):
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
         self.exit_code = 128 + signal_number
+
+
+def _known(code: str) -> tuple[str, str]:
+    try:
+        from netpolicy.codes import CODES
+    except ImportError:  # a broken installation still gets its error in one shape
+        return "hostctl is not completely installed", "install it again"
+    known = CODES.get(code)
+    return (known.text, known.fix) if known else ("the daemon did not say", "see its log file")
 
 
 def usage(what: str, fix: str) -> Failure:

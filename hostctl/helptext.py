@@ -3,10 +3,10 @@
 HELP = """\
 usage: hostctl [--root DIR] [--json] [-q] [-v] [--no-color] COMMAND ...
 
-Lets a sandbox use git on exactly what you allow, with nothing in it worth stealing.
+Lets a sandbox use git on what you allow, with nothing in it worth stealing.
 
 start here
-  demo       offline tour with its own git server: shows every protection at work
+  demo       offline tour: shows every protection at work
   up         start broker and hostd on this machine (idempotent)
   down       stop both
   status     are they running?

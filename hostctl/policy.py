@@ -47,9 +47,9 @@ def _check(args: Namespace, out: Output) -> int:
         why = f"test[{first.index}]: {first.what}"
         what = f"{len(failures)} of {len(policy.tests)} tests in {path} do not hold"
         raise Failure("P103", what, why, "correct the rule or the test")
-    counts = f"{len(policy.git)} git rules, {len(policy.egress)} egress rules"
-    text = f"{path}: policy {policy.name} is valid: {counts}, {len(policy.tests)} tests hold"
     numbers = {"git": len(policy.git), "egress": len(policy.egress), "tests": len(policy.tests)}
+    counts = ", ".join(f"{name}: {number}" for name, number in numbers.items())
+    text = f"{path}: policy {policy.name} is valid ({counts})"
     fields = {"schema": "gitmoat.policy-check/1", "name": policy.name, "valid": True, **numbers}
     out.result(text, fields)
     return 0

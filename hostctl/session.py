@@ -56,7 +56,8 @@ def _row(session: Mapping[str, object]) -> list[object]:
     from hostctl.clock import until
 
     keys = ("session", "sandbox", "name", "state")
-    return [*(session.get(key) or "-" for key in keys), until(session.get("expires"))]
+    expires = None if session.get("state") == "ended" else session.get("expires")
+    return [*(session.get(key) or "-" for key in keys), until(expires)]
 
 
 def _show(args: Namespace, out: Output, socket: Path) -> int:

@@ -28,12 +28,12 @@ def main(args: Namespace, out: Output) -> int:
                 "schema": "gitmoat.status/1",
                 "broker": broker,
                 "hostd": hostd,
-                "sandboxes": len(sandboxes) if isinstance(sandboxes, list) else sandboxes,
+                "sandboxes": sandboxes,
             }
         )
     else:
         out.line(_line("broker", broker))
-        out.line(_line("hostd", hostd, f"{sandboxes} sandboxes"))
+        out.line(_line("hostd", hostd, "1 sandbox" if sandboxes == 1 else f"{sandboxes} sandboxes"))
     if broker["healthy"] and hostd["healthy"]:
         return 0
     if not out.json and not (broker["healthy"] or hostd["healthy"]):

@@ -29,11 +29,11 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
+    need_root("`hostctl up`")
     from hostctl.defaults import write_defaults
     from hostctl.interrupts import raise_on_signals
     from identity.paths import Paths
 
-    need_root("`hostctl up`")
     paths = Paths(args.root)
     raise_on_signals()
     write_defaults(paths)

@@ -34,9 +34,9 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
+    need_root("`hostctl upstream`")
     from identity.paths import Paths
 
-    need_root("`hostctl upstream`")
     actions = {"add": _add, "ls": _ls, "rm": _rm}
     return actions[args.action](args, out, Paths(args.root))
 

@@ -42,9 +42,7 @@ class PinnedClient:
     def __init__(self, seed: bytes, pins: Pins) -> None:
         self._context = _context(seed, lambda key: key in pins())
 
-    def clientConnectionForTLS(
-        self, tlsProtocol: TLSMemoryBIOProtocol
-    ) -> SSL.Connection:
+    def clientConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_connect_state()
         return connection
@@ -60,9 +58,7 @@ class PinnedServer:
     def __init__(self, seed: bytes, admit: Admit) -> None:
         self._context = _context(seed, admit)
 
-    def serverConnectionForTLS(
-        self, tlsProtocol: TLSMemoryBIOProtocol
-    ) -> SSL.Connection:
+    def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_accept_state()
         return connection
@@ -99,8 +95,8 @@ def _context(seed: bytes, admit: Admit) -> SSL.Context:
     context.set_min_proto_version(SSL.TLS1_3_VERSION)
     context.set_max_proto_version(SSL.TLS1_3_VERSION)
     context.set_tls13_ciphersuites(_SUITES)
-    # Both are needed: a ticket would carry an identity past its revocation, and without
-    # tickets TLS 1.3 falls back to the session cache.
+    # A resumed session would carry an identity past its revocation. Neither switch is trusted
+    # alone: without tickets TLS 1.3 falls back to the session cache.
     context.set_options(SSL.OP_NO_TICKET)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
     private, certificate = self_signed(seed)

@@ -56,8 +56,7 @@ class Issuer:
         if located is None:
             self.refused(peer, "H105")
             return QUIT
-        repo = f"{located.upstream.hosts[0]}/{located.repository.text}"
-        self.report(Report(Event.CREDENTIAL_GRANTED, uid=peer.uid, repo=repo))
+        self.report(Report(Event.CREDENTIAL_GRANTED, uid=peer.uid, repo=located.name))
         return format_answer(USERNAME, self.tokens.issue(located.scoped))
 
     def refused(self, peer: AttestedPeer, code: str) -> None:

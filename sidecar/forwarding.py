@@ -64,6 +64,11 @@ class Located:
         upstream = self.upstream
         return scoped(upstream.name, self.repository.text, upstream.case_insensitive)
 
+    @property
+    def name(self) -> str:
+        """As policies and the audit write it."""
+        return f"{self.upstream.name}:{self.repository.text}"
+
 
 @frozen
 class Forward:
@@ -128,10 +133,10 @@ def _malformed(error: Malformed) -> Refuse:
 def _decide_git(
     scope: Scope, tier: Tier, request: GitRequest, authorization: bytes | None, accepts: Accepts
 ) -> Decision:
-    name = f"{request.place.text}/{request.repository.text}"
     located = locate(scope, tier, request.place, request.repository)
     if located is None:
-        return Refuse(NOT_FOUND, 404, name)
+        return Refuse(NOT_FOUND, 404, _name_asked(scope, request))
+    name = located.name
     if tier is Tier.HELPER:
         token = token_in(authorization)
         if token is None or not accepts(located.scoped, token):
@@ -140,6 +145,12 @@ def _decide_git(
         # A POST is refused inside a 200: git shows nothing of an error status there.
         return Refuse("G105", 200 if isinstance(request, Fetch) else 404, name)
     return Forward(located.upstream, request)
+
+
+def _name_asked(scope: Scope, request: GitRequest) -> str:
+    upstream = scope.upstreams.by_place(request.place)
+    place = request.place.text if upstream is None else upstream.name
+    return f"{place}:{request.repository.text}"
 
 
 def _fetch_refused(policy: Policy, located: Located, tier: Tier, request: GitRequest) -> bool:

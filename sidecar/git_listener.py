@@ -209,13 +209,11 @@ class GitListener:
             on_malformed=self._malformed,
             on_lost=lambda: self._lost(client),
         )
+        factory = _One(client.connection)
+        # Raises OSError when the client has gone already, or no descriptor is free.
+        self._loop.adoptStreamConnection(sock.fileno(), sock.family, factory)
         self._clients.add(client)
-        with sock:
-            try:
-                factory = _One(client.connection)
-                self._loop.adoptStreamConnection(sock.fileno(), sock.family, factory)
-            except OSError:  # gone already, or no descriptor is free
-                self._lost(client)
+        sock.close()
 
     def _requested(self, client: _Client, incoming: Incoming) -> None:
         client.incoming = incoming

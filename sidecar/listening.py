@@ -16,7 +16,7 @@ from sidecar.loop import Loop, Timer, cancel
 _BATCH = 16
 _REST = 0.5
 # The client went away before accept(2), or netfilter refused it: the next one may be fine.
-_NEXT = frozenset({errno.ECONNABORTED, errno.EPERM, errno.EPROTO, errno.EINTR})
+_NEXT = frozenset({errno.ECONNABORTED, errno.EPERM, errno.EPROTO, errno.EINTR, errno.ENOTCONN})
 
 
 @implementer(IReadDescriptor)
@@ -36,6 +36,7 @@ class Acceptor:
         limit: int,
         on_connection: Callable[[socket.socket], None],
     ) -> None:
+        """`on_connection` owns the socket, unless it raises OSError: then it has not taken it."""
         listener.setblocking(False)
         self._loop = loop
         self._listener = listener
@@ -94,7 +95,10 @@ class Acceptor:
         except OSError as error:
             return self._failed(error)
         self._open += 1
-        self._hand_over(connection)
+        try:
+            self._hand_over(connection)
+        except OSError as error:
+            return self._failed(error)
         return not self._closed
 
     def _hand_over(self, connection: socket.socket) -> None:

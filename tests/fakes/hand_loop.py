@@ -5,12 +5,10 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from OpenSSL import SSL
 from twisted.internet import tcp
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IHalfCloseableDescriptor
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.ssl import CertificateOptions
 from twisted.internet.task import Clock
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
@@ -28,6 +26,7 @@ class HandLoop(Clock):
         self.readers: set[Any] = set()
         self.writers: set[Any] = set()
         self.transports: list[Any] = []
+        self.wrappers: list[Any] = []
         self.peak = 0
 
     def addReader(self, reader: Any) -> None:
@@ -65,7 +64,8 @@ class HandLoop(Clock):
 
     @property
     def buffered(self) -> int:
-        return sum(len(each.dataBuffer) + each._tempDataLen for each in self.transports)
+        plain = sum(len(each.dataBuffer) + each._tempDataLen for each in self.transports)
+        return plain + sum(sum(map(len, _unencrypted(each))) for each in self.wrappers)
 
     def _turn(self) -> bool:
         calls: list[Any] = list(self.getDelayedCalls())
@@ -124,10 +124,15 @@ def close_all() -> None:
         _made.pop().close()
 
 
-def under_tls(
-    protocol: Protocol, options: CertificateOptions | SSL.Context, client: bool, clock: Clock
-) -> Any:
+def under_tls(protocol: Protocol, options: object, client: bool, loop: HandLoop) -> Any:
     """`protocol` inside Twisted's own TLS, to be connected in its place."""
     factory: Factory[Any] = Factory.forProtocol(lambda: protocol)
-    wrapper: Any = TLSMemoryBIOFactory(options, client, factory, clock)  # type: ignore[arg-type]
-    return wrapper.buildProtocol(None)
+    wrapper: Any = TLSMemoryBIOFactory(options, client, factory, loop)  # type: ignore[arg-type]
+    tls: Any = wrapper.buildProtocol(None)
+    loop.wrappers.append(tls)
+    return tls
+
+
+def _unencrypted(tls: Any) -> list[bytes]:
+    """What TLS holds before it is encrypted."""
+    return [*getattr(tls._aggregator, "_buffer", ()), *getattr(tls, "_appSendBuffer", ())]

@@ -5,8 +5,10 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from twisted.python.failure import Failure
+
 from gitwire.http import ResponseHead
-from streams.http import Incoming, Outgoing, ServerConnection, Timeouts
+from streams.http import ClientConnection, Incoming, Outgoing, ServerConnection, Timeouts
 from tests.fakes.hand_loop import HandLoop, small_pair
 
 TEXT = ((b"Content-Type", b"text/plain"),)
@@ -159,7 +161,7 @@ class Served:
         self.requests: list[Incoming] = []
         self.malformed: list[str] = []
         self.lost = 0
-        self._on_request = on_request
+        self.on_request = on_request
         near, far = pair()
         self.client = RawPeer(self.loop, far)
         self.connection = ServerConnection(
@@ -177,10 +179,41 @@ class Served:
 
     def _take(self, incoming: Incoming) -> None:
         self.requests.append(incoming)
-        if self._on_request is not None:
-            self._on_request(incoming)
+        if self.on_request is not None:
+            self.on_request(incoming)
 
     def _lose(self) -> None:
+        self.lost += 1
+
+
+class Dialled:
+    """A client connection and its server as raw bytes."""
+
+    def __init__(
+        self,
+        pair: Callable[[], tuple[socket.socket, socket.socket]] = small_pair,
+        timeouts: Timeouts | None = None,
+        loop: HandLoop | None = None,
+    ) -> None:
+        self.loop = HandLoop() if loop is None else loop
+        self.ready = self.lost = 0
+        near, far = pair()
+        self.server = RawPeer(self.loop, far)
+        self.connection = ClientConnection(
+            self.loop,
+            Timeouts() if timeouts is None else timeouts,
+            secure=False,
+            on_ready=self._readies,
+            on_lost=self._loses,
+        )
+        self.transport: Any = self.loop.connect(self.connection, near)
+
+    def _readies(self, connection: ClientConnection) -> None:
+        assert connection.idle
+        self.ready += 1
+
+    def _loses(self, connection: ClientConnection, reason: Failure) -> None:
+        assert not connection.idle
         self.lost += 1
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -180,10 +181,11 @@ def refuse(incoming: Incoming) -> None:
 class World:
     """Start it, then `hostd` connects and activates when the test says so."""
 
-    def __init__(self, folder: Path, **changes: Any) -> None:
+    def __init__(self, folder: Path, helper_uid: int | None = None, **changes: Any) -> None:
         self.folder = folder
+        self.helper_uid = os.getuid() if helper_uid is None else helper_uid
         self.loop = Loop()
-        self.stopped = False
+        self._ended = False
         self.broker = Broker(self)
         self._listeners = [
             socket.create_server(("127.0.0.1", 0), backlog=128),
@@ -194,14 +196,11 @@ class World:
         self.helper_port: int = self._listeners[0].getsockname()[1]
         self.untrusted_port: int = self._listeners[1].getsockname()[1]
         self.config = self._config(changes)
-        self.service = Service(
-            self.loop,
-            self.config,
-            Inherited(*(each.detach() for each in self._listeners)),
-            SIDECAR_SEED,
-            self._stopped,
-            frozenset({os.getuid()}),
-        )
+        self._launch(Inherited(*(each.detach() for each in self._listeners)))
+
+    def _launch(self, fds: Inherited) -> None:
+        ours = frozenset({os.getuid()})
+        self.service = Service(self.loop, self.config, fds, SIDECAR_SEED, self._stopped, ours)
 
     def start(self) -> Hostd:
         hostd = Hostd(self)
@@ -217,12 +216,15 @@ class World:
 
     def _config(self, changes: dict[str, Any]) -> Config:
         config = parse_config(config_bytes())
-        uids = Uids(61001, os.getuid(), 61003)
+        uids = Uids(61001, self.helper_uid, 61003)
         keys = frozenset({public(BROKER_SEED)})
         return evolve(config, uids=uids, broker_keys=keys, **changes)
 
+    def has_stopped(self) -> bool:
+        return self._ended
+
     def _stopped(self) -> None:
-        self.stopped = True
+        self._ended = True
 
     # The sandbox
 
@@ -291,6 +293,11 @@ class Client:
             self.loop.removeReader(self)
             self.sock.close()
 
+    def vanish(self) -> None:
+        """Gone with a reset; a mere close could still want its answer."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
     @property
     def whole(self) -> bool:
         head, blank, body = self.received.partition(b"\r\n\r\n")
@@ -316,7 +323,9 @@ def read_to_end(loop: Loop, sock: socket.socket) -> bytes:
     return b"".join(pieces)
 
 
-def run_beside(loop: Loop, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run_beside(
+    loop: Loop, command: list[str], folder: Path, user: int | None = None
+) -> subprocess.CompletedProcess[str]:
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -328,7 +337,9 @@ def run_beside(loop: Loop, command: list[str], folder: Path) -> subprocess.Compl
         "GIT_COMMITTER_EMAIL": "a@example.org",
     }
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=err)
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=out, stderr=err, user=user
+        )
         try:
             loop.turn_until(lambda: process.poll() is not None)
         finally:

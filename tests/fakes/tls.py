@@ -48,7 +48,7 @@ class End:
 
     def __init__(self, creator: PinnedClient | PinnedServer, talker: Talker) -> None:
         self.clock = Clock()
-        self.raw: Any = StringTransport()  # type: ignore[no-untyped-call]
+        self.raw: Any = StringTransport()
         self.sent = 0
         self.talker = talker
         self._open = True

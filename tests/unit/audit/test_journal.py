@@ -152,7 +152,7 @@ def whole_journal(path: Path) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_wherever_the_last_write_was_torn_the_chain_goes_on(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

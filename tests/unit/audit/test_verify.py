@@ -45,7 +45,7 @@ def test_an_empty_journal_verifies(tmp_path: Path) -> None:
     assert verify_journal(tmp_path / "j", head) == Verified(0, FIRST_PREV)
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_changed_byte_is_found(sample: Sample, data: st.DataObject) -> None:
     path, whole, head = sample

@@ -61,9 +61,7 @@ def test_pack_data_is_never_touched() -> None:
 
 
 @given(packets, sizes)
-def test_any_chunking_gives_the_same_bytes_in_the_same_number(
-    data: bytes, cuts: list[int]
-) -> None:
+def test_any_chunking_gives_the_same_bytes_in_the_same_number(data: bytes, cuts: list[int]) -> None:
     split = AnswerFilter(HUGE)
     shown = b"".join(map(split.feed, pieces(data, cuts)))
     assert len(shown) == len(data)
@@ -82,7 +80,7 @@ def test_no_input_breaks_the_walk_or_changes_its_length(data: bytes) -> None:
 def test_cleaned_text_holds_no_control_however_it_is_cut(text: bytes, cuts: list[int]) -> None:
     shown = b"".join(map(clean, pieces(text, cuts)))
     assert len(shown) == len(text)
-    assert not any(byte < 32 and byte not in b"\t\n\r" or byte == 127 for byte in shown)
+    assert not any((byte < 32 and byte not in b"\t\n\r") or byte == 127 for byte in shown)
     decoded = shown.decode("utf-8", "replace")
     assert not any(0x80 <= ord(char) < 0xA0 for char in decoded)
 

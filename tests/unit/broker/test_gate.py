@@ -115,12 +115,17 @@ def test_an_unknown_repository_is_denied_whatever_is_asked(path: bytes, service:
 def test_an_upstream_that_is_not_configured_looks_like_an_unknown_repository() -> None:
     denied = decide_request(asked(advertise(b"acme/open"), up=None))
     assert isinstance(denied, Deny) and denied.code == "G101"
-    commands = decide_commands(asked(Push(PLACE, parse_repository(b"acme/open"), 0), up=None), push())
+    commands = decide_commands(
+        asked(Push(PLACE, parse_repository(b"acme/open"), 0), up=None), push()
+    )
     assert isinstance(commands, PushDenied)
 
 
 def test_fetching_needs_a_rule_that_fetches() -> None:
-    for request in (advertise(b"acme/drop"), Fetch(PLACE, parse_repository(b"acme/drop"), 2, False)):
+    for request in (
+        advertise(b"acme/drop"),
+        Fetch(PLACE, parse_repository(b"acme/drop"), 2, False),
+    ):
         denied = decide_request(asked(request))
         assert isinstance(denied, Deny) and denied.code == "G105"
     assert decide_request(asked(advertise(b"acme/drop", Service.RECEIVE_PACK))) == Allow("drop")

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -14,7 +15,7 @@ from netpolicy.document import PolicyError, adhoc_policy, policy_to_mapping
 SCOPE = policy_to_mapping(adhoc_policy("p", ["up:acme/app"], ["agent/**"], True, 100))
 
 
-def stored(number: int = 1, **changes: object) -> StoredSession:
+def stored(number: int = 1, **changes: Any) -> StoredSession:
     session = StoredSession(
         id=f"s{number}",
         key=number.to_bytes(32),
@@ -56,9 +57,9 @@ def world(tmp_path: Path) -> World:
 def test_a_session_is_found_by_its_key_and_starts_closed(world: World) -> None:
     session = world.sessions.register(stored())
     assert world.sessions.by_key((1).to_bytes(32)) is session
-    assert session.state is State.CLOSED
+    assert session.state.value == "closed"
     world.sessions.activate(session, 5, 6, None)
-    assert session.state is State.ACTIVE
+    assert session.state.value == "active"
     assert (session.stored.pid, session.stored.netns) == (5, 6)
 
 

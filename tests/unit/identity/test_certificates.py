@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trustme
 from cryptography.x509 import load_pem_x509_certificate
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
@@ -13,6 +13,7 @@ from identity.certificates import key_of, self_signed
 SEEDS = st.binary(min_size=32, max_size=32)
 
 
+@settings(max_examples=30, deadline=None)
 @given(SEEDS)
 def test_the_key_that_goes_in_comes_out(seed: bytes) -> None:
     private, certificate = self_signed(seed)
@@ -21,6 +22,7 @@ def test_the_key_that_goes_in_comes_out(seed: bytes) -> None:
     private.public_key().verify(certificate.signature, certificate.tbs_certificate_bytes)
 
 
+@settings(max_examples=30, deadline=None)
 @given(SEEDS)
 def test_the_same_seed_makes_the_same_certificate(seed: bytes) -> None:
     assert self_signed(seed)[1] == self_signed(seed)[1]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
@@ -53,12 +53,14 @@ def resigned(payload: bytes) -> bytes:
     return HOST.sign(b"gitmoat grant 1\n" + payload).signature + payload
 
 
+@settings(deadline=None)
 @given(GRANTS)
 def test_a_signed_grant_opens_to_the_same_grant(grant: Grant) -> None:
     assert open_grant(sign_grant(grant, HOST), PUBLIC) == grant
     assert open_grant(sign_grant(grant, HOST), PUBLIC, audience=grant.audience) == grant
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_changed_byte_is_refused(data: st.DataObject) -> None:
     signed = bytearray(sign_grant(GRANT, HOST))
@@ -69,6 +71,7 @@ def test_any_changed_byte_is_refused(data: st.DataObject) -> None:
     assert refused.value.code == "S103"
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_bytes_that_nobody_signed_are_refused(raw: bytes) -> None:
     with pytest.raises(GrantRefused):

@@ -209,6 +209,7 @@ def speaks_of_ref(rule: GitRule, command: Command) -> bool:
     return any(slow_match(text.split("/"), ref.split("/")) for text in texts)
 
 
+@policies.patient
 @given(
     policies.policies(),
     policies.upstream_names,
@@ -245,6 +246,7 @@ def test_decisions_agree_with_the_stated_rules(
         assert list(verdict.reasons) == [command.ref.text for command in commands]
 
 
+@policies.patient
 @given(policies.policies(), policies.repositories, policies.tiers, st.booleans(), st.randoms())
 def test_the_order_of_rules_never_matters(
     policy: Policy, repository: RepositoryPath, tier: Tier, fold: bool, random: Random
@@ -258,6 +260,7 @@ def test_the_order_of_rules_never_matters(
         assert type(one) is type(other)
 
 
+@policies.patient
 @given(policies.policies(), policies.git_rules, policies.repositories, policies.tiers)
 def test_another_deny_rule_never_opens_anything(
     policy: Policy, rule: GitRule, repository: RepositoryPath, tier: Tier

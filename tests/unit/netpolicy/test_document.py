@@ -16,7 +16,7 @@ from netpolicy.document import (
     policy_to_mapping,
 )
 from netpolicy.policy import Limits, Policy, Session, Tier
-from tests.fakes.policies import policies
+from tests.fakes.policies import patient, policies
 
 EXAMPLE = """
 version = 1
@@ -103,6 +103,7 @@ def test_rules_without_an_id_are_counted() -> None:
     assert [rule.id for rule in policy.git] == ["git-1", "git-2"]
 
 
+@patient
 @given(policies())
 def test_the_mapping_round_trips_exactly_through_json(policy: Policy) -> None:
     mapping = policy_to_mapping(policy)
@@ -112,11 +113,13 @@ def test_the_mapping_round_trips_exactly_through_json(policy: Policy) -> None:
     assert policy_to_mapping(policy_from_mapping(carried)) == mapping
 
 
+@patient
 @given(policies(), policies())
 def test_the_digest_tells_policies_apart(one: Policy, other: Policy) -> None:
     assert (policy_digest(one) == policy_digest(other)) == (one == other)
 
 
+@patient
 @given(policies(), st.data())
 def test_the_mapping_has_no_key_that_may_be_misspelt(policy: Policy, data: st.DataObject) -> None:
     mapping = policy_to_mapping(policy)
@@ -134,6 +137,7 @@ _json = st.recursive(
 )
 
 
+@patient
 @given(
     st.fixed_dictionaries(
         {"version": st.just(1), "name": st.just("p")},
@@ -149,6 +153,7 @@ def test_any_mapping_is_a_policy_or_a_policy_error(data: dict[str, object]) -> N
         assert policy_from_mapping(policy_to_mapping(policy)) == policy
 
 
+@patient
 @given(policies(), st.data())
 def test_a_mapping_with_one_value_swapped_is_a_policy_or_a_policy_error(
     policy: Policy, data: st.DataObject

@@ -8,7 +8,7 @@ from netpolicy.codes import CODES
 from netpolicy.document import parse_policy
 from netpolicy.explain import Failure, allowed_lines, refusal_lines, run_tests
 from netpolicy.policy import Policy, Tier
-from tests.fakes.policies import policies, tiers
+from tests.fakes.policies import patient, policies, tiers
 
 POLICY = parse_policy("""
 version = 1
@@ -73,6 +73,7 @@ def test_only_refusals_of_scope_recite_the_scope() -> None:
     assert len(refusal_lines("S101", REQUEST, POLICY, Tier.HELPER)) == 2
 
 
+@patient
 @given(policies(), tiers, st.sampled_from(sorted(CODES)), st.text(max_size=40))
 def test_refusals_are_short_plain_ascii_lines(
     policy: Policy, tier: Tier, code: str, request_id: str

@@ -21,11 +21,13 @@ from tests.fakes import policies
 from tests.fakes.slow_matching import slow_match
 
 
+@policies.patient
 @given(policies.pattern_segments, policies.subject_segments)
 def test_matching_agrees_with_trying_everything(pattern: list[str], subject: list[str]) -> None:
     assert segments_match(pattern, subject) == slow_match(pattern, subject)
 
 
+@policies.patient
 @given(st.lists(st.sampled_from(["a", "*", "**", "a*"]), min_size=1, max_size=6), st.data())
 def test_what_a_pattern_was_filled_with_matches_it(pattern: list[str], data: st.DataObject) -> None:
     subject: list[str] = []
@@ -37,6 +39,7 @@ def test_what_a_pattern_was_filled_with_matches_it(pattern: list[str], data: st.
     assert segments_match(pattern, subject)
 
 
+@policies.patient
 @given(policies.repo_patterns, policies.repositories)
 def test_folding_only_ever_widens(pattern: RepoPattern, path: RepositoryPath) -> None:
     folded = pattern.matches(pattern.upstream, path, fold=True)

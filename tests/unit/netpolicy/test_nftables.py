@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netpolicy.nftables import SIDECAR_PORTS, Uids, render, ruleset_hash
+from tests.fakes.policies import patient
 
 UIDS = Uids(sidecar=2000000000, helper=2000000001, untrusted=2000000002)
 
@@ -15,6 +16,7 @@ def chain(text: str, name: str) -> list[str]:
     return [line.strip() for line in found[1].splitlines()]
 
 
+@patient
 @given(st.lists(st.integers(1, 2**32 - 2), min_size=3, max_size=3, unique=True), st.booleans())
 def test_the_same_uids_give_the_same_text(uids: list[int], egress: bool) -> None:
     text = render(Uids(*uids), egress)

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netpolicy.units import format_duration, format_size, parse_duration, parse_size
+from tests.fakes.policies import patient
 
 
 def test_quantities_as_people_write_them() -> None:
@@ -16,6 +17,7 @@ def test_quantities_as_people_write_them() -> None:
     assert parse_size("4GiB") == 4 * 2**30
 
 
+@patient
 @given(st.integers(1, 10**9 - 1))
 def test_what_is_formatted_is_read_back(number: int) -> None:
     assert parse_duration(format_duration(number)) == number

@@ -77,7 +77,7 @@ def test_unknown_forbidden_and_misspelt_are_one_answer_before_any_401(
 
 def test_the_helper_is_asked_for_a_token_inside_its_scope() -> None:
     decision = helper(info_refs("hub.example/acme/app.git"))
-    assert decision == Challenge("hub.example/acme/app", presented=False)
+    assert decision == Challenge("hub:acme/app", presented=False)
 
 
 def test_a_good_token_is_forwarded_for_its_repository_only() -> None:
@@ -85,7 +85,7 @@ def test_a_good_token_is_forwarded_for_its_repository_only() -> None:
     assert isinstance(good, Forward)
     assert good.upstream.name == "hub"
     other = helper(info_refs("hub.example/acme/gate.git", basic("good")))
-    assert other == Challenge("hub.example/acme/gate", presented=True)
+    assert other == Challenge("hub:acme/gate", presented=True)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_good_token_is_forwarded_for_its_repository_only() -> None:
 )
 def test_anything_but_the_token_is_challenged_again(header: str) -> None:
     decision = helper(info_refs("hub.example/acme/app", header))
-    assert decision == Challenge("hub.example/acme/app", presented=True)
+    assert decision == Challenge("hub:acme/app", presented=True)
 
 
 def test_two_authorizations_are_malformed() -> None:
@@ -115,17 +115,22 @@ def test_the_untrusted_tier_needs_no_token_and_none_is_looked_at() -> None:
 
 
 def test_a_rule_for_the_helper_only_does_not_exist_for_the_untrusted_tier() -> None:
-    assert untrusted(info_refs("hub.example/acme/gate")) == Refuse(
-        "G101", 404, "hub.example/acme/gate"
-    )
+    assert untrusted(info_refs("hub.example/acme/gate")) == Refuse("G101", 404, "hub:acme/gate")
 
 
 def test_a_repository_for_pushing_only_is_not_fetched_from() -> None:
     name = "hub.example/acme/drop"
-    assert untrusted(info_refs(name)) == Refuse("G105", 404, name)
-    assert untrusted(post(name, "git-upload-pack")) == Refuse("G105", 200, name)
+    assert untrusted(info_refs(name)) == Refuse("G105", 404, "hub:acme/drop")
+    assert untrusted(post(name, "git-upload-pack")) == Refuse("G105", 200, "hub:acme/drop")
     assert isinstance(untrusted(info_refs(name, service="git-receive-pack")), Forward)
     assert isinstance(untrusted(post(name, "git-receive-pack")), Forward)
+
+
+def test_reports_name_a_repository_as_the_policy_does_where_it_can() -> None:
+    known = untrusted(info_refs("www.hub.example/acme/other.git"))
+    unknown = untrusted(info_refs("nowhere.example/acme/app"))
+    assert known == Refuse("G101", 404, "hub:acme/other")
+    assert unknown == Refuse("G101", 404, "nowhere.example:acme/app")
 
 
 def test_what_is_not_smart_http_is_refused() -> None:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from broker.reports import parse_report
 from sidecar.reports import BURST, Event, Report, Reports, format_report
 
 
@@ -104,3 +107,22 @@ def test_absent_fields_are_left_out() -> None:
         "uid": 5,
         "code": "H101",
     }
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        Report(Event.PEER_REFUSED, uid=61003, code="H101"),
+        Report(Event.CREDENTIAL_GRANTED, uid=61002, repo="hub:acme/app"),
+        Report(Event.CREDENTIAL_REFUSED, uid=61002, code="H105"),
+        Report(Event.GIT_REFUSED, uid=61003, repo="x.y:8443:a/b", code="G101", req="0" * 16),
+        Report(Event.GIT_REFUSED, uid=61003, code="G104"),
+    ],
+)
+def test_the_broker_reads_what_the_sidecar_writes(report: Report) -> None:
+    event = parse_report(json.loads(format_report(report)), "sb1", "s1")
+    fields = event.fields()
+    assert fields["reported"] is True
+    assert fields.get("peer_uid") == report.uid
+    assert fields.get("repo") == report.repo
+    assert fields.get("code") == report.code

@@ -48,9 +48,7 @@ def cache(server: CredentialServer) -> str:
 
 
 def ours(server: CredentialServer) -> str:
-    return (
-        f"!/usr/bin/python3 -IS {HELPER} --server-uid {os.geteuid()} --socket {server.path}"
-    )
+    return f"!/usr/bin/python3 -IS {HELPER} --server-uid {os.geteuid()} --socket {server.path}"
 
 
 def test_gits_own_cache_client_is_understood() -> None:

@@ -182,11 +182,28 @@ def test_a_certificate_signed_by_an_admitted_key_is_not_that_key(tmp_path: Path)
         Stranger(context, admitting(public(CLIENT), public(OTHER))).shake()
 
 
-def test_the_key_of_a_peer_is_not_told_before_the_handshake_is_complete() -> None:
-    server = End(anybody(), Talker())
+def told_key(end: End) -> bytes | None:
+    try:
+        return peer_key(end.tls)
+    except PeerKeyUnknown:
+        return None
+
+
+def test_the_key_of_a_peer_is_not_told_before_the_peer_has_proved_it() -> None:
+    client = End(pinned_client(public(SERVER)), Talker())
+    server = End(admitting(public(CLIENT)), Talker())
+    client.start()
     server.start()
-    with pytest.raises(PeerKeyUnknown):
-        peer_key(server.tls)
+    server.give(client.take())
+    client.give(server.take())
+    proof = client.take()  # certificate, signature, finished
+    shown = []
+    for at in range(len(proof)):
+        shown.append((server.tls.getPeerCertificate() is not None, told_key(server)))
+        server.give(proof[at : at + 1])
+    assert (True, None) in shown  # OpenSSL already has the certificate; we say nothing yet
+    assert {key for _, key in shown} == {None}
+    assert told_key(server) == public(CLIENT)
 
 
 def test_an_admission_that_fails_admits_nobody(tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(world: World)
     world.loop.settle()
     client = world.request(world.untrusted_port, info_refs("hub.example/acme/app"))
     world.loop.settle()
-    client.close()
+    client.vanish()
     world.loop.settle()
     hostd.reachable = True
     world.loop.pass_time(30)

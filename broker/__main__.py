@@ -1,0 +1,91 @@
+"""Starts the broker: python -m broker --root DIR [--ready-fd N] [--foreground]."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from twisted.logger import globalLogBeginner, textFileLogObserver
+
+from audit.journal import JournalUnavailable
+from broker.authority import unrecorded
+from broker.errors import Problem
+from broker.opening import open_everything
+from broker.service import Broker
+from broker.warm import import_everything
+from confine.process import become_broker
+from identity.paths import Paths
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="broker", description="The central broker of gitmoat.")
+    root = os.environ.get("GITMOAT_ROOT", "/")
+    parser.add_argument("--root", type=Path, default=Path(root), help="where etc, var and run are")
+    parser.add_argument("--ready-fd", type=int, help="gets one line: ready, or an error as JSON")
+    parser.add_argument(
+        "--foreground", action="store_true", help="for service managers; it never detaches itself"
+    )
+    return parser.parse_args(argv)
+
+
+def _tell(descriptor: int | None, line: bytes) -> None:
+    """One line to whoever started us, who may have gone."""
+    if descriptor is None:
+        return
+    try:
+        os.write(descriptor, line)
+        os.close(descriptor)
+    except OSError:
+        pass
+
+
+def _reactor() -> Any:
+    from twisted.internet import reactor
+
+    loop: Any = reactor
+    # Twisted asks the wall clock; a step of it must not hold up or fire timers.
+    loop.seconds = time.monotonic
+    return loop
+
+
+def _start(root: Path) -> Any:
+    """A running broker's reactor, with root given up."""
+    admin_uid = os.geteuid()
+    opened = open_everything(Paths(root.absolute()))
+    reactor = _reactor()
+    broker = Broker(reactor, opened, admin_uid)
+    import_everything()
+    os.umask(0o077)
+    if opened.ids.drops:
+        become_broker(*opened.ids.pair)
+    try:
+        broker.start()
+    except JournalUnavailable as error:
+        raise unrecorded(error) from None
+    return reactor
+
+
+def main(argv: list[str]) -> int:
+    arguments = _arguments(argv)
+    os.umask(0o022)
+    observer: Any = textFileLogObserver(sys.stderr)
+    globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)
+    try:
+        reactor = _start(arguments.root)
+    except Problem as problem:
+        error = json.dumps({"error": problem.mapping()})
+        _tell(arguments.ready_fd, error.encode() + b"\n")
+        sys.stderr.write(f"{problem}\nwhy: {problem.why}\nfix: {problem.fix}\n")
+        return 1
+    reactor.callWhenRunning(_tell, arguments.ready_fd, b"ready\n")
+    reactor.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""What root may ask the broker on the admin socket."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import time
+from collections.abc import Callable
+
+from attrs import define
+
+from audit.events import AdminOperation, ConfigLoaded, CredentialStored
+from audit.journal import JournalUnavailable
+from broker.admin import Fields, Operation
+from broker.authority import unrecorded
+from broker.desk import Desk
+from broker.errors import Problem
+from broker.providers.credential import parse_password
+from broker.sessions import Session
+from broker.settings import FileProvider, VaultProvider
+from broker.vault import Vault
+from broker.version import VERSION
+from netpolicy.writing import policy_to_mapping
+
+_REASON_LIMIT = 200
+
+
+@define(eq=False)
+class AdminOperations:
+    _desk: Desk
+    _vault: Vault
+    _address: str
+    _key: str
+    _stop: Callable[[], None]
+
+    def table(self) -> dict[str, Operation]:
+        return {
+            "status": self.status,
+            "reload": self.reload,
+            "shutdown": self.shutdown,
+            "cred-add": self.cred_add,
+            "cred-ls": self.cred_ls,
+            "session-ls": self.session_ls,
+            "session-show": self.session_show,
+            "session-revoke": self.session_revoke,
+            "audit-head": self.audit_head,
+        }
+
+    def status(self, fields: Fields, uid: int) -> Fields:
+        return {
+            "pid": os.getpid(),
+            "version": VERSION,
+            "address": self._address,
+            "key": self._key,
+            "healthy": True,
+            "uid": os.getuid(),
+            "sessions": len(self._desk.sessions.living()),
+            "upstreams": sorted(self._desk.routes.now.by_upstream),
+        }
+
+    def reload(self, fields: Fields, uid: int) -> Fields:
+        routes = self._desk.routes.reload()
+        self._end_orphans()
+        self._record(ConfigLoaded(reason="reload"))
+        return {
+            "upstreams": sorted(routes.by_upstream),
+            "providers": sorted(routes.providers),
+            "hosts": sorted(routes.hosts.values()),
+        }
+
+    def _end_orphans(self) -> None:
+        """Sessions of a host that is enrolled no longer."""
+        hosts = frozenset(self._desk.routes.now.hosts.values())
+        for session in self._desk.sessions.living():
+            if session.stored.host not in hosts:
+                self._desk.authority.revoke(session, "its host was removed")
+
+    def shutdown(self, fields: Fields, uid: int) -> Fields:
+        self._record(AdminOperation(op="shutdown", decision="allow", peer_uid=uid))
+        self._stop()
+        return {}
+
+    def _record(self, event: AdminOperation | ConfigLoaded | CredentialStored) -> None:
+        try:
+            self._desk.journal.record(event)
+        except JournalUnavailable as error:
+            raise unrecorded(error) from None
+
+    def cred_add(self, fields: Fields, uid: int) -> Fields:
+        name, username = _text(fields, "name"), _text(fields, "username")
+        try:
+            raw = base64.b64decode(_text(fields, "secret_b64"), validate=True)
+        except binascii.Error:
+            raise _not_understood("secret_b64 is not base64") from None
+        password = parse_password(raw)
+        if password is None:
+            fix = "give the token alone, without spaces or line breaks inside"
+            raise Problem("U105", "this credential cannot be kept", "it is not one line", fix)
+        self._record(CredentialStored(name=name, peer_uid=uid))
+        return {"name": name, "replaced": self._vault.add(name, username, password)}
+
+    def cred_ls(self, fields: Fields, uid: int) -> Fields:
+        """Providers in force, and vault entries without one; never a value."""
+        items: list[Fields] = []
+        providers = self._desk.routes.now.config.providers
+        for name, provider in sorted(providers.items()):
+            match provider:
+                case FileProvider(username, path):
+                    items.append(_item(name, "file", username, str(path)))
+                case VaultProvider():
+                    items.append(_item(name, "vault", self._vault.username(name)))
+        unused = [name for name in self._vault.names() if name not in providers]
+        items += [_item(name, "vault", self._vault.username(name)) for name in unused]
+        return {"items": items}
+
+    def session_ls(self, fields: Fields, uid: int) -> Fields:
+        sessions = self._desk.sessions.everyone()
+        return {"items": [self._summary(session) for session in sessions]}
+
+    def _summary(self, session: Session) -> Fields:
+        stored = session.stored
+        left = stored.deadline - self._desk.now()
+        return {
+            "session": stored.id,
+            "sandbox": stored.sandbox,
+            "name": stored.name,
+            "host": stored.host,
+            "state": stored.state.value,
+            "reason": stored.reason,
+            "expires": int(time.time() + left),
+        }
+
+    def session_show(self, fields: Fields, uid: int) -> Fields:
+        found = self._one(_text(fields, "session"))
+        stored = found.stored
+        place = {"pid": stored.pid, "netns": stored.netns, "cgroup": stored.cgroup}
+        return {
+            **self._summary(found),
+            "runtime": stored.runtime,
+            "container": stored.container,
+            "epoch": stored.epoch,
+            "place": place,
+            "ttl": stored.ttl,
+            "issued": stored.issued,
+            "policy": policy_to_mapping(found.policy),
+        }
+
+    def _one(self, text: str) -> Session:
+        exact = self._desk.sessions.by_id(text)
+        found = [exact] if exact is not None else self._desk.sessions.named(text)
+        if not found:
+            fix = "`hostctl session ls` lists them"
+            raise Problem("R103", "there is no such session", "", fix)
+        return found[-1]
+
+    def session_revoke(self, fields: Fields, uid: int) -> Fields:
+        """By session id, sandbox id or sandbox name, or all; ended ones do not count."""
+        reason = fields.get("reason") or "by the admin"
+        if not isinstance(reason, str):
+            raise _not_understood("reason is not text")
+        chosen = self._chosen(fields)
+        for session in chosen:
+            self._desk.authority.revoke(session, reason[:_REASON_LIMIT], uid)
+        return {"revoked": [session.id for session in chosen]}
+
+    def _chosen(self, fields: Fields) -> list[Session]:
+        if fields.get("all") is True or fields.get("session") == "all":
+            return self._desk.sessions.living()
+        text = _text(fields, "session" if "session" in fields else "sandbox")
+        found = self._desk.sessions.named(text)
+        if not found:
+            fix = "`hostctl session ls` lists them"
+            raise Problem("R103", "there is no such session alive", "", fix)
+        return found
+
+    def audit_head(self, fields: Fields, uid: int) -> Fields:
+        seq, head = self._desk.journal.head()
+        return {"seq": seq, "hash": head}
+
+
+def _item(name: str, kind: str, username: str, file: str | None = None) -> Fields:
+    item: Fields = {"name": name, "type": kind, "username": username}
+    return item | {"file": file} if file is not None else item
+
+
+def _text(fields: Fields, key: str) -> str:
+    value = fields.get(key)
+    if not isinstance(value, str) or not value:
+        raise _not_understood(f"{key} is missing")
+    return value
+
+
+def _not_understood(why: str) -> Problem:
+    return Problem("C105", "the request is not understood", why, "use this version's hostctl")

@@ -1,0 +1,113 @@
+"""The TLS port: sidecars and hosts, each known by the key it shook hands with, and nobody else."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Any, cast
+
+from attrs import define, field
+from twisted.internet.protocol import Factory, Protocol
+from twisted.logger import Logger
+
+from broker.desk import Desk
+from broker.errors import Problem
+from broker.operations import dispatch
+from broker.settings import Address
+from identity.tlsoptions import PeerKeyUnknown, PinnedServer, over_tls, peer_key
+from streams.http import Incoming, ServerConnection, Timeouts
+
+log = Logger()
+
+_BACKLOG = 1024
+# A sidecar keeps warm connections; closing them every minute would only make it dial again.
+_WAIT = 600.0
+
+
+def bind(address: Address) -> socket.socket:
+    """The listening socket; Problem C104 when the port is taken, before anything is changed."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise _cannot_listen(address, error) from None
+    listener.setblocking(False)
+    return listener
+
+
+def _cannot_listen(address: Address, error: OSError) -> Problem:
+    if error.errno == errno.EADDRINUSE:
+        fix = "stop what listens there, or set listen.address in broker.toml"
+        return Problem("C104", f"the address {address} is in use", "somebody listens there", fix)
+    fix = "set listen.address in broker.toml to an address of this machine"
+    return Problem("B104", f"cannot listen on {address}", error.strerror or "", fix)
+
+
+@define(eq=False)
+class Listener:
+    """Makes the connections, counts them, and hands each request on with its asker's key."""
+
+    _desk: Desk
+    _limit: int
+    _timeouts: Timeouts
+    _connections: set[ServerConnection] = field(factory=set, init=False)
+
+    def admits(self, key: bytes) -> bool:
+        """Ended sessions come in: they are told so. A key nobody vouched for does not."""
+        return key in self._desk.routes.now.hosts or self._desk.sessions.by_key(key) is not None
+
+    def connection(self) -> ServerConnection | None:
+        if len(self._connections) >= self._limit:
+            log.warn("connection refused: {limit} are open", limit=self._limit)
+            return None
+        made: list[ServerConnection] = []
+        connection = ServerConnection(
+            self._desk.clock,
+            self._request,
+            self._timeouts,
+            secure=True,
+            on_lost=lambda: self._connections.discard(made[0]),
+        )
+        made.append(connection)
+        self._connections.add(connection)
+        return connection
+
+    def _request(self, incoming: Incoming) -> None:
+        try:
+            key = peer_key(cast(Any, incoming.peer))
+        except PeerKeyUnknown:
+            incoming.abort()
+            return
+        dispatch(self._desk, key, incoming)
+
+    def cut_all(self) -> None:
+        for connection in tuple(self._connections):
+            connection.abort()
+
+
+class _Connections(Factory[Protocol]):
+    noisy = False
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def buildProtocol(self, addr: object) -> Protocol | None:
+        return self._listener.connection()
+
+
+def server_timeouts(idle: float, operation: float) -> Timeouts:
+    return Timeouts(idle=idle, wait=_WAIT, drain=operation)
+
+
+def serve(reactor: Any, sock: socket.socket, listener: Listener, seed: bytes) -> Any:
+    """Takes over a bound socket; returns Twisted's port."""
+    creator = PinnedServer(seed, listener.admits)
+    factory = over_tls(creator, _Connections(listener), reactor)
+    try:
+        return reactor.adoptStreamPort(sock.fileno(), sock.family, factory)
+    finally:
+        sock.close()

@@ -1,0 +1,163 @@
+"""Opens everything the broker needs while it may.
+
+Sockets come first, so that a busy port changes nothing. Afterwards the uid can be dropped: nothing
+here is opened by its path again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import frozen
+from nacl.signing import SigningKey
+
+from audit.journal import Journal, JournalUnavailable, open_journal
+from broker.config import load_config
+from broker.errors import Misconfigured, Problem
+from broker.files import Tree, open_tree
+from broker.listener import bind
+from broker.routes import check_files
+from broker.settings import Address, BrokerConfig
+from broker.store.interface import Store, StoreDamaged
+from broker.store.sqlite import open_sqlite, store_files
+from broker.vault import Vault, open_vault
+from identity.controlsocket import ControlSocketError, listen_control, make_private_directory
+from identity.keyfile import KeyFileUnsafe, load_or_create_key
+from identity.paths import Paths
+
+
+@frozen
+class Ids:
+    """Who the broker becomes. Started by anybody but root it stays who it is."""
+
+    uid: int
+    gid: int
+    drops: bool
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        return self.uid, self.gid
+
+
+@frozen(eq=False)
+class Opened:
+    paths: Paths
+    tree: Tree
+    config: BrokerConfig
+    ids: Ids
+    listener: socket.socket
+    address: Address
+    admin: socket.socket
+    key: SigningKey
+    store: Store
+    journal: Journal
+    vault: Vault
+
+
+def _ids(config: BrokerConfig) -> Ids:
+    if os.geteuid() == 0:
+        return Ids(config.uid, config.gid, drops=True)
+    return Ids(os.geteuid(), os.getegid(), drops=False)
+
+
+@contextmanager
+def acting_as(ids: Ids) -> Iterator[None]:
+    """File access as the broker will have it; only for the start, which has one thread."""
+    if not ids.drops:
+        yield
+        return
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setegid(ids.gid)
+    os.seteuid(ids.uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+def _tree(paths: Paths) -> Tree:
+    try:
+        return open_tree(paths.etc)
+    except OSError as error:
+        why = f"cannot be opened ({error.strerror})"
+        raise Misconfigured(str(paths.etc), "", why, "start with `hostctl up`") from None
+
+
+def read_config(paths: Paths, tree: Tree) -> BrokerConfig:
+    return load_config(tree, paths.broker_toml, paths.broker_d)
+
+
+def _make_directories(paths: Paths, ids: Ids) -> None:
+    for path in (paths.broker_state, paths.broker_audit.parent, paths.broker_vault):
+        make_private_directory(path, 0o700, ids.uid, ids.gid, root=paths.root)
+
+
+def _listen_admin(paths: Paths) -> socket.socket:
+    uid, gid = os.geteuid(), os.getegid()
+    make_private_directory(paths.run, 0o700, uid, gid, root=paths.root)
+    return listen_control(paths.broker_admin_socket, uid, root=paths.root)
+
+
+def _open_store(path: Path, ids: Ids) -> Store:
+    try:
+        store = open_sqlite(path)
+    except (StoreDamaged, OSError) as error:
+        fix = f"keep a copy of {path} and find out why; a new one forgets used grant counters"
+        raise Problem("B103", "the broker's store cannot be used", str(error), fix) from None
+    for file in store_files(path):
+        os.chown(file, *ids.pair, follow_symlinks=False)
+    return store
+
+
+def _open_journal(path: Path, ids: Ids) -> Journal:
+    try:
+        return open_journal(path, "broker", time.time, uid=ids.uid)
+    except JournalUnavailable as error:
+        fix = f"look at {path}"
+        raise Problem("B103", "the audit journal cannot be written", error.what, fix) from None
+
+
+def _open_vault(path: Path, key: SigningKey) -> Vault:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    return open_vault(os.open(path, flags), key)
+
+
+def open_everything(paths: Paths) -> Opened:
+    """Problem says what is wrong; before the two sockets are ours nothing is changed."""
+    tree = _tree(paths)
+    config = read_config(paths, tree)
+    ids = _ids(config)
+    with acting_as(ids):
+        check_files(read_config(paths, tree), tree, ids.pair)
+    listener = bind(config.listen)
+    host, port = listener.getsockname()[:2]
+    try:
+        admin = _listen_admin(paths)
+        _make_directories(paths, ids)
+        key = load_or_create_key(paths.broker_key, ids.uid)
+    except ControlSocketError as error:
+        what = "a directory or socket of the broker cannot be used"
+        raise Problem(error.code, what, error.what, error.fix) from None
+    except KeyFileUnsafe as error:
+        raise Problem("C101", "the broker's key is not safe to use", str(error)) from None
+    return Opened(
+        paths=paths,
+        tree=tree,
+        config=config,
+        ids=ids,
+        listener=listener,
+        address=Address(host, port),
+        admin=admin,
+        key=key,
+        store=_open_store(paths.broker_store, ids),
+        journal=_open_journal(paths.broker_audit, ids),
+        vault=_open_vault(paths.broker_vault, key),
+    )

@@ -1,0 +1,137 @@
+"""Wires the broker together and runs it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from audit.events import DaemonStarted, DaemonStopped
+from audit.journal import JournalUnavailable
+from broker.admin import Admin, serve_admin
+from broker.admin_operations import AdminOperations
+from broker.authority import Authority
+from broker.clocks import boot_id, boot_seconds
+from broker.desk import Desk
+from broker.listener import Listener, serve, server_timeouts
+from broker.opening import Opened, read_config
+from broker.routes import CurrentRoutes, Routes, check_files, make_routes
+from broker.sessions import Sessions
+from broker.store.interface import AuditHead
+from broker.upstream import Upstreams
+from broker.version import VERSION
+from identity.keyfile import public_text
+
+log = Logger()
+
+_TICK = 1.0
+_SLOW_TICKS = 10
+
+
+@define(eq=False)
+class Broker:
+    """Made while still privileged, started after."""
+
+    _reactor: Any
+    _opened: Opened
+    _admin_uid: int
+    desk: Desk = field(init=False)
+    _listener: Listener = field(init=False)
+    _ends: list[Callable[[], object]] = field(init=False, factory=list)
+    _ticks: int = field(init=False, default=0)
+    _head: AuditHead | None = field(init=False, default=None)
+    _now: Callable[[], float] = boot_seconds
+
+    def __attrs_post_init__(self) -> None:
+        self.desk = self._make_desk()
+        config = self._opened.config
+        timeouts = server_timeouts(config.timeouts.idle, config.timeouts.operation)
+        self._listener = Listener(self.desk, config.connections, timeouts)
+
+    def _make_desk(self) -> Desk:
+        opened, boot = self._opened, boot_id()
+        sessions = Sessions(opened.store, self._now)
+        sessions.load(boot)
+        routes = CurrentRoutes(self._routes(opened.config), self._reload)
+        audience = public_text(opened.key)
+        authority = Authority(sessions, opened.journal, self._now, audience, boot)
+        upstreams = Upstreams(self._reactor, self._now, opened.config.timeouts)
+        routes.on_change(upstreams.forget_all)
+        return Desk(
+            self._reactor, self._now, routes, sessions, authority, opened.journal, upstreams
+        )
+
+    def _routes(self, config: Any) -> Routes:
+        opened = self._opened
+        return make_routes(config, opened.tree, opened.vault, opened.ids.pair)
+
+    def _reload(self) -> Routes:
+        opened = self._opened
+        config = read_config(opened.paths, opened.tree)
+        check_files(config, opened.tree, opened.ids.pair)
+        return self._routes(config)
+
+    def start(self) -> None:
+        """Answers from here on, until the reactor stops."""
+        self.open_ports()
+        LoopingCall(self.tick).start(_TICK).addErrback(self._broken)
+        self._reactor.addSystemEventTrigger("before", "shutdown", self.close)
+
+    def open_ports(self) -> None:
+        opened = self._opened
+        opened.journal.record(DaemonStarted(name="broker", reason=VERSION))
+        port = serve(self._reactor, opened.listener, self._listener, bytes(opened.key))
+        admin = serve_admin(self._reactor, opened.admin, self._admin())
+        self._ends = [port.stopListening, admin.close]
+
+    def _admin(self) -> Admin:
+        opened = self._opened
+        operations = AdminOperations(
+            self.desk, opened.vault, str(opened.address), public_text(opened.key), self._leave
+        )
+        return Admin(self._admin_uid, operations.table(), opened.journal)
+
+    def _leave(self) -> None:
+        # The answer to the one who asked goes out first.
+        self._reactor.callLater(0.05, self._reactor.stop)
+
+    def tick(self) -> None:
+        self._ticks += 1
+        try:
+            self.desk.authority.sweep()
+            self.desk.upstreams.sweep()
+            if self._ticks % _SLOW_TICKS == 0:
+                self.desk.sessions.forget_old()
+                self._keep_head()
+        except sqlite3.Error as error:
+            log.error("the store failed: {what}", what=str(error))
+
+    def _keep_head(self) -> None:
+        head = AuditHead(*self._opened.journal.head())
+        if head != self._head:
+            self._opened.store.keep_audit_head(head)
+            self._head = head
+
+    def _broken(self, failure: Failure) -> None:
+        """Without the tick no session would end by its time: rather no broker."""
+        log.failure("the clock's work failed", failure)
+        self._reactor.stop()
+
+    def close(self) -> None:
+        """Cuts what runs, then records the end."""
+        for end in self._ends:
+            end()
+        self._listener.cut_all()
+        self.desk.upstreams.forget_all()
+        try:
+            self._opened.journal.record(DaemonStopped(name="broker"))
+            self._keep_head()
+        except (JournalUnavailable, sqlite3.Error) as error:
+            log.error("the end was not recorded: {what}", what=str(error))
+        self._opened.store.close()
+        self._opened.journal.close()

@@ -1,0 +1,204 @@
+"""`cred add` and `upstream add`: in force when the broker takes it, gone when it does not."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import stat
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Hostctl, command, environment
+from tests.fakes.daemon import FakeDaemon, Message
+
+REFUSAL: Message = {
+    "error": {
+        "code": "B104",
+        "what": "broker configuration invalid",
+        "why": "upstream-corp.toml: upstream.corp.url: is not https://HOST[:PORT]",
+        "fix": "only https, no user, path or query",
+    }
+}
+BROKER_GID = 1999999999
+
+
+@pytest.fixture
+def broker_d(root: Path) -> Path:
+    path = root / "etc" / "gitmoat" / "broker.d"
+    path.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def broker(root: Path, broker_d: Path) -> Iterator[FakeDaemon]:
+    operations: dict[str, Message] = {"reload": {"ok": True}, "cred-add": {"ok": True}}
+    with FakeDaemon(root / "run" / "gitmoat" / "broker-admin.sock", operations) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def refusing_broker(root: Path, broker_d: Path) -> Iterator[FakeDaemon]:
+    operations: dict[str, Message] = {"reload": REFUSAL, "cred-add": {"ok": True}}
+    with FakeDaemon(root / "run" / "gitmoat" / "broker-admin.sock", operations) as daemon:
+        yield daemon
+
+
+def test_an_upstream_becomes_one_file_that_only_root_and_broker_read(
+    broker: FakeDaemon, broker_d: Path, hostctl: Hostctl
+) -> None:
+    more = ("--also", "www.corp.example", "--ca-file", "/etc/ca.pem", "--case-insensitive", "yes")
+    words = ("upstream", "add", "corp", "--url", "https://git.corp.example:8443", "--cred", "corp")
+    done = hostctl(*words, *more)
+    assert (done.returncode, done.stdout) == (
+        0,
+        "added upstream corp: https://git.corp.example:8443\n",
+    )
+    path = broker_d / "upstream-corp.toml"
+    assert tomllib.loads(path.read_text()) == {
+        "upstream": {
+            "corp": {
+                "url": "https://git.corp.example:8443",
+                "also": ["www.corp.example"],
+                "ca_file": "/etc/ca.pem",
+                "case_insensitive": True,
+                "provider": "corp",
+            }
+        }
+    }
+    found = path.stat()
+    assert (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (0o640, 0, BROKER_GID)
+    assert broker.requests == [{"op": "reload"}]
+
+
+def test_a_refused_upstream_leaves_nothing_behind(
+    refusing_broker: FakeDaemon, broker_d: Path, hostctl: Hostctl
+) -> None:
+    done = hostctl("upstream", "add", "corp", "--url", "http://git", "--cred", "corp")
+    assert done.returncode == 8
+    assert done.stderr.splitlines() == [
+        "error: broker configuration invalid [B104]",
+        "why: upstream-corp.toml: upstream.corp.url: is not https://HOST[:PORT]",
+        "fix: only https, no user, path or query",
+    ]
+    assert list(broker_d.iterdir()) == []
+
+
+def test_a_second_upstream_of_the_same_name_is_refused(
+    broker: FakeDaemon, broker_d: Path, hostctl: Hostctl
+) -> None:
+    words = ("upstream", "add", "corp", "--url", "https://git.corp.example", "--cred", "corp")
+    assert hostctl(*words).returncode == 0
+    before = (broker_d / "upstream-corp.toml").read_text()
+    done = hostctl(*words[:4], "https://other.example", "--cred", "corp")
+    assert done.returncode == 1
+    assert "[C109]" in done.stderr
+    assert (broker_d / "upstream-corp.toml").read_text() == before
+
+
+def test_removing_an_upstream_is_taken_back_when_the_broker_refuses(
+    refusing_broker: FakeDaemon, broker_d: Path, hostctl: Hostctl
+) -> None:
+    path = broker_d / "upstream-corp.toml"
+    path.write_text("[upstream.corp]\n")
+    assert hostctl("upstream", "rm", "corp").returncode == 8
+    assert [file.name for file in broker_d.iterdir()] == ["upstream-corp.toml"]
+
+
+def test_removing_an_upstream(broker: FakeDaemon, broker_d: Path, hostctl: Hostctl) -> None:
+    (broker_d / "upstream-corp.toml").write_text('[upstream.corp]\nurl = "https://git"\n')
+    assert "https://git" in hostctl("upstream", "ls").stdout
+    assert hostctl("upstream", "rm", "corp").stdout == "removed upstream corp\n"
+    assert list(broker_d.iterdir()) == []
+    assert hostctl("upstream", "rm", "corp").returncode == 4
+
+
+def test_a_secret_from_stdin_goes_to_the_broker_and_into_no_file(
+    broker: FakeDaemon, root: Path, broker_d: Path, hostctl: Hostctl
+) -> None:
+    done = hostctl("cred", "add", "corp", "--stdin", "--username", "bot", stdin="s3cret-value\n")
+    assert (done.returncode, done.stdout) == (0, "added credential corp (vault)\n")
+    encoded = base64.b64encode(b"s3cret-value").decode()
+    sent = {"op": "cred-add", "name": "corp", "username": "bot", "secret_b64": encoded}
+    assert broker.requests == [sent, {"op": "reload"}]
+    written = (broker_d / "provider-corp.toml").read_text()
+    assert tomllib.loads(written) == {"provider": {"corp": {"type": "vault"}}}
+    files = [path for path in root.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"s3cret" in path.read_bytes()]
+
+
+def test_only_one_newline_is_taken_off_a_secret(broker: FakeDaemon, hostctl: Hostctl) -> None:
+    hostctl("cred", "add", "corp", "--stdin", stdin=" a b \n\n")
+    assert base64.b64decode(broker.requests[0]["secret_b64"]) == b" a b \n"
+
+
+@pytest.mark.parametrize(
+    ("secret", "word"), [("", "empty"), ("\n", "empty"), ("x" * 65537, "64 KiB")]
+)
+def test_an_unusable_secret_is_refused_before_anything_is_asked(
+    broker: FakeDaemon, broker_d: Path, hostctl: Hostctl, secret: str, word: str
+) -> None:
+    done = hostctl("cred", "add", "corp", "--stdin", stdin=secret)
+    assert done.returncode == 2
+    assert word in done.stderr
+    assert broker.requests == []
+    assert list(broker_d.iterdir()) == []
+
+
+def test_a_secret_of_exactly_64_kib_is_taken(broker: FakeDaemon, hostctl: Hostctl) -> None:
+    assert hostctl("cred", "add", "corp", "--stdin", stdin="x" * 65536).returncode == 0
+
+
+def test_a_second_add_does_not_replace_the_sealed_secret(
+    broker: FakeDaemon, hostctl: Hostctl
+) -> None:
+    hostctl("cred", "add", "corp", "--stdin", stdin="one")
+    done = hostctl("cred", "add", "corp", "--stdin", stdin="two")
+    assert done.returncode == 1
+    assert [request["op"] for request in broker.requests] == ["cred-add", "reload"]
+
+
+def test_a_secret_is_never_asked_for_on_a_terminal(broker: FakeDaemon, root: Path) -> None:
+    master, slave = os.openpty()
+    done = subprocess.run(
+        command(root, "cred", "add", "corp", "--stdin"),
+        stdin=slave,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=30,
+    )
+    os.close(master)
+    os.close(slave)
+    assert done.returncode == 2
+    assert "stdin is a terminal" in done.stderr
+
+
+def test_a_credential_file_is_named_by_its_absolute_path(
+    broker: FakeDaemon, broker_d: Path, root: Path, hostctl: Hostctl
+) -> None:
+    secret = root / "token"
+    secret.write_text("s3cret")
+    done = hostctl("--json", "cred", "add", "corp", "--file", str(secret))
+    assert json.loads(done.stdout)["type"] == "file"
+    provider = tomllib.loads((broker_d / "provider-corp.toml").read_text())["provider"]["corp"]
+    assert provider == {
+        "type": "file",
+        "username": "x-access-token",
+        "password_file": str(secret),
+    }
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_an_unreadable_credential_file_is_one_clear_error(
+    broker: FakeDaemon, broker_d: Path, root: Path, hostctl: Hostctl, name: str
+) -> None:
+    done = hostctl("cred", "add", "corp", "--file", str(root / name))
+    assert done.returncode == 8
+    assert done.stderr.splitlines()[0].endswith("cannot be read [U105]")
+    assert list(broker_d.iterdir()) == []
+    assert broker.requests == []

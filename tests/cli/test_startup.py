@@ -1,0 +1,71 @@
+"""hostctl starts fast: it imports only what the verb at hand needs."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.cli.conftest import environment
+
+HEAVY = {"twisted", "docker", "nacl", "cryptography", "OpenSSL", "zope"}
+
+
+def modules(*words: str) -> set[str]:
+    script = (
+        "import sys; from hostctl.__main__ import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print('\\n' + ' '.join(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], env=environment(), capture_output=True, text=True
+    )
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_help_and_version_import_next_to_nothing() -> None:
+    bare = subprocess.run(
+        [sys.executable, "-c", "import sys; print(' '.join(sys.modules))"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    for words in (["--help"], ["version"]):
+        more = {name for name in modules(*words) if name.partition(".")[0] != "hostctl"}
+        assert more - set(bare.stdout.split()) <= {"__future__"}
+
+
+@pytest.mark.parametrize("verb", ["ls", "status", "run", "exec", "git", "demo", "audit", "cred"])
+def test_no_verb_imports_anything_heavy_to_show_its_help(verb: str) -> None:
+    assert not {name.partition(".")[0] for name in modules(verb, "--help")} & HEAVY
+
+
+@pytest.mark.parametrize("words", [["--root", "/nonexistent", "ls"], ["explain", "G101"]])
+def test_everyday_verbs_import_nothing_heavy_at_all(words: list[str]) -> None:
+    assert not {name.partition(".")[0] for name in modules(*words)} & HEAVY
+
+
+def seconds(*words: str) -> float:
+    begun = time.perf_counter()
+    subprocess.run(
+        [sys.executable, *words], env=environment(), stdout=subprocess.DEVNULL, check=True
+    )
+    return time.perf_counter() - begun
+
+
+def test_help_and_version_take_at_most_eight_times_a_bare_interpreter() -> None:
+    rounds = [
+        (
+            seconds("-c", "pass"),
+            seconds("-m", "hostctl", "--help"),
+            seconds("-m", "hostctl", "version"),
+        )
+        for _ in range(9)
+    ]
+    bare, help_, version = (statistics.median(column) for column in zip(*rounds, strict=True))
+    assert help_ <= 8 * bare
+    assert version <= 8 * bare

@@ -1,0 +1,126 @@
+"""Transcripts: what is typed, what is read, how it ends. `? N` is an exit code other than 0."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.conftest import command, environment
+from tests.fakes.daemon import FakeDaemon, Message, Operation, run_locally
+
+TRANSCRIPTS = Path(__file__).parent / "transcripts"
+
+_INSPECTION: Message = {
+    "ok": True,
+    "schema": "gitmoat.inspect/1",
+    "sandbox": "3f9a0c21b7de",
+    "name": "ci",
+    "runtime": "bwrap",
+    "state": "running",
+    "pid": 4711,
+    "netns": 4026532480,
+    "container": None,
+    "epoch": 1,
+    "uids": {"sidecar": 2000000000, "helper": 2000000001, "untrusted": 2000000002},
+    "sidecar": {"pid": 4712},
+    "session": {"id": "9d1f", "expires": 1900000000},
+    "policy": {"name": "agents", "sha256": "ab12"},
+    "workspace": "/workspace",
+}
+_ITEM = {"sandbox": "3f9a0c21b7de", "name": "ci", "runtime": "bwrap", "state": "running"}
+_NOT_FOUND = {
+    "code": "R103",
+    "what": "there is no sandbox 'nobody'",
+    "why": "",
+    "fix": "`hostctl ls` lists the sandboxes",
+    "exit": 4,
+}
+HOSTD: dict[str, Operation | Message] = {
+    "status": {"ok": True, "pid": 812, "version": "0.1.0", "sandboxes": 1},
+    "ls": {"ok": True, "items": [{**_ITEM, "policy": "agents", "created": None}]},
+    "inspect": lambda call: [
+        _INSPECTION if call.request["sandbox"] == "ci" else {"error": _NOT_FOUND}
+    ],
+    "rm": lambda call: [
+        {"ok": True, "sandbox": "3f9a0c21b7de"}
+        if call.request["sandbox"] == "ci"
+        else {"error": _NOT_FOUND}
+    ],
+    "run": run_locally,
+    "exec": run_locally,
+}
+BROKER: dict[str, Operation | Message] = {
+    "status": {"ok": True, "pid": 811, "address": "127.0.0.1:8443", "version": "0.1.0"},
+    "session-ls": {
+        "ok": True,
+        "items": [{"session": "9d1f", "sandbox": "3f9a0c21b7de", "name": "ci", "state": "active"}],
+    },
+    "session-show": {"ok": True, "session": "9d1f", "state": "active"},
+    "session-revoke": {"ok": True, "revoked": ["9d1f"]},
+    "cred-ls": {
+        "ok": True,
+        "items": [{"name": "gh", "type": "vault", "username": "x-access-token"}],
+    },
+    "cred-add": {"ok": True},
+    "reload": {"ok": True},
+}
+
+
+class Step(NamedTuple):
+    typed: str
+    expected: str
+    exit_code: int
+
+
+def steps(text: str) -> Iterator[Step]:
+    typed: str | None = None
+    expected, code = "", 0
+    for line in [*text.splitlines(), "$ "]:
+        if line.startswith("$ "):
+            if typed is not None:
+                yield Step(typed, expected, code)
+            typed, expected, code = line[2:], "", 0
+        elif line.startswith("? "):
+            code = int(line[2:])
+        elif not line.startswith("#"):
+            expected += line + "\n"
+
+
+def play(root: Path, step: Step) -> tuple[str, int]:
+    program, *words = shlex.split(step.typed)
+    assert program == "hostctl"
+    done = subprocess.run(
+        command(root, *words),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(),
+        timeout=60,
+        cwd=TRANSCRIPTS,
+    )
+    return done.stdout.replace(str(root), "ROOT").rstrip("\n"), done.returncode
+
+
+@pytest.mark.parametrize("file", sorted(TRANSCRIPTS.glob("*.txt")), ids=lambda path: path.stem)
+def test_transcript(file: Path, root: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    run = root / "run" / "gitmoat"
+    (root / "etc" / "gitmoat" / "broker.d").mkdir(parents=True)
+    with ExitStack() as stack:
+        if "daemons down" not in text.splitlines()[0]:
+            stack.enter_context(FakeDaemon(run / "hostd.sock", HOSTD))
+            stack.enter_context(FakeDaemon(run / "broker-admin.sock", BROKER))
+        for step in steps(text):
+            shown, code = play(root, step)
+            assert (step.typed, shown, code) == (
+                step.typed,
+                step.expected.rstrip("\n"),
+                step.exit_code,
+            )

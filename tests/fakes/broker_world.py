@@ -1,0 +1,326 @@
+"""A broker on loopback, a host that may grant, and sidecars that ask, in one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from base64 import b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from nacl.signing import SigningKey
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import TCP4ClientEndpoint
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+
+from audit.verify import read_events
+from broker.opening import open_everything
+from broker.service import Broker
+from gitwire.http import Framing, Length, NoBody, ResponseHead, format_request, framing_headers
+from gitwire.pktline import FLUSH, format_data
+from identity.grant import Grant, sign_grant
+from identity.keyfile import parse_public, public_text
+from identity.paths import Paths
+from identity.tlsoptions import PinnedClient, over_tls
+from netpolicy.document import parse_policy, policy_to_mapping
+from streams.http import ClientConnection, Outgoing
+from tests.fakes.fake_upstream import CA
+
+ID = "0123456789abcdef"
+PASSWORD = "upstream-password-marker"
+POLICY = """
+version = 1
+name = "p"
+[session]
+ttl = "8h"
+idle = "30m"
+[limits]
+git_requests_per_minute = 50
+git_concurrency = 3
+push_max = "1MiB"
+fetch_max = "1MiB"
+[[git]]
+id = "open"
+repos = ["up:acme/app"]
+fetch = true
+push = { branches = ["agent/**"], create = true, update = true }
+who = ["helper", "untrusted"]
+[[git]]
+id = "gate"
+repos = ["up:acme/gate"]
+fetch = true
+[[git]]
+id = "no"
+effect = "deny"
+repos = ["up:acme/*-secret"]
+"""
+
+
+class RawSidecar(Protocol):
+    """Plain bytes over the pinned TLS, for what a well-behaved client would not do."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+        self.lost = False
+
+    def say(self, data: bytes) -> None:
+        transport: Any = self.transport
+        transport.write(data)
+
+    def dataReceived(self, data: bytes) -> None:
+        self.heard += data
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.lost = True
+
+
+class Reply:
+    """A ResponseSink that keeps everything, and can be awaited."""
+
+    def __init__(self) -> None:
+        self.done: Deferred[Reply] = Deferred()
+        self.started: Deferred[Reply] = Deferred()
+        self.head: ResponseHead | None = None
+        self.data = b""
+        self.error = ""
+
+    @property
+    def status(self) -> int:
+        assert self.head is not None
+        return self.head.status
+
+    def header(self, name: bytes) -> bytes | None:
+        assert self.head is not None
+        return self.head.header(name)
+
+    def json(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.data)
+        return found
+
+    def response(self, head: ResponseHead) -> None:
+        self.head = head
+        self.started.callback(self)
+
+    def body(self, data: bytes) -> None:
+        self.data += data
+
+    def body_done(self) -> None:
+        self.done.callback(self)
+
+    def failed(self, why: str) -> None:
+        self.error = why
+        if not self.started.called:
+            self.started.callback(self)
+        self.done.callback(self)
+
+
+class Asker:
+    """One TLS connection to the broker, under one key."""
+
+    def __init__(self, connection: ClientConnection, key: SigningKey) -> None:
+        self.connection = connection
+        self.key = key
+
+    def begin(
+        self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], framing: Framing
+    ) -> tuple[Outgoing, Reply]:
+        reply = Reply()
+        every = [(b"Host", b"gitmoat"), *headers, *framing_headers(framing)]
+        head = format_request(method.encode(), target.encode(), every)
+        return self.connection.send(head, framing, reply), reply
+
+    async def ask(
+        self,
+        method: str,
+        target: str,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        body: bytes | None = None,
+    ) -> Reply:
+        framing = NoBody() if body is None else Length(len(body))
+        out, reply = self.begin(method, target, headers, framing)
+        if body is not None:
+            out.write(body)
+            out.finish()
+        return await reply.done
+
+
+def envelope(tier: str = "untrusted", number: str = ID) -> list[tuple[bytes, bytes]]:
+    return [(b"Gitmoat-Request-Id", number.encode()), (b"Gitmoat-Tier", tier.encode())]
+
+
+class Sidecar(Asker):
+    """Asks as a sidecar does, within the shapes of smart HTTP."""
+
+    async def refs(
+        self, repo: str = "acme/app", service: str = "git-upload-pack", **more: Any
+    ) -> Reply:
+        target = f"/git/up/{repo}.git/info/refs?service={service}"
+        extra = more.pop("headers", [])
+        headers = [*envelope(**more), (b"Accept", b"*/*"), (b"Git-Protocol", b"version=2"), *extra]
+        return await self.ask("GET", target, headers)
+
+    async def fetch(self, body: bytes = b"0000", repo: str = "acme/app", **more: str) -> Reply:
+        return await self.ask("POST", *post(repo, "git-upload-pack", **more), body)
+
+    async def push(self, body: bytes, repo: str = "acme/app", **more: str) -> Reply:
+        return await self.ask("POST", *post(repo, "git-receive-pack", **more), body)
+
+    def begin_push(self, framing: Framing, repo: str = "acme/app") -> tuple[Outgoing, Reply]:
+        return self.begin("POST", *post(repo, "git-receive-pack"), framing)
+
+
+def post(repo: str, service: str, **more: str) -> tuple[str, list[tuple[bytes, bytes]]]:
+    kind = (b"Content-Type", f"application/x-{service}-request".encode())
+    return f"/git/up/{repo}.git/{service}", [*envelope(**more), kind]
+
+
+def commands(*refs: str, capabilities: str = "report-status side-band-64k") -> bytes:
+    """A push that creates `refs`, up to the flush in front of its pack."""
+    lines = [f"{'0' * 40} {'1' * 40} {ref}".encode() for ref in refs]
+    lines[0] += b"\0 " + capabilities.encode()
+    return b"".join(map(format_data, lines)) + FLUSH
+
+
+class World:
+    """Everything below one root; `now` is the broker's boot clock."""
+
+    audience: str
+    port: int
+
+    def __init__(self, reactor: Any, root: Path, upstream_port: int = 1) -> None:
+        self.reactor = reactor
+        self.paths = Paths(root)
+        self.now = 1000.0
+        self.host_key = SigningKey(bytes(31) + b"h")
+        self.counter = 0
+        self.clients: list[ClientConnection] = []
+        self.upstream_port = upstream_port
+        self.ca = CA.cert_pem.bytes()
+        self.paths.broker_d.mkdir(parents=True)
+        self.write_config()
+
+    def write_config(self, extra: str = "") -> None:
+        self.write("ca.pem", self.ca.decode(), 0o644)
+        self.write("token", PASSWORD + "\n", 0o600, owner=1999999999)
+        self.write(
+            "broker.toml",
+            f"""
+version = 1
+[listen]
+address = "127.0.0.1:0"
+[timeouts]
+connect = "2s"
+idle = "3s"
+operation = "30s"
+[upstream.up]
+url = "https://localhost:{self.upstream_port}"
+ca_file = "{self.paths.etc}/ca.pem"
+provider = "token"
+case_insensitive = false
+[provider.token]
+type = "file"
+username = "bot"
+password_file = "{self.paths.etc}/token"
+[host.one]
+key = "{public_text(self.host_key)}"
+{extra}
+""",
+            0o640,
+        )
+
+    def write(self, name: str, text: str, mode: int, owner: int | None = None) -> Path:
+        path = self.paths.etc / name
+        path.write_text(text)
+        path.chmod(mode)
+        if os.geteuid() == 0:
+            os.chown(path, owner or 0, 1999999999)
+        return path
+
+    def start(self) -> None:
+        self.opened = open_everything(self.paths)
+        self.broker = Broker(self.reactor, self.opened, os.geteuid(), lambda: self.now)
+        self.broker.open_ports()
+        self.audience, self.port = public_text(self.opened.key), self.opened.address.port
+        self.sessions = self.broker.desk.sessions
+
+    def hang_up(self) -> None:
+        for client in self.clients:
+            client.abort()
+
+    async def stop(self) -> None:
+        self.hang_up()
+        self.broker.close()
+        self.opened.tree.close()
+        os.close(self.opened.vault.directory)
+
+    async def connect(self, key: SigningKey, kind: type[Asker] = Asker) -> Any:
+        """A connection under this key; fails with what ended it when the broker refuses."""
+        ready: Deferred[ClientConnection] = Deferred()
+
+        def lost(connection: ClientConnection, reason: Failure) -> None:
+            if not ready.called:
+                ready.errback(reason)
+
+        connection = ClientConnection(self.reactor, on_ready=ready.callback, on_lost=lost)
+        self.clients.append(connection)
+        await self._dial(key, connection)
+        return kind(await ready, key)
+
+    async def connect_raw(self, key: SigningKey) -> RawSidecar:
+        raw = RawSidecar()
+        await self._dial(key, raw)
+        return raw
+
+    async def _dial(self, key: SigningKey, protocol: Protocol) -> None:
+        pins = frozenset({parse_public(self.audience)})
+        creator = PinnedClient(bytes(key), lambda: pins)
+        factory: Any = over_tls(creator, Factory.forProtocol(lambda: protocol), self.reactor)
+        await TCP4ClientEndpoint(self.reactor, "127.0.0.1", self.port).connect(factory)
+
+    async def host(self) -> Asker:
+        asker: Asker = await self.connect(self.host_key)
+        return asker
+
+    def grant(self, key: SigningKey, policy: str = POLICY, **changes: Any) -> bytes:
+        self.counter += 1
+        grant = Grant(
+            host="one",
+            boot_id="boot",
+            counter=self.counter,
+            session=f"session-{self.counter}",
+            key=bytes(key.verify_key),
+            sandbox=f"sb{self.counter}",
+            name=f"name{self.counter}",
+            runtime="bwrap",
+            container=None,
+            netns=77,
+            epoch=1,
+            scope=policy_to_mapping(parse_policy(policy)),
+            ttl=3600,
+            issued=int(time.time()),
+            audience=self.audience,
+        )
+        return sign_grant(evolve(grant, **changes), self.host_key)
+
+    async def session(self, policy: str = POLICY, activate: bool = True) -> Sidecar:
+        """A granted, activated session and a connection under its key."""
+        key = SigningKey.generate()
+        host = await self.host()
+        granted = await host.ask("POST", "/host/grant", (), self.grant(key, policy))
+        assert granted.status == 200, granted.data
+        if activate:
+            place = {"session": granted.json()["session"], "pid": 1, "netns": 77, "cgroup": None}
+            activated = await host.ask("POST", "/host/activate", (), json.dumps(place).encode())
+            assert activated.status == 200, activated.data
+        sidecar: Sidecar = await self.connect(key, Sidecar)
+        return sidecar
+
+    def audit(self, event: str) -> list[dict[str, Any]]:
+        return [one for one in read_events(self.paths.broker_audit) if one["event"] == event]
+
+
+BASIC = b"Basic " + b64encode(b"bot:" + PASSWORD.encode())

@@ -1,0 +1,141 @@
+"""What is sent for each operation, exactly."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import pytest
+
+from hostctl.arguments import parse
+from hostctl.cred import seal_request
+from hostctl.exec import exec_request
+from hostctl.failure import Failure
+from hostctl.git import git_request
+from hostctl.output import Output
+from hostctl.run import main, run_request
+from hostctl.session import revoke_request
+from hostctl.upstream import upstream_values
+
+
+def args_of(*argv: str) -> Namespace:
+    return parse(argv, "/")
+
+
+def test_a_bare_run() -> None:
+    args = args_of("run", "--", "true")
+    assert run_request(args, args.command, None) == {
+        "op": "run",
+        "name": None,
+        "runtime": None,
+        "policy": None,
+        "repos": [],
+        "push": [],
+        "agent": False,
+        "ttl": None,
+        "argv": ["true"],
+        "env": {},
+        "detach": False,
+        "tty": False,
+        "rm": False,
+        "workdir": None,
+    }
+
+
+def test_a_run_with_everything() -> None:
+    words = "run --runtime bwrap --agent --repo https://h/a --repo https://h/b --push agent/** "
+    words += "--name n --ttl 8h -e A=1 -e B=x=y --rm -it -- sh -c true"
+    args = args_of(*words.split())
+    assert run_request(args, args.command, {"version": 1}) == {
+        "op": "run",
+        "name": "n",
+        "runtime": "bwrap",
+        "policy": {"version": 1},
+        "repos": ["https://h/a", "https://h/b"],
+        "push": ["agent/**"],
+        "agent": True,
+        "ttl": 28800,
+        "argv": ["sh", "-c", "true"],
+        "env": {"A": "1", "B": "x=y"},
+        "detach": False,
+        "tty": True,
+        "rm": True,
+        "workdir": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--image=i", "--allow-host=h", "--workdir=/w", "--memory=1g", "--pids=9", "--cpus=2"],
+)
+def test_options_of_later_versions_are_refused_not_ignored(option: str) -> None:
+    with pytest.raises(Failure) as caught:
+        main(args_of("run", option, "--", "true"), Output())
+    assert (caught.value.code, caught.value.exit_code) == ("C108", 2)
+
+
+@pytest.mark.parametrize(
+    "words", ["run -d -i -- true", "run -d -t -- true", "run --push x -- true", "run"]
+)
+def test_combinations_that_make_no_sense_are_refused(words: str) -> None:
+    with pytest.raises(Failure) as caught:
+        main(args_of(*words.split()), Output())
+    assert caught.value.exit_code == 2
+
+
+def test_exec() -> None:
+    args = args_of("exec", "--as", "helper", "-t", "s", "--", "git", "config", "-l")
+    assert exec_request(args, args.command) == {
+        "op": "exec",
+        "sandbox": "s",
+        "as": "helper",
+        "argv": ["git", "config", "-l"],
+        "env": {},
+        "tty": True,
+    }
+
+
+def test_exec_is_untrusted_unless_told_otherwise() -> None:
+    assert args_of("exec", "s", "--", "true").tier == "untrusted"
+
+
+def test_git_takes_three_operations_only() -> None:
+    wanted = {"op": "git", "sandbox": "s", "args": ["push", "origin", "x"]}
+    assert git_request("s", ["push", "origin", "x"]) == wanted
+    for words in (["clone", "u"], ["-c", "a=b", "push"], ["remote"], ["config"]):
+        with pytest.raises(Failure):
+            git_request("s", words)
+
+
+def test_revoke_names_one_or_all() -> None:
+    one = revoke_request(args_of("session", "revoke", "s", "--reason", "r"))
+    assert one == {"op": "session-revoke", "session": "s", "reason": "r"}
+    every = revoke_request(args_of("session", "revoke", "--all"))
+    assert every == {"op": "session-revoke", "all": True, "reason": ""}
+    for words in ([], ["s", "--all"]):
+        with pytest.raises(Failure):
+            revoke_request(args_of("session", "revoke", *words))
+
+
+def test_a_secret_travels_as_base64() -> None:
+    assert seal_request("n", "u", b"\xffs") == {
+        "op": "cred-add",
+        "name": "n",
+        "username": "u",
+        "secret_b64": "/3M=",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "option", "folds"),
+    [
+        ("https://github.com", [], True),
+        ("https://github.com", ["--case-insensitive", "no"], False),
+        ("https://git.corp.example", [], False),
+        ("https://github.com.evil.example", [], False),
+    ],
+)
+def test_case_is_stated_always_and_is_strict_where_unknown(
+    url: str, option: list[str], folds: bool
+) -> None:
+    args = args_of("upstream", "add", "n", "--url", url, "--cred", "c", *option)
+    assert upstream_values(args) == {"url": url, "case_insensitive": folds, "provider": "c"}

@@ -1,0 +1,41 @@
+"""A broker with one fake upstream behind it, for each test anew."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import pytest_twisted
+from attrs import define
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from tests.fakes.broker_world import World
+from tests.fakes.fake_upstream import FakeUpstream
+
+
+@define(eq=False)
+class Scene:
+    world: World
+    upstream: FakeUpstream
+
+    async def pause(self, seconds: float = 0.05) -> None:
+        waited: Deferred[None] = Deferred()
+        self.world.reactor.callLater(seconds, waited.callback, None)
+        await waited
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    from twisted.internet import reactor
+
+    upstream = FakeUpstream(reactor)
+    world = World(reactor, tmp_path, upstream.port)
+    world.start()
+    made = Scene(world, upstream)
+    yield made
+
+    async def end() -> None:
+        await world.stop()
+        await upstream.close()
+        await made.pause(0.01)
+
+    pytest_twisted.blockon(ensureDeferred(end()))

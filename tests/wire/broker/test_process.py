@@ -1,0 +1,247 @@
+"""The broker as a process: how it starts, what it gives up, how it ends."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from nacl.signing import SigningKey
+from OpenSSL import SSL
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.error import ConnectionLost
+
+from audit.verify import verify_journal
+from gitwire.pktline import FLUSH, format_data
+from gitwire.smarthttp import Service
+from tests.fakes.broker_process import ProcessWorld
+from tests.fakes.broker_world import PASSWORD, Sidecar, commands
+from tests.fakes.fake_upstream import FakeUpstream, ok
+from tests.fakes.reactor_tests import on_reactor
+
+REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop to another uid")
+
+
+@pytest.fixture
+def upstream() -> Iterator[FakeUpstream]:
+    from twisted.internet import reactor
+
+    fake = FakeUpstream(reactor)
+    fake.answers(REFS)
+    yield fake
+    pytest_twisted.blockon(ensureDeferred(fake.close()))
+
+
+@pytest.fixture
+def world(tmp_path: Path, upstream: FakeUpstream) -> Iterator[ProcessWorld]:
+    from twisted.internet import reactor
+
+    made = ProcessWorld(reactor, tmp_path, upstream.port)
+    yield made
+    made.hang_up()
+    if hasattr(made, "process") and made.process.poll() is None:
+        made.kill()
+
+
+def files(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*")}
+
+
+@as_root
+@on_reactor
+async def test_it_serves_under_its_own_uid_below_a_directory_it_could_not_enter(
+    world: ProcessWorld, upstream: FakeUpstream
+) -> None:
+    world.paths.root.chmod(0o700)
+    world.start()
+    assert world.status_of("Uid").split() == ["1999999999"] * 4
+    assert world.status_of("Gid").split() == ["1999999999"] * 4
+    assert world.status_of("Groups") == ""
+    assert {world.status_of(f"Cap{kind}") for kind in ("Eff", "Prm", "Inh", "Bnd", "Amb")} == {
+        "0" * 16
+    }
+    assert world.status_of("NoNewPrivs") == "1"
+    sidecar = await world.session()
+    assert (await sidecar.refs()).status == 200
+    assert upstream.heads
+
+
+@as_root
+@on_reactor
+async def test_nothing_is_imported_after_the_uid_is_dropped(
+    world: ProcessWorld, upstream: FakeUpstream
+) -> None:
+    assert world.launch(watched=True) == b"ready\n"
+    world.learn()
+    sidecar = await world.session()
+    assert (await sidecar.refs()).status == 200
+    assert (await sidecar.fetch()).status == 200
+    assert (await sidecar.push(commands("refs/heads/main"))).status == 200
+    assert (await sidecar.push(b"zzzz")).status == 400
+    assert (await sidecar.refs("acme/other")).status == 404
+    raw = await world.connect_raw(sidecar.key)
+    raw.say(b"GARBAGE\r\n\r\n")
+    await upstream.close()
+    fresh: Sidecar = await world.connect(sidecar.key, Sidecar)
+    assert (await fresh.refs()).status == 502
+    assert await _refused(world, SigningKey.generate())
+    for op in ("reload", "session-ls", "cred-ls", "audit-head", "nonsense"):
+        world.admin(op)
+    world.admin("cred-add", name="x", username="u", secret_b64="YQ==")
+    world.admin("session-show", session="session-1")
+    (world.paths.etc / "token").unlink()
+    assert "error" in world.admin("reload")
+    world.admin("session-revoke", all=True)
+    assert world.end() == 0
+    assert "LATE IMPORT" not in world.log.read_text()
+    assert "Traceback" not in world.log.read_text()
+
+
+async def _refused(world: ProcessWorld, key: SigningKey) -> bool:
+    try:
+        stranger: Sidecar = await world.connect(key, Sidecar)
+    except (SSL.Error, ConnectionLost):
+        return True
+    return bool((await stranger.refs()).error)
+
+
+def test_a_termination_ends_it_cleanly_and_leaves_a_whole_journal(world: ProcessWorld) -> None:
+    world.start()
+    assert world.end() == 0
+    assert [one["event"] for one in world_events(world)] == ["daemon.started", "daemon.stopped"]
+    verify_journal(world.paths.broker_audit)
+
+
+def world_events(world: ProcessWorld) -> list[dict[str, Any]]:
+    return [*world.audit("daemon.started"), *world.audit("daemon.stopped")]
+
+
+def test_shutdown_by_the_admin_ends_it_too(world: ProcessWorld) -> None:
+    world.start()
+    assert world.admin("shutdown") == {"ok": True}
+    assert world.process.wait(10) == 0
+
+
+def test_a_port_in_use_is_one_clear_error_and_changes_nothing(world: ProcessWorld) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        text = world.paths.broker_toml.read_text().replace("127.0.0.1:0", f"127.0.0.1:{port}")
+        world.write("broker.toml", text, 0o640)
+        world.log.touch()
+        before = files(world.paths.root)
+        said = world.launch()
+    assert world.process.wait(10) == 1
+    assert said.count(b"\n") == 1 and b'"code": "C104"' in said and str(port).encode() in said
+    assert files(world.paths.root) == before
+    assert "Traceback" not in world.log.read_text()
+
+
+def test_a_second_broker_on_the_same_root_is_refused_and_the_first_lives_on(
+    world: ProcessWorld,
+) -> None:
+    world.start()
+    first = world.process
+    said = world.launch()
+    assert world.process.wait(10) == 1 and b'"code": "C104"' in said
+    world.process = first
+    assert world.admin("status")["healthy"] is True
+
+
+@pytest.mark.parametrize(
+    ("break_it", "code", "told"),
+    [
+        (lambda w: w.write_config("surprise = 1"), "B104", "host.one.surprise"),
+        (lambda w: w.paths.broker_toml.unlink(), "B104", "broker.toml"),
+        (lambda w: w.paths.broker_toml.chmod(0o666), "B104", "can be changed by others"),
+        (lambda w: (w.paths.etc / "token").unlink(), "U105", "token"),
+        (lambda w: (w.paths.etc / "token").chmod(0o644), "U105", "too open"),
+        (lambda w: (w.paths.etc / "ca.pem").write_text("x"), "B104", "upstream.up.ca_file"),
+        (lambda w: (w.paths.root / "run").symlink_to("/tmp"), "C101", "symlink"),
+        (lambda w: (w.paths.root / "run/gitmoat").mkdir(0o777, parents=True), "C101", "write"),
+    ],
+)
+def test_bad_input_is_one_clear_error(
+    world: ProcessWorld, break_it: Any, code: str, told: str
+) -> None:
+    os.umask(0)
+    break_it(world)
+    os.umask(0o022)
+    said = world.launch().decode()
+    assert world.process.wait(10) == 1
+    assert said.count("\n") == 1 and f'"code": "{code}"' in said and told in said
+    assert not (world.paths.root / "var").exists()
+    assert PASSWORD not in said + world.log.read_text()
+
+
+def test_a_damaged_store_or_journal_is_refused(world: ProcessWorld) -> None:
+    world.start()
+    world.end()
+    world.paths.broker_audit.write_bytes(b"{}\n")
+    assert b'"code": "B103"' in world.launch()
+    assert world.process.wait(10) == 1
+    world.paths.broker_audit.unlink()
+    for name in ("store.sqlite-wal", "store.sqlite-shm"):
+        (world.paths.broker_state / name).unlink(missing_ok=True)
+    world.paths.broker_store.write_bytes(b"nonsense " * 999)
+    said = world.launch()
+    assert b'"code": "B103"' in said and b"store" in said
+    assert world.process.wait(10) == 1
+    assert world.paths.broker_store.read_bytes() == b"nonsense " * 999
+
+
+def test_a_stale_admin_socket_is_replaced(world: ProcessWorld) -> None:
+    world.start()
+    world.kill()
+    assert world.paths.broker_admin_socket.exists()
+    world.start()
+    assert world.admin("status")["ok"] is True
+
+
+@on_reactor
+async def test_after_a_kill_sessions_go_on_and_used_counters_stay_used(world: ProcessWorld) -> None:
+    world.start()
+    sidecar = await world.session()
+    assert (await sidecar.refs()).status == 200
+    world.kill()
+    world.start()
+    again: Sidecar = await world.connect(sidecar.key, Sidecar)
+    assert (await again.refs()).status == 200
+    replay = await (await world.host()).ask(
+        "POST", "/host/grant", (), world.grant(SigningKey.generate(), counter=1)
+    )
+    assert replay.json()["code"] == "S104"
+    verify_journal(world.paths.broker_audit)
+
+
+def test_a_reload_takes_everything_or_nothing(world: ProcessWorld) -> None:
+    world.start()
+    path = world.paths.broker_d / "more.toml"
+    path.write_text('[provider.more]\ntype = "vault"\n')
+    path.chmod(0o644)
+    world.paths.broker_d.chmod(0o755)
+    assert world.admin("reload")["providers"] == ["more", "token"]
+    path.write_text("[provider.more]\nsurprise = 1\n")
+    error = world.admin("reload")["error"]
+    assert error["code"] == "B104" and "provider.more" in error["why"] and error["fix"]
+    names = [one["name"] for one in world.admin("cred-ls")["items"]]
+    assert names == ["more", "token"]
+    path.unlink()
+    text = world.paths.broker_toml.read_text().replace('idle = "3s"', 'idle = "4s"')
+    world.write("broker.toml", text, 0o640)
+    assert "restart" in world.admin("reload")["error"]["what"]
+
+
+def test_no_secret_is_in_its_arguments_environment_or_log(world: ProcessWorld) -> None:
+    world.start()
+    world.admin("cred-add", name="x", username="u", secret_b64="c2VhbGVkLW1hcmtlcg==")
+    place = Path(f"/proc/{world.process.pid}")
+    seen = (place / "cmdline").read_bytes() + (place / "environ").read_bytes()
+    world.end()
+    seen += world.log.read_bytes() + world.paths.broker_audit.read_bytes()
+    seen += world.paths.broker_store.read_bytes()
+    seen += (world.paths.broker_vault / "x.sealed").read_bytes()
+    for marker in (PASSWORD.encode(), b"sealed-marker", b"c2VhbGVkLW1hcmtlcg"):
+        assert marker not in seen

@@ -1,0 +1,276 @@
+"""Pushing through the broker: decided from the commands, before anything goes upstream."""
+
+import pytest
+
+from gitwire.http import Chunked, Length
+from gitwire.pktline import FLUSH, format_data
+from gitwire.smarthttp import Service
+from tests.fakes.broker_world import BASIC, ID, POLICY, commands, post
+from tests.fakes.fake_upstream import Talk, ok
+from tests.fakes.reactor_tests import on_reactor
+from tests.wire.broker.conftest import Scene
+
+REPORT = (
+    format_data(
+        b"\x01" + format_data(b"unpack ok\n") + format_data(b"ok refs/heads/agent/a\n") + FLUSH
+    )
+    + FLUSH
+)
+DONE = ok(Service.RECEIVE_PACK, "result", REPORT)
+AGENT = "refs/heads/agent/a"
+MAIN = "refs/heads/main"
+PACK = b"PACK" + bytes(range(256)) * 1000
+
+
+@on_reactor
+async def test_an_allowed_push_goes_up_in_our_own_spelling(scene: Scene) -> None:
+    scene.upstream.answers(DONE)
+    sidecar = await scene.world.session()
+    odd = commands(AGENT, capabilities="report-status side-band-64k agent=evil/1 session-id=x")
+    reply = await sidecar.push(odd + PACK)
+    assert (reply.status, reply.data) == (200, REPORT)
+    (body,) = scene.upstream.bodies
+    assert body == commands(AGENT, capabilities="report-status side-band-64k agent=gitmoat") + PACK
+    (head,) = scene.upstream.heads
+    assert head.startswith(b"POST /acme/app.git/git-receive-pack HTTP/1.1\r\n") and BASIC in head
+    assert b"Content-Length: %d\r\n" % len(body) in head
+
+
+@on_reactor
+async def test_a_chunked_push_arrives_whole_however_it_is_cut(scene: Scene) -> None:
+    scene.upstream.answers(DONE)
+    sidecar = await scene.world.session()
+    out, reply = sidecar.begin_push(Chunked())
+    data = commands(AGENT) + PACK
+    for start in range(300):
+        out.write(data[start : start + 1])
+    out.write(data[300:])
+    out.finish()
+    await reply.done
+    assert reply.data == REPORT
+    assert scene.upstream.bodies == [data]
+    assert b"Transfer-Encoding: chunked" in scene.upstream.heads[0]
+
+
+@on_reactor
+async def test_no_connection_is_made_before_the_commands_are_known(scene: Scene) -> None:
+    scene.upstream.answers(DONE)
+    sidecar = await scene.world.session()
+    out, reply = sidecar.begin_push(Chunked())
+    data = commands(AGENT)
+    out.write(data[:-1])
+    await scene.pause()
+    assert not scene.upstream.talks
+    out.write(data[-1:] + PACK)
+    out.finish()
+    await reply.done
+    assert reply.data == REPORT
+
+
+@on_reactor
+async def test_a_push_outside_the_grant_is_refused_before_any_byte_goes_upstream(
+    scene: Scene,
+) -> None:
+    sidecar = await scene.world.session()
+    reply = await sidecar.push(commands(AGENT, MAIN) + PACK)
+    assert (reply.status, reply.header(b"content-type")) == (
+        200,
+        b"application/x-git-receive-pack-result",
+    )
+    assert b"ng refs/heads/main pushing to this ref is not allowed (G201)\n" in reply.data
+    assert b"ng refs/heads/agent/a refused with the rest\n" in reply.data
+    assert b"\x02gitmoat: pushing to this ref is not allowed (G201)\n" in reply.data
+    assert not scene.upstream.talks
+    (denied,) = scene.world.audit("push.decision")
+    assert (denied["decision"], denied["code"], denied["req"]) == ("deny", "G201", ID)
+    assert [one["ref"] for one in denied["refs"]] == [AGENT, MAIN]
+
+
+def raw_push(framing: str) -> bytes:
+    target, headers = post("acme/app", "git-receive-pack")
+    lines = [f"POST {target} HTTP/1.1", "Host: gitmoat", framing]
+    lines += [f"{name.decode()}: {value.decode()}" for name, value in headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+@on_reactor
+async def test_a_refused_push_is_answered_early_and_its_pack_read_to_the_end(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    raw = await scene.world.connect_raw(sidecar.key)
+    refused, size = commands(MAIN), 20 << 20
+    raw.say(raw_push(f"Content-Length: {len(refused) + size}") + refused)
+    await scene.pause()
+    assert b"ng refs/heads/main" in raw.heard
+    for _ in range(20):
+        raw.say(bytes(1 << 20))
+        await scene.pause(0.01)
+    raw.heard = b""
+    scene.upstream.answers(DONE)
+    raw.say(raw_push(f"Content-Length: {len(commands(AGENT))}") + commands(AGENT))
+    await scene.pause(0.2)
+    assert REPORT in raw.heard and not raw.lost
+
+
+@on_reactor
+async def test_the_probe_before_a_large_push_is_answered_200_and_empty(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    reply = await sidecar.push(b"0000")
+    assert (reply.status, reply.data) == (200, b"")
+    assert reply.header(b"content-type") == b"application/x-git-receive-pack-result"
+    assert not scene.upstream.talks
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"zzzz",
+        b"0009PACK\n",
+        format_data(b"nonsense") + FLUSH,
+        commands("refs/heads/a..b"),
+        commands("HEAD"),
+        commands(AGENT, AGENT),
+        commands(AGENT, capabilities="push-cert=x"),
+        commands(AGENT)[:-4],
+    ],
+)
+@on_reactor
+async def test_a_push_that_is_not_understood_goes_nowhere(scene: Scene, body: bytes) -> None:
+    sidecar = await scene.world.session()
+    reply = await sidecar.push(body)
+    assert reply.status == 400 and b"G203" in reply.data
+    assert not scene.upstream.talks
+    assert [one["code"] for one in scene.world.audit("git.decision")] == ["G203"]
+
+
+@on_reactor
+async def test_push_options_are_refused_so_that_git_shows_it(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    reply = await sidecar.push(commands(AGENT, capabilities="report-status push-options"))
+    assert reply.status == 200 and b"ng refs/heads/agent/a push options" in reply.data
+    assert not scene.upstream.talks
+
+
+@on_reactor
+async def test_a_push_to_a_repository_that_is_not_ours_is_404(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    reply = await sidecar.push(commands(AGENT) + PACK, repo="acme/other")
+    assert reply.status == 404 and b"G101" in reply.data
+    assert not scene.upstream.talks
+
+
+@on_reactor
+async def test_a_push_that_announces_too_much_is_refused_at_once(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    out, reply = sidecar.begin_push(Length(len(commands(AGENT)) + (2 << 20)))
+    out.write(commands(AGENT))
+    await reply.started
+    out.write(bytes(2 << 20))
+    out.finish()
+    await reply.done
+    assert reply.status == 200
+    assert b"ng refs/heads/agent/a the push is too large (G301)" in reply.data
+    assert not scene.upstream.talks
+
+
+@on_reactor
+async def test_a_push_that_grows_too_large_is_cut_upstream_and_told_below(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    raw = await scene.world.connect_raw(sidecar.key)
+    raw.say(raw_push("Transfer-Encoding: chunked"))
+    raw.say(b"%x\r\n%s\r\n" % (len(commands(AGENT)), commands(AGENT)))
+    for _ in range(30):
+        raw.say(b"186a0\r\n" + bytes(100_000) + b"\r\n")
+        await scene.pause(0.005)
+    assert b"ng refs/heads/agent/a the push is too large (G301)" in raw.heard
+    (talk,) = scene.upstream.talks
+    assert talk.lost and scene.upstream.bodies == []
+    (outcome,) = scene.world.audit("git.outcome")
+    assert outcome["code"] == "G301"
+    raw.heard = b""
+    raw.say(b"0\r\n\r\n" + raw_push("Content-Length: 4") + b"0000")
+    await scene.pause()
+    assert raw.heard.startswith(b"HTTP/1.1 200 OK\r\n") and not raw.lost
+
+
+@on_reactor
+async def test_a_push_of_exactly_the_limit_passes(scene: Scene) -> None:
+    scene.upstream.answers(DONE)
+    sidecar = await scene.world.session()
+    pack = bytes(1 << 20)
+    reply = await sidecar.push(commands(AGENT) + pack)
+    assert reply.data == REPORT
+    assert scene.upstream.bodies == [commands(AGENT) + pack]
+
+
+@on_reactor
+async def test_an_upstream_lost_in_a_push_leaves_the_result_open(scene: Scene) -> None:
+    scene.upstream.on_request = lambda talk: talk.abort()
+    reply = await (await scene.world.session()).push(commands(AGENT) + PACK)
+    assert reply.status == 200
+    assert b"(U101); it may have been applied: fetch and look\n" in reply.data
+    assert len(scene.upstream.heads) == 1
+
+
+@on_reactor
+async def test_an_upstream_that_refuses_the_credential_is_told_per_ref(scene: Scene) -> None:
+    scene.upstream.answers(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+    reply = await (await scene.world.session()).push(commands(AGENT) + PACK)
+    assert reply.status == 200 and b"(U102)\n" in reply.data
+
+
+@on_reactor
+async def test_an_early_answer_of_the_upstream_is_passed_on_while_the_pack_is_dropped(
+    scene: Scene,
+) -> None:
+    scene.upstream.on_head = lambda talk: talk.say(DONE)
+    sidecar = await scene.world.session()
+    out, reply = sidecar.begin_push(Chunked())
+    out.write(commands(AGENT) + bytes(1000))
+    await reply.done
+    assert reply.data == REPORT
+
+
+@on_reactor
+async def test_the_record_of_a_push_is_on_disk_before_the_upstream_hears_of_it(
+    scene: Scene,
+) -> None:
+    seen: list[str] = []
+
+    def look(talk: Talk) -> None:
+        seen.extend(one["decision"] for one in scene.world.audit("push.decision"))
+
+    scene.upstream.on_head = look
+    scene.upstream.answers(DONE)
+    await (await scene.world.session()).push(commands(AGENT) + PACK)
+    assert seen == ["allow"]
+    (outcome,) = scene.world.audit("git.outcome")
+    assert (outcome["op"], outcome["bytes_up"]) == ("push", len(commands(AGENT) + PACK))
+
+
+@on_reactor
+async def test_a_push_over_the_rate_is_told_per_ref(scene: Scene) -> None:
+    policy = POLICY.replace("git_requests_per_minute = 50", "git_requests_per_minute = 1")
+    sidecar = await scene.world.session(policy)
+    await sidecar.push(b"0000")
+    reply = await sidecar.push(commands(AGENT) + PACK)
+    assert reply.status == 200 and b"ng refs/heads/agent/a too many git requests" in reply.data
+    assert not scene.upstream.talks
+
+
+@on_reactor
+async def test_reports_of_the_upstream_are_cleaned(scene: Scene) -> None:
+    evil = format_data(b"\x01" + format_data(b"ng refs/heads/agent/a \x1b[31mno\n") + FLUSH) + FLUSH
+    scene.upstream.answers(ok(Service.RECEIVE_PACK, "result", evil))
+    reply = await (await scene.world.session()).push(commands(AGENT))
+    assert reply.data == evil.replace(b"\x1b", b"?")
+
+
+@on_reactor
+async def test_a_sidecar_that_leaves_in_a_push_cuts_the_upstream(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    out, _ = sidecar.begin_push(Chunked())
+    out.write(commands(AGENT) + bytes(1000))
+    await scene.pause(0.2)
+    sidecar.connection.abort()
+    await scene.pause(0.2)
+    assert scene.upstream.talks[0].lost and scene.upstream.bodies == []

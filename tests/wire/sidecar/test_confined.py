@@ -1,0 +1,185 @@
+"""The sidecar as it really runs: forked from a warm process, without files, imports or sockets."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.service import Inherited
+from tests.fakes.sidecar_scope import config_bytes
+from tests.fakes.sidecar_world import BROKER_SEED, GitBackend, Hostd, World, public, run_beside
+from tests.wire.sidecar.test_git_ports import advertise, info_refs, repositories, status
+
+__all__ = ["repositories"]
+
+pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).parents[3]
+HELPER = 61002
+# Few enough that the ports' own limits are not reached first.
+FEW = 40
+
+
+class ConfinedWorld(World):
+    """The sidecar is a process of its own; broker and hostd stay on the test's loop."""
+
+    files = 512
+
+    def _launch(self, fds: Inherited) -> None:
+        numbers = [fds.helper_git, fds.untrusted_git, fds.credential, fds.control]
+        empty = self.folder / "empty"
+        empty.mkdir()
+        entry = [sys.executable, "-m", "tests.fakes.confined_sidecar"]
+        arguments = [str(empty), str(self.files), "61001", *map(str, numbers)]
+        self.log = self.folder / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*entry, *arguments],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                pass_fds=numbers,
+            )
+        for number in numbers:
+            os.close(number)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(
+            config_bytes(broker_keys=[base64.b64encode(public(BROKER_SEED)).decode()])
+        )
+        self.process.stdin.close()
+        self.pid = int(self.process.stdout.readline())
+
+    def start(self) -> Hostd:
+        hostd = Hostd(self)
+        self.loop.turn_until(lambda: bool(hostd.messages))
+        self.broker.admitted = frozenset({hostd.messages[0][1:]})
+        hostd.send("activate")
+        self.loop.turn_until(lambda: self.broker.open == 2)
+        return hostd
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.broker.kill()
+        self.broker.close()
+        self.loop.settle()
+        for reader in list(self.loop.readers | self.loop.writers):
+            reader.close()
+
+    def status(self, name: str) -> str:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(name))
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One that other uids can enter, unlike pytest's own."""
+    if os.getuid() != 0:
+        pytest.fail("this test needs root")
+    path = Path("/tmp") / f"gitmoat-{os.getpid()}-{time.monotonic_ns()}"
+    path.mkdir(mode=0o755)
+    yield path
+    subprocess.run(["rm", "-rf", str(path)], check=True)
+
+
+@pytest.fixture
+def world(folder: Path) -> Iterator[ConfinedWorld]:
+    made = ConfinedWorld(folder, helper_uid=HELPER)
+    yield made
+    made.stop()
+
+
+def test_it_serves_git_tokens_and_reports_from_inside_its_confinement(
+    world: ConfinedWorld, repositories: Path
+) -> None:
+    hostd = world.start()
+    world.broker.handler = GitBackend(repositories)
+    os.chmod(world.folder / "cred.sock", 0o666)
+    url = f"http://127.0.0.1:{world.untrusted_port}/hub.example/acme/app.git"
+    cloned = world.git("clone", "-q", url, "clone")
+    assert cloned.returncode == 0, cloned.stderr + world.log.read_text()
+    request = "protocol=http\nhost=127.0.0.1:418\npath=hub.example/acme/app.git\n"
+    (world.folder / "request").write_text(request)
+    line = "git credential-cache --socket $PWD/cred.sock get < request"
+    token = run_beside(world.loop, ["sh", "-c", line], world.folder, user=HELPER).stdout
+    assert token.startswith("username=gitmoat\npassword="), world.log.read_text()
+    refused = run_beside(world.loop, ["sh", "-c", line], world.folder, user=61003).stdout
+    assert refused == ""
+    assert status(world.answer(world.untrusted_port, info_refs("hub.example/x/y"))) == 404
+    assert status(world.answer(world.untrusted_port, b"nonsense\r\n\r\n")) == 400
+    world.loop.turn_until(lambda: len(world.broker.reports) >= 4)
+    events = {json.loads(raw)["event"] for raw in world.broker.reports}
+    assert events == {"credential-granted", "peer-refused", "git-refused"}
+    hostd.send("stop")
+    world.loop.turn_until(lambda: world.process.poll() is not None)
+    assert world.process.returncode == 0
+    log = world.log.read_text()
+    assert "Traceback" not in log, log
+    assert token.splitlines()[1].removeprefix("password=") not in log
+
+
+def test_its_process_has_nothing_to_give(world: ConfinedWorld) -> None:
+    world.start()
+    assert world.status("Uid").split() == ["61001"] * 4
+    assert world.status("CapEff") == "0" * 16
+    assert world.status("NoNewPrivs") == "1"
+    assert world.status("Seccomp") == "2"
+    hostd = Hostd(world)
+    hostd.send("selftest")
+    world.loop.turn_until(lambda: hostd.messages[-1:] and hostd.messages[-1][:1] == b"T")  # type: ignore[arg-type, return-value]
+    assert hostd.messages[-1] == b"T" + bytes([1] * 9) + bytes(23)
+
+
+def test_a_lost_broker_is_survived_and_told(world: ConfinedWorld) -> None:
+    hostd = world.start()
+    world.broker.handler = advertise
+    hostd.reachable = False
+    world.broker.kill()
+    begun = time.monotonic()
+    answer = world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))
+    assert status(answer) == 502
+    assert b"B101" in answer
+    assert time.monotonic() - begun < 10
+    hostd.reachable = True
+    assert status(world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))) == 200
+    assert "Traceback" not in world.log.read_text()
+
+
+class FewFiles(ConfinedWorld):
+    files = FEW
+
+
+def test_without_descriptors_it_neither_spins_nor_stays_deaf(folder: Path) -> None:
+    world = FewFiles(folder, helper_uid=HELPER)
+    world.start()
+    world.broker.handler = advertise
+    clients = [socket.create_connection(("127.0.0.1", world.untrusted_port)) for _ in range(60)]
+    clients += [socket.create_connection(("127.0.0.1", world.helper_port)) for _ in range(20)]
+    world.loop.turn_until(lambda: "EMFILE" in world.log.read_text())
+    before = world.cpu_seconds()
+    time.sleep(3)
+    assert world.cpu_seconds() - before < 0.3
+    for client in clients:
+        client.close()
+    assert status(world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))) == 200
+    assert "Traceback" not in world.log.read_text()
+    world.stop()

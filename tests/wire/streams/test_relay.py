@@ -1,0 +1,357 @@
+"""What goes in at one end comes out at the other, or both ends are cut."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gitwire.errors import Malformed
+from gitwire.http import Headers, ResponseHead
+from streams.http import Timeouts
+from streams.relay import Broken, Refuse, Relayed, Side, Unanswered
+from tests.fakes.hand_loop import tcp_pair
+from tests.fakes.http_ends import get, hello, post
+from tests.fakes.joined import Joined
+
+OK = b"HTTP/1.1 200 OK\r\nServer: secret\r\nSet-Cookie: secret\r\n"
+FIXED = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-test\r\n"
+UP_GET = b"GET /up HTTP/1.1\r\nHost: up\r\n\r\n"
+MEGABYTES = 5_000_000
+
+
+def answer(joined: Joined, body: bytes = b"hello") -> None:
+    joined.upstream.say(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+
+def test_answer_has_a_head_of_our_own_and_the_upstreams_body() -> None:
+    joined = Joined()
+    joined.client.say(get(more=b"Authorization: Basic eA==\r\n"))
+    assert joined.upstream.hear() == UP_GET
+    answer(joined)
+    assert joined.client.hear() == FIXED + b"Content-Length: 5\r\n\r\nhello"
+    assert joined.outcome == Relayed(200, 0, 5)
+
+
+def test_both_connections_serve_the_next_request() -> None:
+    joined = Joined()
+    for _ in range(3):
+        joined.client.say(get())
+        assert joined.upstream.hear() == UP_GET
+        answer(joined)
+        assert joined.client.hear().endswith(b"hello")
+    assert joined.dialled.connection.idle and joined.served.lost == 0
+
+
+@pytest.mark.parametrize("prelude", [b"", b"PRE"])
+@pytest.mark.parametrize("length", [5, None])
+def test_request_body_goes_up_as_it_came(length: int | None, prelude: bytes) -> None:
+    joined = Joined(prelude=prelude)
+    joined.client.say(post(length, b"hel" if length else b"3\r\nhel\r\n"))
+    joined.upstream.hear()
+    joined.client.say(b"lo" if length else b"2\r\nlo\r\n0\r\n\r\n")
+    joined.upstream.hear()
+    head, _, body = joined.upstream.heard.partition(b"\r\n\r\n")
+    if length:
+        assert b"Content-Length: %d" % (5 + len(prelude)) in head
+        assert body == prelude + b"hello"
+    else:
+        assert (body == b"6\r\nPREhel\r\n2\r\nlo\r\n0\r\n\r\n") or body == (
+            (b"3\r\nPRE\r\n" if prelude else b"") + b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
+        )
+    answer(joined)
+    assert joined.outcome == Relayed(200, 5 + len(prelude), 5)
+
+
+def test_chunked_answer_stays_chunked() -> None:
+    joined = Joined()
+    joined.client.say(get())
+    joined.upstream.say(OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+    assert joined.client.hear().endswith(b"chunked\r\n\r\n5\r\nhello\r\n")
+    joined.upstream.say(b"0\r\n\r\n")
+    assert joined.client.hear() == b"0\r\n\r\n"
+    assert joined.outcome == Relayed(200, 0, 5)
+
+
+def test_answer_that_ends_by_closing_gets_an_end_of_its_own() -> None:
+    joined = Joined(tcp_pair)
+    joined.client.say(get())
+    assert joined.upstream.hear() == UP_GET
+    joined.upstream.say(OK + b"\r\nhello")
+    joined.upstream.close()
+    assert joined.client.hear().endswith(b"chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+    assert joined.outcome == Relayed(200, 0, 5)
+    assert joined.served.lost == 0 and not joined.dialled.connection.idle
+
+
+def test_answer_that_was_to_end_by_closing_but_was_cut_is_cut() -> None:
+    joined = Joined(tcp_pair)
+    joined.client.say(get())
+    joined.upstream.say(OK + b"\r\nhello")
+    joined.client.hear()
+    joined.upstream.reset_now()
+    joined.client.hear()
+    assert joined.client.reset and not joined.client.heard.endswith(b"0\r\n\r\n")
+    assert isinstance(joined.outcome, Broken) and joined.outcome.side is Side.UPSTREAM
+
+
+def test_both_bodies_may_flow_at_once() -> None:
+    joined = Joined()
+    joined.client.say(post(None, b"1\r\na\r\n"))
+    joined.upstream.say(OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\nA\r\n")
+    joined.client.say(b"1\r\nb\r\n")
+    joined.upstream.say(b"1\r\nB\r\n")
+    joined.client.say(b"0\r\n\r\n")
+    joined.upstream.say(b"0\r\n\r\n")
+    assert joined.upstream.hear().endswith(b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n")
+    assert joined.client.hear().endswith(b"1\r\nA\r\n1\r\nB\r\n0\r\n\r\n")
+    assert joined.outcome == Relayed(200, 2, 2) and joined.dialled.connection.idle
+
+
+def test_body_is_asked_for_only_when_the_upstream_is_there() -> None:
+    joined = Joined()
+    joined.client.say(post(5, more=b"Expect: 100-continue\r\n"))
+    assert joined.client.hear() == b"HTTP/1.1 100 Continue\r\n\r\n"
+    joined.client.say(b"hello")
+    assert joined.upstream.hear().endswith(b"\r\n\r\nhello")
+    assert b"Expect" not in joined.upstream.heard
+
+
+# Early answers
+
+
+def test_early_answer_reaches_the_client_and_the_rest_is_dropped() -> None:
+    joined = Joined(tcp_pair)
+    joined.client.say(post(500_000, bytes(1000)))
+    joined.upstream.hear()
+    answer(joined)
+    assert joined.client.hear().endswith(b"hello")
+    assert joined.outcome == Relayed(200, 1000, 5)
+    joined.client.say(bytes(499_000))
+    joined.served.on_request = hello
+    joined.client.say(get())
+    assert joined.client.hear().endswith(b"hello\n")
+
+
+def test_early_answer_while_the_upload_is_stuck_frees_the_client() -> None:
+    joined = Joined()
+    taken = joined.client.say_some(post(MEGABYTES, bytes(MEGABYTES)))
+    assert taken < 1_000_000
+    answer(joined)
+    assert joined.client.hear().endswith(b"hello")
+    joined.client.say(bytes(MEGABYTES + len(post(MEGABYTES)) - taken))
+    joined.served.on_request = hello
+    joined.client.say(get())
+    assert joined.client.hear().endswith(b"hello\n")
+
+
+# Back-pressure: bytes are counted, not seconds
+
+
+def test_slow_client_stops_the_upstream_within_a_bound() -> None:
+    joined = Joined()
+    joined.client.say(get())
+    head = OK + b"Content-Length: %d\r\n\r\n" % MEGABYTES
+    taken = joined.upstream.say_some(head + bytes(MEGABYTES))
+    assert taken < 500_000 and joined.loop.peak < 2 * 65536
+    while joined.client.hear(1_000_000):
+        taken += joined.upstream.say_some(bytes(MEGABYTES + len(head) - taken))
+    assert joined.outcome == Relayed(200, 0, MEGABYTES)
+    assert joined.loop.peak < 2 * 65536
+
+
+@pytest.mark.parametrize("length", [MEGABYTES, None])
+def test_stalled_upstream_stops_the_client_within_a_bound(length: int | None) -> None:
+    joined = Joined()
+    raw = bytes(MEGABYTES) if length else b"%x\r\n" % MEGABYTES + bytes(MEGABYTES) + b"\r\n"
+    message = post(length, raw) + (b"" if length else b"0\r\n\r\n")
+    taken = joined.client.say_some(message)
+    assert taken < 500_000 and joined.loop.peak < 2 * 65536 + 100
+    while joined.upstream.hear(1_000_000):
+        taken += joined.client.say_some(message[taken:])
+    assert taken == len(message)
+    answer(joined)
+    assert joined.outcome == Relayed(200, MEGABYTES, 5)
+    assert joined.loop.peak < 2 * 65536 + 100
+
+
+def test_connections_that_were_paused_serve_the_next_request() -> None:
+    joined = Joined()
+    for _ in range(3):
+        message = post(400_000, bytes(400_000))
+        taken = joined.client.say_some(message)
+        assert taken < len(message)
+        joined.upstream.hear()
+        joined.client.say(message[taken:])
+        joined.upstream.hear()
+        body = OK + b"Content-Length: 600000\r\n\r\n" + bytes(600_000)
+        taken = joined.upstream.say_some(body)
+        assert taken < len(body)
+        joined.client.hear()
+        joined.upstream.say(body[taken:])
+        joined.client.hear()
+        assert joined.outcome == Relayed(200, 400_000, 600_000)
+
+
+def test_two_directions_do_not_release_each_other() -> None:
+    """Both bodies are stuck; reading one must move only that one."""
+    joined = Joined()
+    joined.client.say_some(post(MEGABYTES, bytes(2_000_000)))
+    joined.upstream.say_some(OK + b"Content-Length: %d\r\n\r\n" % MEGABYTES + bytes(2_000_000))
+    before = joined.relays[0].bytes_up
+    joined.client.hear(400_000)
+    assert joined.relays[0].bytes_up == before
+    before_down = joined.relays[0].bytes_down
+    joined.upstream.hear(400_000)
+    assert joined.relays[0].bytes_up > before
+    assert joined.relays[0].bytes_down == before_down
+    assert joined.loop.peak < 4 * 65536 + 1000
+
+
+# Refusals and limits
+
+
+def test_refused_answer_is_not_passed_on_and_the_owner_replies() -> None:
+    joined = Joined(tcp_pair)
+    joined.client.say(get())
+    joined.upstream.say(b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\nContent-Length: 0\r\n\r\n")
+    refused = Refuse("upstream said 302")
+    assert joined.outcome == Unanswered("upstream said 302", refused, 0)
+    assert joined.client.hear() == b"" and not joined.dialled.connection.idle
+    hello(joined.served.last)
+    assert joined.client.hear().endswith(b"hello\n")
+
+
+def test_answer_whose_headers_are_malformed_is_refused() -> None:
+    def strict(head: ResponseHead) -> tuple[int, Headers] | Refuse:
+        raise Malformed("header is repeated")
+
+    joined = Joined(answer=strict)
+    joined.client.say(get())
+    answer(joined)
+    assert joined.outcome == Unanswered("header is repeated", Refuse("header is repeated"), 0)
+
+
+def test_request_over_its_limit_is_stopped_and_can_be_refused() -> None:
+    joined = Joined(tcp_pair, max_up=100_000)
+    joined.client.say(post(200_000, bytes(150_000)))
+    assert isinstance(joined.outcome, Unanswered) and joined.outcome.refused is None
+    joined.upstream.hear()
+    assert joined.upstream.reset
+    hello(joined.served.last)
+    joined.client.say(bytes(50_000))
+    assert joined.client.hear().endswith(b"hello\n") and joined.served.lost == 0
+
+
+def test_answer_over_its_limit_is_cut_for_both() -> None:
+    joined = Joined(tcp_pair, max_down=100_000)
+    joined.client.say(get())
+    joined.upstream.say(OK + b"Transfer-Encoding: chunked\r\n\r\n186a1\r\n" + bytes(100_001))
+    joined.client.hear()
+    joined.upstream.hear()
+    assert joined.client.reset and joined.upstream.reset
+    assert isinstance(joined.outcome, Broken) and joined.outcome.side is Side.US
+
+
+def test_relay_can_be_cut_from_outside() -> None:
+    joined = Joined(tcp_pair)
+    joined.client.say(post(10, b"abc"))
+    joined.relays[0].cut("session was revoked")
+    joined.relays[0].cut("again")
+    joined.client.hear()
+    joined.upstream.hear()
+    assert joined.client.reset and joined.upstream.reset
+    assert joined.outcome == Broken(Side.US, "session was revoked", 3, 0)
+
+
+# One end lost at every step
+
+STEPS: dict[str, list[tuple[str, bytes]]] = {
+    "nothing sent yet": [("client", get())],
+    "inside the request body": [("client", post(10, b"abc"))],
+    "inside a request chunk": [("client", post(None, b"a\r\nabc"))],
+    "request whole": [("client", post(3, b"abc"))],
+    "inside the answer's head": [("client", get()), ("upstream", OK)],
+    "early answer under way": [
+        ("client", post(10, b"abc")),
+        ("upstream", OK + b"Content-Length: 9\r\n\r\nabc"),
+    ],
+    "answer's head": [("client", get()), ("upstream", OK + b"Content-Length: 9\r\n\r\n")],
+    "inside the answer": [("client", get()), ("upstream", OK + b"Content-Length: 9\r\n\r\nabc")],
+    "inside an answer's chunk": [
+        ("client", get()),
+        ("upstream", OK + b"Transfer-Encoding: chunked\r\n\r\n9\r\nabc"),
+    ],
+    "between chunks": [
+        ("client", get()),
+        ("upstream", OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+    ],
+    "before the last line": [
+        ("client", get()),
+        ("upstream", OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"),
+    ],
+}
+
+
+def played(name: str) -> Joined:
+    joined = Joined(tcp_pair)
+    for who, words in STEPS[name]:
+        (joined.client if who == "client" else joined.upstream).say(words)
+    joined.upstream.hear()
+    joined.client.hear()
+    assert joined.outcomes == []
+    return joined
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_lost_client_cuts_the_upstream(name: str) -> None:
+    joined = played(name)
+    joined.client.reset_now()
+    joined.upstream.hear()
+    assert joined.upstream.reset and isinstance(joined.outcome, Broken)
+    assert joined.outcome.side is Side.CLIENT
+    assert joined.loop.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("how", ["reset_now", "close"])
+@pytest.mark.parametrize("name", STEPS)
+def test_lost_upstream_never_looks_like_an_end(name: str, how: str) -> None:
+    joined = played(name)
+    lose: Callable[[], None] = getattr(joined.upstream, how)
+    lose()
+    joined.client.hear()
+    assert not joined.client.ended and not joined.client.heard.endswith(b"0\r\n\r\n")
+    if joined.client.heard:
+        assert joined.client.reset and isinstance(joined.outcome, Broken)
+    else:
+        assert isinstance(joined.outcome, Unanswered)
+        hello(joined.served.last)
+        assert joined.client.hear().endswith(b"hello\n")
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_silence_ends_every_step(name: str) -> None:
+    joined = played(name)
+    for _ in range(4):
+        joined.loop.advance(40)
+        joined.loop.settle()
+    assert len(joined.outcomes) == 1
+    assert joined.dialled.lost == 1 and joined.served.lost == 1
+    assert joined.loop.getDelayedCalls() == []
+
+
+def test_stalled_upstream_is_given_up_before_its_client_is() -> None:
+    joined = Joined(tcp_pair, Timeouts(idle=60))
+    joined.client.say(get())
+    joined.loop.advance(60)
+    assert joined.outcome == Unanswered("no answer in time", None, 0)
+    hello(joined.served.last)
+    assert joined.client.hear().endswith(b"hello\n")
+
+
+def test_client_that_stops_reading_gives_both_ends_up() -> None:
+    joined = Joined()
+    joined.client.say(get())
+    joined.upstream.say_some(OK + b"Content-Length: %d\r\n\r\n" % MEGABYTES + bytes(1_000_000))
+    joined.loop.advance(60)
+    joined.loop.settle()
+    assert isinstance(joined.outcome, Broken)
+    assert joined.dialled.lost == 1 and joined.served.lost == 1
