@@ -24,6 +24,7 @@ _CLEAN = bytes(
 # byte is not known yet.
 _C1 = re.compile(rb"\xc2(?:[\x80-\x9f]|\Z)")
 _BANDS = (1, 2, 3)
+_PROGRESS = 2
 _TEXT_STARTS = (2, 3, ord("E"))
 _LONGEST_LINE = 900
 
@@ -45,11 +46,12 @@ class AnswerFilter:
     _fresh: bool = field(default=False, init=False)
     _text: bool = field(default=False, init=False)
     _banded: bool = field(default=False, init=False)
+    spoken: bool = field(default=False, init=False)  # anything but progress has come
     raw: bool = field(default=False, init=False)
     over: bool = field(default=False, init=False)
 
     def feed(self, data: bytes) -> bytes:
-        """What may go on of `data`; once `over`, `raw` says whether a farewell is still possible.
+        """What may go on of `data`; once `over`, `between` says whether a farewell is possible.
 
         Past the limit the rest of a running pkt-line is let through, so that it is whole.
         """
@@ -61,8 +63,13 @@ class AnswerFilter:
         kept = data if end == len(data) else data[:end]
         return _cleaned(kept, texts) if texts else kept
 
+    @property
+    def between(self) -> bool:
+        """Whether all pkt-lines so far are whole, so that one of ours may follow."""
+        return not (self.raw or self._digits or self._left)
+
     def farewell(self, lines: Sequence[str]) -> bytes:
-        """Ends an answer that is `over` but not `raw`, in the way git shows."""
+        """Ends an answer to a fetch early, in the way git shows."""
         if not self._banded:
             return refuse_fetch("\n".join(lines))
         text = "\n".join(line[:_LONGEST_LINE] for line in lines).encode("ascii", "replace")
@@ -110,6 +117,7 @@ class AnswerFilter:
         self._fresh = False
         self._text = self.report or byte in _TEXT_STARTS
         self._banded = self._banded or byte in _BANDS
+        self.spoken = self.spoken or byte != _PROGRESS
         return int(byte in _BANDS)
 
 

@@ -15,6 +15,7 @@ from broker.gate import Asked
 from broker.refusals import Reply, answer_probe, has_own_status, refuse, refuse_commands
 from broker.sessions import Session
 from gitwire.receivepack import PushCommands
+from gitwire.reportstatus import refuse_push
 from gitwire.smarthttp import Advertise, Fetch, GitRequest, Push
 from netpolicy.codes import CODES
 from netpolicy.explain import refusal_lines
@@ -25,6 +26,10 @@ log = Logger()
 # Git gets its answer early and goes on sending: what it sends is dropped, however much it is,
 # until the connection's drain time is over.
 _DROP = 1 << 48
+
+
+def _reason(code: str, more: str) -> str:
+    return f"{CODES[code].text} ({code}){more}"
 
 
 def _op(request: GitRequest) -> str:
@@ -67,10 +72,9 @@ class Case:
 
     def refuse(self, code: str, retry: int = 0, more: str = "") -> None:
         """Answers with a refusal in the shape that git shows for this request."""
-        reason = f"{CODES[code].text} ({code}){more}"
         request, commands = self.asked.request, self.commands
         if isinstance(request, Push) and commands is not None and not has_own_status(code):
-            self.refuse_refs(commands, code, reason)
+            self.refuse_refs(commands, code, _reason(code, more))
         else:
             self._reply(refuse(request, code, self.lines(code), self.request_id, retry))
 
@@ -81,6 +85,11 @@ class Case:
         assert isinstance(request, Push)  # noqa: S101 - only pushes have commands
         lines = self.lines(code)
         self._reply(refuse_commands(request, commands, lines, reason, self.request_id))
+
+    def report(self, code: str, more: str) -> bytes:
+        """The body of a push's refusal, for an answer whose head has gone already."""
+        commands = self.commands or PushCommands()
+        return refuse_push(commands, self.lines(code), _reason(code, more))
 
     def answer_probe(self) -> None:
         request = self.asked.request

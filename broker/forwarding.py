@@ -17,7 +17,7 @@ from audit.journal import JournalUnavailable
 from broker.answers import AnswerFilter
 from broker.case import Case
 from broker.errors import Unavailable
-from broker.git_relay import GitRelay
+from broker.git_relay import TOO_LARGE, Ending, GitRelay
 from broker.injection import upstream_head
 from broker.providers.credential import Credential
 from broker.push_commands import CommandSink
@@ -33,7 +33,6 @@ log = Logger()
 
 _FETCH_REQUEST_MAX = 64 << 20
 _REPORT_MAX = 64 << 20
-_TOO_LARGE = "request is too large"
 _LOST = ("connection was", "no answer")
 _UNSURE = "; it may have been applied: fetch and look"
 
@@ -130,8 +129,25 @@ class Forwarding:
             max_up=pack + len(self._spelled()) if self._is_push else _FETCH_REQUEST_MAX,
         )
         relay.answers = AnswerFilter(self._answer_limit, report=self._is_push)
-        relay.farewell = self.case.lines("G302")
+        relay.ending = self._ending
         return relay
+
+    def _ending(self, why: str | None) -> Ending | None:
+        """How an answer that has begun can be ended in words, if it can."""
+        code = "G302" if why is None else self._code_of(why)
+        if self._relay is None or (self._is_push and self._relay.answers.spoken):
+            return None
+        if not self._is_push:
+            return Ending(code, self._relay.answers.farewell(self.case.lines(code)))
+        return Ending(code, self.case.report(code, self._doubt(code, self._relay.bytes_up)))
+
+    def _code_of(self, why: str) -> str:
+        if why == TOO_LARGE:
+            return "G301" if self._is_push else "G302"
+        return "U101" if why.startswith(_LOST) else "U104"
+
+    def _doubt(self, code: str, up: int) -> str:
+        return _UNSURE if self._is_push and up and code in ("U101", "U104") else ""
 
     @property
     def _answer_limit(self) -> int:
@@ -160,30 +176,27 @@ class Forwarding:
             case Unanswered(why, refused, up):
                 self._unanswered(why, refused, up, acquired)
             case Broken(side, why, up, down):
-                self._end(_code_of(side, self._stopped), why, up, down)
+                self._end(_code_of_cut(side, self._stopped), why, up, down)
             case _:
                 assert_never(outcome)
 
     def _went_through(self, up: int, down: int) -> None:
-        over = self._relay is not None and self._relay.answers.over
-        if not over:
+        ended = self._relay.ended if self._relay is not None else None
+        if ended is None:
             self.case.session.used = self.case.desk.now()
-        self._end("G302" if over else None, "", up, down)
+        self._end(ended.code if ended is not None else None, "", up, down)
 
     def _unanswered(self, why: str, refused: Refuse | None, up: int, acquired: Acquired) -> None:
         if refused is not None:
             self._give_up(refused.why, why, up)
-        elif why == _TOO_LARGE:
-            self._give_up("G301" if self._is_push else "G302", why, up)
         elif acquired.reused and isinstance(self.case.asked.request, Advertise):
             self._relay = None
             self._await(self.case.desk.upstreams.dial(self.route))
         else:
-            self._give_up("U101" if why.startswith(_LOST) else "U104", why, up)
+            self._give_up(self._code_of(why), why, up)
 
     def _give_up(self, code: str, reason: str, up: int = 0) -> None:
-        unsure = self._is_push and up and code in ("U101", "U104")
-        self.case.refuse(code, more=_UNSURE if unsure else "")
+        self.case.refuse(code, more=self._doubt(code, up))
         self._end(code, reason, up)
 
     def _broken_inside(self, failure: Failure) -> None:
@@ -219,7 +232,7 @@ class Forwarding:
             self._ended(code, reason)
 
 
-def _code_of(side: Side, stopped: str | None) -> str | None:
+def _code_of_cut(side: Side, stopped: str | None) -> str | None:
     match side:
         case Side.CLIENT:
             return None

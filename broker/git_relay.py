@@ -1,35 +1,71 @@
-"""The relay of `streams`, with an eye on what an upstream's answer says and how long it is."""
+"""The relay of `streams`, with an eye on what an upstream's answer says and how long it is.
+
+Git servers send the head of an answer before they have one: `git http-backend` does at once. So
+most refusals come too late for a status, and are written into the body, in git's own form, where
+that is still possible.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+
+from attrs import frozen
 
 from broker.answers import AnswerFilter
-from streams.relay import Relay, Relayed
+from gitwire.framing import Length
+from gitwire.http import ResponseHead
+from streams.relay import Refuse, Relay, Relayed
+
+TOO_LARGE = "request is too large"
+
+
+@frozen
+class Ending:
+    """Words of ours that end an answer of the upstream's."""
+
+    code: str
+    body: bytes
 
 
 class GitRelay(Relay):
-    """Cleans the answer's text; ends an answer over the limit with a message of ours."""
+    """Cleans the answer's text; ends an answer that went wrong with a message of ours."""
 
     answers: AnswerFilter
-    farewell: Sequence[str]
+    ending: Callable[[str | None], Ending | None]  # of why the upstream failed; None: over limit
+    ended: Ending | None = None
+    _open_ended: bool = False
+
+    def answered(self, head: ResponseHead) -> None:
+        self._open_ended = not isinstance(head.framing, Length)
+        super().answered(head)
 
     def to_client(self, data: bytes) -> None:
         if self._over or self._down is None:
             return
         super().to_client(self.answers.feed(data))
-        if self.answers.over and not self._over:
-            self._end_early()
-
-    def _end_early(self) -> None:
-        if self.answers.raw:
+        if self.answers.over and not self._end_well(None):
             self.cut("answer is too large")
-            return
+
+    def upstream_failed(self, why: str) -> None:
+        if not self._end_well(why):
+            super().upstream_failed(why)
+
+    def _unanswered(self, why: str, refused: Refuse | None = None) -> None:
+        if not self._end_well(why):
+            super()._unanswered(why, refused)
+
+    def _end_well(self, why: str | None) -> bool:
+        """Whether the answer could be ended in words; else nothing has happened."""
+        down = self._down
+        if self._over or down is None or not self._open_ended or not self.answers.between:
+            return False
+        self.ended = self.ending(why)
+        if self.ended is None:
+            return False
         self._over = True
-        # The message first: cutting the upstream's connection resumes whoever it had paused.
-        assert self._down is not None  # noqa: S101 - to_client checked it
         self._incoming.discard(self._discard_limit)
-        self._down.write(self.answers.farewell(self.farewell))
-        self._down.finish()
+        down.write(self.ended.body)
+        down.finish()
         self._client.abort()
         self.done.callback(Relayed(self._status, self.bytes_up, self.bytes_down))
+        return True

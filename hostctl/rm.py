@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from hostctl.failure import Failure
 from hostctl.output import Output
 
+_PATIENCE = 660.0  # a large workspace takes its time
 ABOUT = "Revokes the session, ends every process of a sandbox and removes everything of it."
 
 
@@ -23,7 +24,8 @@ def main(args: Namespace, out: Output) -> int:
     failed: Failure | None = None
     for sandbox in args.sandboxes:
         try:
-            ask(socket, {"op": "rm", "sandbox": sandbox, "force": args.force}, out.progress)
+            request = {"op": "rm", "sandbox": sandbox, "force": args.force}
+            ask(socket, request, out.progress, timeout=_PATIENCE)
         except Failure as failure:
             if failure.code == "C103" or len(args.sandboxes) == 1:
                 raise

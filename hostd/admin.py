@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from zope.interface import implementer
 
 from hostd.failures import Failed
 from identity.controlsocket import peer_uid
+from streams.seqpacket import SeqpacketListener
 
 _log = Logger()
 _LINE_LIMIT = 1024 * 1024
@@ -175,10 +177,28 @@ async def _run(operation: Operation, channel: Channel, message: dict[str, Any]) 
     return await operation(channel, message)
 
 
-class AdminFactory(Factory[AdminConnection]):
+class _Connections(Factory[AdminConnection]):
+    noisy = False
+
     def __init__(self, operations: Mapping[str, Operation], refused: Callable[[int], None]) -> None:
         self._operations = operations
         self._refused = refused
 
     def buildProtocol(self, addr: object) -> AdminConnection:
         return AdminConnection(self._operations, self._refused)
+
+
+def serve_admin(
+    reactor: Any,
+    listener: socket.socket,
+    operations: Mapping[str, Operation],
+    refused: Callable[[int], None],
+) -> SeqpacketListener:
+    """Takes over a listening socket. Twisted's own Unix port would chmod its path to 0666."""
+    factory = _Connections(operations, refused)
+
+    def accepted(connection: socket.socket) -> None:
+        reactor.adoptStreamConnection(connection.fileno(), connection.family, factory)
+        connection.close()
+
+    return SeqpacketListener(reactor, listener, accepted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from twisted.logger import Logger
 from audit.events import DaemonStarted, DaemonStopped, PeerRefused
 from audit.journal import Journal, open_journal
 from confine import linux
-from hostd.admin import AdminFactory
+from hostd.admin import serve_admin
 from hostd.broker_client import BrokerClient
 from hostd.cgroups import Cgroups
 from hostd.config import Config, load_config
@@ -52,10 +51,7 @@ class Service:
         self._spawner.start()
         self._operations = self._make_operations()
         self._operations.remember_stopped(self._sweep())
-        self._reactor.adoptStreamPort(
-            listener.fileno(), socket.AF_UNIX, AdminFactory(self._operations.table, self._refused)
-        )
-        listener.close()
+        serve_admin(self._reactor, listener, self._operations.table, self._refused)
         self._journal.record(DaemonStarted(name="hostd"))
         self._reactor.addSystemEventTrigger("before", "shutdown", self._stop)
 

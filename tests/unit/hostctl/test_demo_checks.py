@@ -196,6 +196,7 @@ def test_the_way_out_must_be_closed_at_once(results: list[dict[str, object]]) ->
 def test_the_password_must_not_be_found_by_a_scan_that_works(scan: dict[str, Any]) -> None:
     clean = {"found": [], "seen": {"canary": True, "files": 1, "processes": 1}}
     reply = {"419 without": 200, "419 body": "refs"}
+    good: dict[str, Mapping[str, Any]]
     good = {"scan untrusted": clean, "scan helper": clean, "credential untrusted": reply}
     check = demo_walls.password_is_nowhere
     assert check(World(probes=good))
