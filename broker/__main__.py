@@ -53,11 +53,10 @@ def _reactor() -> Any:
     return loop
 
 
-def _start(root: Path) -> Any:
-    """A running broker's reactor, with root given up."""
+def _start(root: Path, reactor: Any) -> Broker:
+    """A broker that will run with the reactor, with root given up."""
     admin_uid = os.geteuid()
     opened = open_everything(Paths(root.absolute()))
-    reactor = _reactor()
     broker = Broker(reactor, opened, admin_uid)
     import_everything()
     os.umask(0o077)
@@ -67,7 +66,7 @@ def _start(root: Path) -> Any:
         broker.start()
     except JournalUnavailable as error:
         raise unrecorded(error) from None
-    return reactor
+    return broker
 
 
 def main(argv: list[str]) -> int:
@@ -75,8 +74,9 @@ def main(argv: list[str]) -> int:
     os.umask(0o022)
     observer: Any = textFileLogObserver(sys.stderr)
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)
+    reactor = _reactor()
     try:
-        reactor = _start(arguments.root)
+        broker = _start(arguments.root, reactor)
     except Problem as problem:
         error = json.dumps({"error": problem.mapping()})
         _tell(arguments.ready_fd, error.encode() + b"\n")
@@ -84,7 +84,7 @@ def main(argv: list[str]) -> int:
         return 1
     reactor.callWhenRunning(_tell, arguments.ready_fd, b"ready\n")
     reactor.run()
-    return 0
+    return int(broker.failed)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from broker.errors import Problem
 from broker.providers.credential import parse_password
 from broker.sessions import Session
 from broker.settings import FileProvider, VaultProvider
-from broker.vault import Vault
+from broker.vault import Vault, check_entry
 from broker.version import VERSION
 from netpolicy.writing import policy_to_mapping
 
@@ -97,6 +97,7 @@ class AdminOperations:
         if password is None:
             fix = "give the token alone, without spaces or line breaks inside"
             raise Problem("U105", "this credential cannot be kept", "it is not one line", fix)
+        check_entry(name, username)
         self._record(CredentialStored(name=name, peer_uid=uid))
         return {"name": name, "replaced": self._vault.add(name, username, password)}
 

@@ -25,7 +25,7 @@ log = Logger()
 
 # Git gets its answer early and goes on sending: what it sends is dropped, however much it is,
 # until the connection's drain time is over.
-_DROP = 1 << 48
+DROP = 1 << 48
 
 
 def _reason(code: str, more: str) -> str:
@@ -97,7 +97,7 @@ class Case:
         self._reply(answer_probe(request, self.request_id))
 
     def _reply(self, reply: Reply) -> None:
-        self.incoming.discard(_DROP)
+        self.incoming.discard(DROP)
         # A client that was told its session is over has nothing more to ask here.
         self.incoming.reply(reply.status, reply.headers, reply.body, close=reply.status == 401)
 

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from audit.journal import JournalUnavailable
 from broker.answers import AnswerFilter
-from broker.case import Case
+from broker.case import DROP, Case
 from broker.errors import Unavailable
 from broker.git_relay import TOO_LARGE, Ending, GitRelay
 from broker.injection import upstream_head
@@ -126,6 +126,7 @@ class Forwarding:
             framing,
             self._answer,
             prelude,
+            discard_limit=DROP,
             max_up=pack + len(self._spelled()) if self._is_push else _FETCH_REQUEST_MAX,
         )
         relay.answers = AnswerFilter(self._answer_limit, report=self._is_push)

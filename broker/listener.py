@@ -60,10 +60,13 @@ class Listener:
         """Ended sessions come in: they are told so. A key nobody vouched for does not."""
         return key in self._desk.routes.now.hosts or self._desk.sessions.by_key(key) is not None
 
-    def connection(self) -> ServerConnection | None:
-        if len(self._connections) >= self._limit:
-            log.warn("connection refused: {limit} are open", limit=self._limit)
-            return None
+    def full(self) -> bool:
+        if len(self._connections) < self._limit:
+            return False
+        log.warn("connection refused: {limit} are open", limit=self._limit)
+        return True
+
+    def connection(self) -> ServerConnection:
         made: list[ServerConnection] = []
         connection = ServerConnection(
             self._desk.clock,
@@ -95,8 +98,21 @@ class _Connections(Factory[Protocol]):
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
 
-    def buildProtocol(self, addr: object) -> Protocol | None:
+    def buildProtocol(self, addr: object) -> Protocol:
         return self._listener.connection()
+
+
+class _Door(Factory[Protocol]):
+    """In front of TLS, whose factory cannot say no: None closes the connection."""
+
+    noisy = False
+
+    def __init__(self, listener: Listener, tls: Any) -> None:
+        self._listener = listener
+        self._tls = tls
+
+    def buildProtocol(self, addr: object) -> Protocol | None:
+        return None if self._listener.full() else self._tls.buildProtocol(addr)
 
 
 def server_timeouts(idle: float, operation: float) -> Timeouts:
@@ -106,8 +122,8 @@ def server_timeouts(idle: float, operation: float) -> Timeouts:
 def serve(reactor: Any, sock: socket.socket, listener: Listener, seed: bytes) -> Any:
     """Takes over a bound socket; returns Twisted's port."""
     creator = PinnedServer(seed, listener.admits)
-    factory = over_tls(creator, _Connections(listener), reactor)
+    door = _Door(listener, over_tls(creator, _Connections(listener), reactor))
     try:
-        return reactor.adoptStreamPort(sock.fileno(), sock.family, factory)
+        return reactor.adoptStreamPort(sock.fileno(), sock.family, door)
     finally:
         sock.close()

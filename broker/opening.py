@@ -21,7 +21,7 @@ from broker.config import load_config
 from broker.errors import Misconfigured, Problem
 from broker.files import Tree, open_tree
 from broker.listener import bind
-from broker.routes import check_files
+from broker.routes import check_files, check_upstreams
 from broker.settings import Address, BrokerConfig
 from broker.store.interface import Store, StoreDamaged
 from broker.store.sqlite import open_sqlite, store_files
@@ -137,6 +137,7 @@ def open_everything(paths: Paths) -> Opened:
     ids = _ids(config)
     with acting_as(ids):
         check_files(read_config(paths, tree), tree, ids.pair)
+    check_upstreams(config)
     listener = bind(config.listen)
     host, port = listener.getsockname()[:2]
     try:

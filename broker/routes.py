@@ -76,7 +76,7 @@ def _tls(config: UpstreamConfig) -> IOpenSSLClientConnectionCreator:
         return optionsForClientTLS(config.address.host, trustRoot=platformTrust())
     try:
         roots = [Certificate.loadPEM(pem) for pem in config.authorities]
-    except CryptoError:
+    except (CryptoError, ValueError):
         why = "holds a certificate that cannot be read"
         key = f"upstream.{config.name}.ca_file"
         raise Misconfigured("broker.toml", key, why, "give a PEM file") from None
@@ -93,6 +93,13 @@ def _table(config: BrokerConfig) -> UpstreamTable:
         )
     except ValueError as error:
         raise Misconfigured("broker.toml", "upstream", str(error), "correct the hosts") from None
+
+
+def check_upstreams(config: BrokerConfig) -> None:
+    """Misconfigured when `make_routes` would be."""
+    _table(config)
+    for upstream in config.upstreams.values():
+        _tls(upstream)
 
 
 def make_routes(config: BrokerConfig, tree: Tree, vault: Vault, ids: tuple[int, int]) -> Routes:

@@ -22,6 +22,7 @@ from broker.listener import Listener, serve, server_timeouts
 from broker.opening import Opened, read_config
 from broker.routes import CurrentRoutes, Routes, check_files, make_routes
 from broker.sessions import Sessions
+from broker.settings import BrokerConfig
 from broker.store.interface import AuditHead
 from broker.upstream import Upstreams
 from broker.version import VERSION
@@ -46,6 +47,7 @@ class Broker:
     _ticks: int = field(init=False, default=0)
     _head: AuditHead | None = field(init=False, default=None)
     _now: Callable[[], float] = boot_seconds
+    failed: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         self.desk = self._make_desk()
@@ -66,7 +68,7 @@ class Broker:
             self._reactor, self._now, routes, sessions, authority, opened.journal, upstreams
         )
 
-    def _routes(self, config: Any) -> Routes:
+    def _routes(self, config: BrokerConfig) -> Routes:
         opened = self._opened
         return make_routes(config, opened.tree, opened.vault, opened.ids.pair)
 
@@ -86,10 +88,10 @@ class Broker:
         opened = self._opened
         opened.journal.record(DaemonStarted(name="broker", reason=VERSION))
         port = serve(self._reactor, opened.listener, self._listener, bytes(opened.key))
-        admin = serve_admin(self._reactor, opened.admin, self._admin())
+        admin = serve_admin(self._reactor, opened.admin, self.admin())
         self._ends = [port.stopListening, admin.close]
 
-    def _admin(self) -> Admin:
+    def admin(self) -> Admin:
         opened = self._opened
         operations = AdminOperations(
             self.desk, opened.vault, str(opened.address), public_text(opened.key), self._leave
@@ -120,6 +122,7 @@ class Broker:
     def _broken(self, failure: Failure) -> None:
         """Without the tick no session would end by its time: rather no broker."""
         log.failure("the clock's work failed", failure)
+        self.failed = True
         self._reactor.stop()
 
     def close(self) -> None:

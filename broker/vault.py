@@ -34,7 +34,7 @@ class Vault:
 
     def add(self, name: str, username: str, password: Secret) -> bool:
         """Keeps a credential under `name`; True when it replaced an earlier one."""
-        _check_new(name, username)
+        check_entry(name, username)
         fields = {
             "name": name,
             "username": username,
@@ -91,7 +91,8 @@ class Vault:
         os.fsync(self.directory)
 
 
-def _check_new(name: str, username: str) -> None:
+def check_entry(name: str, username: str) -> None:
+    """Problem when such an entry cannot be kept."""
     what = "this credential cannot be kept"
     if _NAME.fullmatch(name) is None:
         raise Problem("B104", what, "the name is not one", "use a-z, 0-9 and -, at most 63")

@@ -10,7 +10,10 @@ from hostctl.output import Output, need_root
 if TYPE_CHECKING:
     from identity.paths import Paths
 
-ABOUT = "Stops hostd, and with it every sandbox, and the broker; idempotent."
+ABOUT = """\
+Stops hostd, with it every process in its sandboxes, and the broker; idempotent.
+
+Workspaces stay until `hostctl rm`: what was committed and not pushed is not lost."""
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -9,7 +9,9 @@ import sys
 from typing import Any
 
 from twisted.internet import epollreactor
-from twisted.logger import globalLogBeginner, textFileLogObserver
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger, globalLogBeginner, textFileLogObserver
+from twisted.python.failure import Failure
 
 from audit.journal import JournalUnavailable
 from hostd.failures import Failed
@@ -33,12 +35,12 @@ def _tell(descriptor: int | None, text: str) -> None:
     os.close(descriptor)
 
 
-def _open(reactor: Any, root: str) -> None:
+def _open(reactor: Any, root: str) -> Deferred[None]:
     """The one boundary that turns start-up trouble into a message."""
     if os.geteuid() != 0:
         raise Failed("C102", "hostd must be started as root", fix="sudo hostctl up", exit_code=7)
     try:
-        Service(reactor, Paths(root)).open()
+        return Service(reactor, Paths(root)).open()
     except ControlSocketError as problem:
         raise Failed(problem.code, problem.what, fix=problem.fix) from None
     except (KeyFileUnsafe, FileNotFoundError) as problem:
@@ -57,14 +59,30 @@ def main() -> int:
     observer: Any = textFileLogObserver(sys.stderr)
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     try:
-        _open(reactor, arguments.root)
+        opened = _open(reactor, arguments.root)
     except Failed as problem:
-        _tell(arguments.ready_fd, json.dumps({"error": problem.answer()}))
-        sys.stderr.write(f"hostd: {problem.what} [{problem.code}]\n  fix: {problem.fix}\n")
-        return problem.exit_code
-    _tell(arguments.ready_fd, "ready")
+        return _not_started(arguments.ready_fd, problem)
+    opened.addCallbacks(
+        lambda _: _tell(arguments.ready_fd, "ready"),
+        lambda failure: _give_up(reactor, arguments.ready_fd, failure),
+    )
     reactor.run()
     return 0
+
+
+def _not_started(descriptor: int | None, problem: Failed) -> int:
+    _tell(descriptor, json.dumps({"error": problem.answer()}))
+    sys.stderr.write(f"hostd: {problem.what} [{problem.code}]\n  fix: {problem.fix}\n")
+    return problem.exit_code
+
+
+def _give_up(reactor: Any, descriptor: int | None, failure: Failure) -> None:
+    """What an earlier hostd left could not be put in order: run no new one over it."""
+    Logger().failure("hostd cannot take over", failure)
+    why = failure.getErrorMessage()[:300]
+    problem = Failed("R101", "hostd could not put in order what an earlier one left", why=why)
+    _not_started(descriptor, problem)
+    reactor.stop()
 
 
 if __name__ == "__main__":

@@ -1,44 +1,151 @@
-"""One cgroup per room: the kernel's own label for who belongs to which sandbox."""
+"""One cgroup per room: the kernel's own label for who belongs to which sandbox, and its limits.
+
+Identity is the inode of a v2 directory. Limits go wherever their controller is: in the same
+directory on a v2 host, in one directory per controller on a v1 or hybrid host.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+from attrs import frozen
 
-def unified_mount() -> Path | None:
-    """Where cgroup v2 is mounted on this host (alone or beside v1), if it is."""
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+CONTROLLERS = ("memory", "pids", "cpu")
+_CPU_PERIOD = 100_000
+
+
+@frozen
+class ResourceLimits:
+    """None is no limit."""
+
+    memory: int | None = None
+    pids: int | None = None
+    cpus: float | None = None
+
+
+@frozen
+class Hierarchies:
+    """Where cgroups are mounted: v2, if at all, and the directory of each limiting controller."""
+
+    unified: Path | None
+    limiting: dict[str, Path]
+
+    def all(self) -> list[Path]:
+        found = [self.unified] if self.unified is not None else []
+        return list(dict.fromkeys([*found, *self.limiting.values()]))
+
+    def is_unified(self, controller: str) -> bool:
+        return self.limiting.get(controller) == self.unified
+
+
+def parse_mounts(mountinfo: str, v2_controllers: frozenset[str]) -> Hierarchies:
+    """v1 wins for a controller that is mounted there: the kernel then has it nowhere else."""
+    unified: Path | None = None
+    limiting: dict[str, Path] = {}
+    for line in mountinfo.splitlines():
         fields, _, rest = line.partition(" - ")
-        if rest.startswith("cgroup2 "):
-            return Path(fields.split(" ")[4])
-    return None
+        kind, _, options = rest.split(" ")[0], None, rest.split(" ")[-1].split(",")
+        where = Path(fields.split(" ")[4])
+        if kind == "cgroup2" and unified is None:
+            unified = where
+        elif kind == "cgroup":
+            limiting.update({name: where for name in CONTROLLERS if name in options})
+    if unified is not None:
+        for name in v2_controllers:
+            limiting.setdefault(name, unified)
+    return Hierarchies(unified, limiting)
+
+
+def find_hierarchies() -> Hierarchies:
+    mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    unified = parse_mounts(mountinfo, frozenset()).unified
+    controllers: set[str] = set()
+    if unified is not None:
+        words = (unified / "cgroup.controllers").read_text(encoding="ascii").split()
+        controllers = set(words) & set(CONTROLLERS)
+    return parse_mounts(mountinfo, frozenset(controllers))
+
+
+def settings_for(limits: ResourceLimits, controller: str, v2: bool) -> dict[str, str]:
+    """File name → value that sets a limit, in the words of that version."""
+    if controller == "memory" and limits.memory is not None:
+        return {"memory.max" if v2 else "memory.limit_in_bytes": str(limits.memory)}
+    if controller == "pids" and limits.pids is not None:
+        return {"pids.max": str(limits.pids)}
+    if controller == "cpu" and limits.cpus is not None:
+        quota = str(int(limits.cpus * _CPU_PERIOD))
+        if v2:
+            return {"cpu.max": f"{quota} {_CPU_PERIOD}"}
+        return {"cpu.cfs_period_us": str(_CPU_PERIOD), "cpu.cfs_quota_us": quota}
+    return {}
 
 
 class Cgroups:
-    """Directories below gitmoat-INSTANCE in the v2 hierarchy; none where there is no v2."""
+    """Directories gitmoat-INSTANCE/NAME in each hierarchy that serves a purpose."""
 
-    def __init__(self, instance: str) -> None:
-        mount = unified_mount()
-        self._parent = mount / f"gitmoat-{instance}" if mount is not None else None
+    def __init__(self, instance: str, hierarchies: Hierarchies | None = None) -> None:
+        self._hierarchies = hierarchies or find_hierarchies()
+        self._parent = f"gitmoat-{instance}"
 
-    def make(self, name: str) -> Path | None:
-        if self._parent is None:
-            return None
-        self._parent.mkdir(exist_ok=True)
-        directory = self._parent / name
-        directory.mkdir(exist_ok=True)
-        return directory
+    def make(self, name: str, limits: ResourceLimits) -> tuple[str, ...]:
+        """The directories that a process of this group joins."""
+        for hierarchy in self._hierarchies.all():
+            directory = hierarchy / self._parent / name
+            directory.mkdir(parents=True, exist_ok=True)
+        for controller, hierarchy in self._hierarchies.limiting.items():
+            self._limit(hierarchy, name, controller, limits)
+        return self.directories(name)
+
+    def directories(self, name: str) -> tuple[str, ...]:
+        return tuple(str(h / self._parent / name) for h in self._hierarchies.all())
+
+    def identity(self, name: str) -> int | None:
+        """What PIDFD_GET_INFO calls the cgroup id is the inode of its v2 directory."""
+        unified = self._hierarchies.unified
+        return None if unified is None else (unified / self._parent / name).stat().st_ino
+
+    def names(self) -> set[str]:
+        """Every group there is, also of sandboxes that nobody remembers."""
+        parents = [h / self._parent for h in self._hierarchies.all()]
+        return {
+            child.name
+            for parent in parents
+            if parent.is_dir()
+            for child in parent.iterdir()
+            if child.is_dir()
+        }
+
+    def kill(self, name: str) -> None:
+        for pid in self._processes(name):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def remove(self, name: str) -> None:
         """Only works when no process is left in it, which is what we want to know."""
-        if self._parent is not None and (self._parent / name).exists():
-            (self._parent / name).rmdir()
+        for hierarchy in self._hierarchies.all():
+            with contextlib.suppress(FileNotFoundError):
+                (hierarchy / self._parent / name).rmdir()
 
     def remove_parent(self) -> None:
-        if self._parent is not None and self._parent.exists():
-            self._parent.rmdir()
+        for hierarchy in self._hierarchies.all():
+            with contextlib.suppress(FileNotFoundError):
+                (hierarchy / self._parent).rmdir()
 
+    def _limit(self, hierarchy: Path, name: str, controller: str, limits: ResourceLimits) -> None:
+        v2 = self._hierarchies.is_unified(controller)
+        settings = settings_for(limits, controller, v2)
+        if settings and v2:
+            for parent in (hierarchy, hierarchy / self._parent):
+                (parent / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
+        for file, value in settings.items():
+            (hierarchy / self._parent / name / file).write_text(value, encoding="ascii")
 
-def identifier(directory: Path | None) -> int | None:
-    """What PIDFD_GET_INFO calls the cgroup id is the inode of its directory."""
-    return None if directory is None else directory.stat().st_ino
+    def _processes(self, name: str) -> Iterator[int]:
+        for hierarchy in self._hierarchies.all()[:1]:
+            with contextlib.suppress(FileNotFoundError):
+                text = (hierarchy / self._parent / name / "cgroup.procs").read_text("ascii")
+                yield from map(int, text.split())

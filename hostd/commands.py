@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,15 +40,20 @@ def command_for(
         uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
         cwd=WORKSPACE if untrusted else "/",
         room=room.join(),
-        cgroup=sandbox.cgroup("sandbox" if untrusted else "gate"),
+        cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
         tty=tty,
     )
 
 
 def _give(descriptors: Sequence[int], uid: int) -> None:
-    """/dev/stdout opens the pipe again, by its owner; so the pipe becomes the command's."""
+    """/dev/stdout opens the pipe again, by its owner; so the pipe becomes the command's.
+
+    Nothing else does: a file or a device of the host stays its owner's.
+    """
     for descriptor in descriptors:
-        os.fchown(descriptor, uid, -1)
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISFIFO(mode) or os.isatty(descriptor):
+            os.fchown(descriptor, uid, -1)
 
 
 async def start_command(spawner: Spawner, command: Command) -> Process:

@@ -55,7 +55,7 @@ class GitGate:
             self._environment,
             uid=sandbox.plan.uids.helper,
             room=sandbox.gate.join(),
-            cgroup=sandbox.cgroup("gate"),
+            cgroups=sandbox.cgroups["gate"],
             limits=_HELPER_LIMITS,
         )
 
@@ -67,7 +67,7 @@ class GitGate:
             UNTRUSTED,
             uid=sandbox.plan.uids.untrusted,
             room=sandbox.room.join(),
-            cgroup=sandbox.cgroup("sandbox"),
+            cgroups=sandbox.cgroups["sandbox"],
         )
 
     async def _helper(
@@ -265,7 +265,7 @@ class GitGate:
                 UNTRUSTED,
                 uid=self._sandbox.plan.uids.untrusted,
                 room=self._sandbox.room.join() if self._sandbox.room else None,
-                cgroup=self._sandbox.cgroup("sandbox"),
+                cgroups=self._sandbox.cgroups["sandbox"],
             )
         )  # fmt: skip
         _demand(made, "the workspace's repository could not be made")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 import time
 from pathlib import Path
-from typing import Any
 
+from attrs import evolve
 from nacl.signing import SigningKey
 from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
 
 from audit.events import GrantIssued
 from audit.journal import Journal
@@ -17,6 +18,8 @@ from hostd.failures import Failed
 from hostd.sandbox import Sandbox
 from identity.grant import Grant, sign_grant
 from netpolicy.writing import policy_to_mapping
+
+_log = Logger()
 
 
 def boot_id() -> str:
@@ -36,16 +39,17 @@ class Grants:
         self._journal = journal
         self._lock = DeferredLock()
 
-    async def open(self, sandbox: Sandbox, public_key: bytes, pid: int) -> dict[str, Any]:
+    async def register(self, sandbox: Sandbox, public_key: bytes) -> str:
+        """A closed session for this key; it opens with `activate`."""
         await self._lock.acquire()
         try:
-            return await self._open(sandbox, public_key, pid)
+            return await self._register(sandbox, public_key)
         finally:
             self._lock.release()
 
-    async def _open(self, sandbox: Sandbox, public_key: bytes, pid: int) -> dict[str, Any]:
+    async def _register(self, sandbox: Sandbox, public_key: bytes) -> str:
         plan = sandbox.plan
-        remaining = int(sandbox.expires - time.time())
+        remaining = int(sandbox.record.expires - time.time())
         if remaining <= 0:
             raise Failed("S101", "the sandbox's session is over", fix="start a new sandbox")
         grant = Grant(
@@ -59,8 +63,8 @@ class Grants:
             name=plan.name,
             runtime=plan.runtime,
             container=None,
-            netns=sandbox.netns,
-            epoch=sandbox.epoch,
+            netns=sandbox.record.netns,
+            epoch=sandbox.record.epoch,
             scope=policy_to_mapping(plan.policy),
             ttl=remaining,
             issued=int(time.time()),
@@ -68,13 +72,22 @@ class Grants:
         )
         self._journal.record(GrantIssued(sandbox=plan.id, session=grant.session, name=plan.name))
         await self._broker.post("/host/grant", sign_grant(grant, self._key))
-        place = {"session": grant.session, "pid": pid, "netns": sandbox.netns, "cgroup": None}
+        sandbox.record = evolve(sandbox.record, epoch=grant.epoch + 1)
+        return grant.session
+
+    async def activate(self, sandbox: Sandbox, session: str, pid: int) -> None:
+        place = {"session": session, "pid": pid, "netns": sandbox.record.netns, "cgroup": None}
         await self._broker.post_json("/host/activate", place)
-        sandbox.epoch += 1
-        return {"session": grant.session}
 
     async def close(self, session: str, reason: str) -> None:
         await self._broker.post_json("/host/revoke", {"session": session, "reason": reason})
+
+    async def close_sandbox(self, sandbox: str, reason: str) -> None:
+        """Every session of a sandbox; one that is not revoked now has lost its key anyway."""
+        try:
+            await self._broker.post_json("/host/revoke", {"sandbox": sandbox, "reason": reason})
+        except Failed as problem:
+            _log.info("sessions of {id} not revoked: {why}", id=sandbox, why=str(problem))
 
 
 class SandboxSessions:
@@ -84,8 +97,11 @@ class SandboxSessions:
         self._grants = grants
         self._sandbox = sandbox
 
-    async def open(self, public_key: bytes, pid: int) -> dict[str, Any]:
-        return await self._grants.open(self._sandbox, public_key, pid)
+    async def register(self, public_key: bytes) -> str:
+        return await self._grants.register(self._sandbox, public_key)
+
+    async def activate(self, session: str, pid: int) -> None:
+        await self._grants.activate(self._sandbox, session, pid)
 
     async def close(self, session: str, reason: str) -> None:
         await self._grants.close(session, reason)

@@ -1,7 +1,8 @@
 """How a sandbox comes to be and how it goes, step by step.
 
-Order is the point: nothing of the sandbox's owner runs before rules, listeners, sidecar and
-session are there. `destroy` undoes whatever was made, in any state, and may be called twice.
+Each step is on disk before it begins. Order is the point: nothing of the sandbox's owner runs
+before rules, listeners, sidecar, session and probes are there. `destroy` undoes whatever was
+made, in any state, and may be called twice.
 """
 
 from __future__ import annotations
@@ -9,106 +10,64 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import asdict, evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-import credential_helper
-from audit.journal import Journal
-from hostd import cgroups as cgroup_files
-from hostd.cgroups import Cgroups
+from hostd.cgroups import ResourceLimits
 from hostd.failures import Failed
-from hostd.grants import Grants, SandboxSessions
+from hostd.grants import SandboxSessions, boot_id
+from hostd.host import ROOMS, Host
 from hostd.nft import apply_ruleset, find_program
-from hostd.programs import Program, Programs
-from hostd.registry import ProcessRecord, Record, Registry
+from hostd.probes import judge
+from hostd.programs import Program
+from hostd.registry import ProcessRecord, Record, Step
 from hostd.runtimes import bwrap
-from hostd.runtimes.bwrap import Directories, start_room
+from hostd.runtimes.bwrap import StartedRoom, start_room
 from hostd.sandbox import Plan, Sandbox
 from hostd.sidecars import Setting, SidecarSupervisor
-from hostd.spawner import Spawner
-from identity.paths import Paths
-from netpolicy.nftables import render
+from netpolicy.nftables import GIT_UNTRUSTED, render
 from netpolicy.upstreams import UpstreamTable, gitconfig_for
 from netpolicy.writing import policy_to_mapping
 
 _log = Logger()
-_UNTRUSTED_GIT_PORT = 419
-_ROOMS = ("sandbox", "gate", "sidecar")
-Progress = Callable[[str], None]
+_GATE_LIMITS = ResourceLimits(pids=256)
+_NO_LIMITS = ResourceLimits()
 
 
-@frozen
-class Host:
-    """What every sandbox of this host is made with."""
-
-    reactor: Any
-    paths: Paths
-    spawner: Spawner
-    programs: Programs
-    grants: Grants
-    registry: Registry
-    cgroups: Cgroups
-    journal: Journal
-    broker_address: tuple[str, int]
-    broker_key_text: str
-    log: int
+def save(host: Host, sandbox: Sandbox, step: Step, **changes: Any) -> None:
+    sandbox.record = evolve(sandbox.record, step=step, **changes)
+    host.registry.save(sandbox.record)
 
 
-def _directories(host: Host, plan: Plan) -> Directories:
-    state = host.registry.parent / plan.id
-    return Directories(
-        etc=state / "etc",
-        workspace=state / "workspace",
-        home=state / "home",
-        gate=state / "gate",
-        run=host.paths.sandboxes_run / plan.id,
-        helper=Path(credential_helper.__path__[0]),
-    )
-
-
-def _make_directories(sandbox: Sandbox, upstreams: UpstreamTable) -> None:
-    plan, directories = sandbox.plan, sandbox.directories
-    sandbox.state_directory.mkdir(mode=0o700)
-    bwrap.write_etc(directories.etc, plan.uids.untrusted, plan.uids.helper)
-    bwrap.private_directory(directories.workspace, plan.uids.untrusted)
-    bwrap.private_directory(directories.home, plan.uids.untrusted)
-    bwrap.private_directory(directories.gate, plan.uids.helper)
-    directories.run.mkdir(mode=0o755)
-    gitconfig = gitconfig_for(upstreams, _UNTRUSTED_GIT_PORT, bwrap.WORKSPACE)
-    (directories.run / "gitconfig").write_text(gitconfig, encoding="ascii")
-    (directories.run / "policy.json").write_text(
-        json.dumps(policy_to_mapping(plan.policy), indent=1), encoding="ascii"
-    )
-
-
-def _record(sandbox: Sandbox) -> Record:
-    rooms = [room for room in (sandbox.room, sandbox.gate) if room is not None]
-    pids = [pid for room in rooms for pid in (room.monitor.pid, room.pid)]
+def _first_record(plan: Plan, upstreams: UpstreamTable) -> Record:
+    now = time.time()
     return Record(
-        id=sandbox.plan.id,
-        name=sandbox.plan.name,
-        uid_index=sandbox.plan.uid_index,
-        created=sandbox.created,
-        policy=sandbox.plan.policy.name,
-        processes=tuple(filter(None, map(ProcessRecord.of, pids))),
+        id=plan.id,
+        name=plan.name,
+        step=Step.DIRECTORIES,
+        uid_index=plan.uid_index,
+        created=int(now),
+        policy=policy_to_mapping(plan.policy),
+        repositories=tuple(each.to_json() for each in plan.repositories),
+        upstreams=upstreams.to_mapping(),
+        limits=asdict(plan.limits),
+        boot_id=boot_id(),
+        expires=now + plan.policy.session.ttl,
     )
 
 
-async def create(host: Host, plan: Plan, upstreams: UpstreamTable, progress: Progress) -> Sandbox:
+async def create(host: Host, plan: Plan, upstreams: UpstreamTable) -> Sandbox:
     """A sandbox that is served and has its session, or a failure and nothing left of it."""
-    sandbox = Sandbox(
-        plan=plan,
-        directories=_directories(host, plan),
-        state_directory=host.registry.parent / plan.id,
-        created=int(time.time()),
-    )
+    record = _first_record(plan, upstreams)
+    sandbox = Sandbox(plan, host.directories(plan.id), upstreams, record)
+    host.registry.claim(record)
     try:
-        await _provision(host, sandbox, upstreams, progress)
+        _make_directories(sandbox)
+        await _provision(host, sandbox)
     except BaseException:
         await destroy(host, sandbox, "start failed")
         raise
@@ -116,70 +75,157 @@ async def create(host: Host, plan: Plan, upstreams: UpstreamTable, progress: Pro
     return sandbox
 
 
-async def _provision(
-    host: Host, sandbox: Sandbox, upstreams: UpstreamTable, progress: Progress
-) -> None:
-    _make_directories(sandbox, upstreams)
-    for room in _ROOMS:
-        sandbox.cgroups[room] = host.cgroups.make(f"{sandbox.plan.id}-{room}")
+async def start(host: Host, sandbox: Sandbox) -> None:
+    """Make a stopped sandbox run again, on its old files, with a new session."""
+    now = time.time()
+    expires = now + sandbox.plan.policy.session.ttl
+    save(host, sandbox, Step.ENDING, boot_id=boot_id(), expires=expires)
+    try:
+        await remove_run_files(host, sandbox.plan.id)
+        _make_run_directory(sandbox)
+        await _provision(host, sandbox)
+    except BaseException:
+        await stop(host, sandbox, "start failed")
+        raise
+    sandbox.state = "running"
+
+
+async def _provision(host: Host, sandbox: Sandbox) -> None:
+    """A stopped sandbox that is killed here stays at ENDING, which keeps its files."""
+    again = sandbox.record.step is Step.ENDING
+
+    def note(step: Step, **changes: Any) -> None:
+        save(host, sandbox, Step.ENDING if again else step, **changes)
+
+    join_cgroups(host, sandbox)
+    note(Step.ROOMS)
     await _make_rooms(host, sandbox)
-    host.registry.save(_record(sandbox))
-    assert sandbox.room is not None  # noqa: S101 - made by the line above
-    network = sandbox.room.join(network_only=True)
-    await apply_ruleset(host.programs, network, render(sandbox.plan.uids, egress=False))
-    await _start_sidecar(host, sandbox, upstreams)
+    note(Step.RULES, processes=room_processes(sandbox))
+    ruleset = render(sandbox.plan.uids, egress=False)
+    rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
+    note(Step.LISTENERS, rules=rules)
+    await make_listeners(host, sandbox)
+    note(Step.SIDECAR)
+    sandbox.sidecar = supervisor(host, sandbox)
+    await sandbox.sidecar.start()
+    save(host, sandbox, Step.SERVED)
+
+
+def _make_directories(sandbox: Sandbox) -> None:
+    plan, directories = sandbox.plan, sandbox.directories
+    bwrap.write_etc(directories.etc, plan.uids.untrusted, plan.uids.helper)
+    bwrap.private_directory(directories.workspace, plan.uids.untrusted)
+    bwrap.private_directory(directories.home, plan.uids.untrusted)
+    bwrap.private_directory(directories.gate, plan.uids.helper)
+    _make_run_directory(sandbox)
+
+
+def _make_run_directory(sandbox: Sandbox) -> None:
+    """What is mounted at /run/gitmoat; gone with a reboot, so made at every start."""
+    plan, directories = sandbox.plan, sandbox.directories
+    directories.run.mkdir(mode=0o755)
+    gitconfig = gitconfig_for(sandbox.upstreams, GIT_UNTRUSTED, bwrap.WORKSPACE)
+    (directories.run / "gitconfig").write_text(gitconfig, encoding="ascii")
+    (directories.run / "policy.json").write_text(
+        json.dumps(policy_to_mapping(plan.policy), indent=1), encoding="ascii"
+    )
+
+
+def join_cgroups(host: Host, sandbox: Sandbox) -> None:
+    limits = {"sandbox": sandbox.plan.limits, "gate": _GATE_LIMITS, "sidecar": _NO_LIMITS}
+    for room in ROOMS:
+        name = f"{sandbox.plan.id}-{room}"
+        sandbox.cgroups[room] = host.cgroups.make(name, limits[room])
 
 
 async def _make_rooms(host: Host, sandbox: Sandbox) -> None:
     plan, directories = sandbox.plan, sandbox.directories
     find_program("bwrap")
     arguments = bwrap.sandbox_room(directories, plan.name)
-    sandbox.room = await start_room(host.reactor, host.spawner, arguments, None)
-    sandbox.descriptors.append(sandbox.room.pidfd)
-    network = sandbox.room.join(network_only=True)
-    arguments = bwrap.gate_room(directories, plan.name)
-    sandbox.gate = await start_room(host.reactor, host.spawner, arguments, network)
-    sandbox.descriptors.append(sandbox.gate.pidfd)
-    namespace = os.open(f"/proc/{sandbox.room.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    sandbox.descriptors.append(namespace)
-    sandbox.netns = os.fstat(namespace).st_ino
-
-
-async def _start_sidecar(host: Host, sandbox: Sandbox, upstreams: UpstreamTable) -> None:
-    plan = sandbox.plan
-    namespace = sandbox.descriptors[-1]
-    control = str(host.paths.control_dir / f"{plan.id}.sock")
-    credential = str(sandbox.directories.run / "cred.sock")
-    sandbox.listeners = tuple(
-        await host.spawner.listen(namespace, plan.uids.sidecar, credential, control)
+    sandbox.room = await start_room(
+        host.reactor, host.spawner, arguments, None, sandbox.cgroups["sandbox"]
     )
-    sandbox.expires = time.time() + plan.policy.session.ttl
+    sandbox.descriptors.append(sandbox.room.pidfd)
+    arguments = bwrap.gate_room(directories, plan.name)
+    sandbox.gate = await start_room(
+        host.reactor, host.spawner, arguments, sandbox.network(), sandbox.cgroups["gate"]
+    )
+    sandbox.descriptors.append(sandbox.gate.pidfd)
+    pin_namespace(sandbox, sandbox.room)
+
+
+def pin_namespace(sandbox: Sandbox, room: StartedRoom) -> None:
+    sandbox.namespace = os.open(f"/proc/{room.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    sandbox.descriptors.append(sandbox.namespace)
+    sandbox.record = evolve(sandbox.record, netns=os.fstat(sandbox.namespace).st_ino)
+
+
+def room_processes(sandbox: Sandbox) -> dict[str, ProcessRecord]:
+    pids: dict[str, int] = {}
+    for name, room in (("room", sandbox.room), ("gate", sandbox.gate)):
+        if room is not None:
+            pids |= {name: room.pid, f"{name}-monitor": room.monitor.pid}
+    found = {name: ProcessRecord.of(pid) for name, pid in pids.items()}
+    return {name: process for name, process in found.items() if process is not None}
+
+
+async def make_listeners(host: Host, sandbox: Sandbox) -> None:
+    plan = sandbox.plan
+    sandbox.listeners = tuple(
+        await host.spawner.listen(
+            sandbox.namespace,
+            plan.uids.sidecar,
+            str(sandbox.directories.run / "cred.sock"),
+            str(host.control_path(plan.id)),
+        )
+    )
+
+
+def supervisor(host: Host, sandbox: Sandbox) -> SidecarSupervisor:
+    plan = sandbox.plan
+
+    async def listeners() -> tuple[int, ...]:
+        """Held ones, or after a restart of hostd fresh ones: nobody could squat meanwhile."""
+        if not sandbox.listeners:
+            await make_listeners(host, sandbox)
+        return sandbox.listeners
+
     setting = Setting(
         sandbox=plan.id,
         uid=plan.uids.sidecar,
-        netns=namespace,
-        listeners=sandbox.listeners,
-        control_path=control,
+        netns=sandbox.namespace,
+        listeners=listeners,
+        control_path=str(host.control_path(plan.id)),
         empty_root=str(host.paths.run / "empty"),
-        cgroup=sandbox.cgroup("sidecar"),
-        log=host.log,
+        cgroups=sandbox.cgroups["sidecar"],
+        log=_open_log(host, sandbox),
+        configuration=lambda: _sidecar_configuration(host, sandbox),
+        probe=lambda: probe(host, sandbox),
+        started=lambda process, session: _remember(host, sandbox, process, session),
     )
-    sandbox.sidecar = SidecarSupervisor(
-        host.reactor,
-        host.spawner,
-        setting,
-        host.broker_address,
-        lambda: _sidecar_configuration(host, sandbox, upstreams),
-        SandboxSessions(host.grants, sandbox),
-    )
-    await sandbox.sidecar.start()
+    sessions = SandboxSessions(host.grants, sandbox)
+    return SidecarSupervisor(host.reactor, host.spawner, setting, host.broker_address, sessions)
 
 
-def _sidecar_configuration(
-    host: Host, sandbox: Sandbox, upstreams: UpstreamTable
-) -> dict[str, Any]:
+def _open_log(host: Host, sandbox: Sandbox) -> int:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    log = os.open(host.sidecar_log(sandbox.plan.id), flags, 0o600)
+    sandbox.descriptors.append(log)
+    return log
+
+
+def _remember(host: Host, sandbox: Sandbox, pid: int, session: str) -> None:
+    """Before the sidecar is told to accept: a hostd killed now must find it again."""
+    process = ProcessRecord.of(pid)
+    processes = dict(sandbox.record.processes)
+    if process is not None:
+        processes["sidecar"] = process
+    save(host, sandbox, sandbox.record.step, processes=processes, session=session)
+
+
+def _sidecar_configuration(host: Host, sandbox: Sandbox) -> dict[str, Any]:
     plan = sandbox.plan
-    gate = cgroup_files.identifier(sandbox.cgroups["gate"])
+    gate = host.cgroups.identity(f"{plan.id}-gate")
     return {
         "schema": "gitmoat.sidecar/1",
         "sandbox": plan.id,
@@ -192,26 +238,52 @@ def _sidecar_configuration(
         "helper_cgroups": None if gate is None else [gate],
         "broker_keys": [host.broker_key_text],
         "policy": policy_to_mapping(plan.policy),
-        "upstreams": upstreams.to_mapping(),
+        "upstreams": sandbox.upstreams.to_mapping(),
         "dial_cap": 16,
     }
 
 
+async def probe(host: Host, sandbox: Sandbox) -> None:
+    """Between grant and activation: Failed with the code of the first thing that is wrong."""
+    found = await host.spawner.survey(sandbox.namespace)
+    if found["interfaces"]:
+        names = ", ".join(found["interfaces"])
+        raise Failed("N101", "the sandbox's network has an interface besides lo", why=names)
+    if found["sysctls"]:
+        raise Failed("N206", "a setting of the sandbox's network is wrong", why=found["sysctls"][0])
+    uids = sandbox.plan.uids
+    for tier, uid, room, group in (
+        ("untrusted", uids.untrusted, sandbox.room, "sandbox"),
+        ("helper", uids.helper, sandbox.gate, "gate"),
+    ):
+        if room is None:
+            raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
+        outcomes = await host.spawner.probe(room.join(), tier, uid, sandbox.cgroups[group])
+        for wrong in judge(tier, outcomes):
+            raise Failed(wrong.probe.code, "a protection does not hold", why=str(wrong))
+
+
 async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
     """End it and remove all that was made for it, the workspace too."""
+    save(host, sandbox, Step.REMOVING)
     await end(host, sandbox, reason)
     await remove_files(host, sandbox.plan.id)
     sandbox.state = "removed"
 
 
+async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
+    """End it and keep its files."""
+    save(host, sandbox, Step.ENDING)
+    await end(host, sandbox, reason)
+    save(host, sandbox, Step.STOPPED, processes={}, session=None)
+    sandbox.state = "stopped"
+
+
 async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
-    """The session first, then every process; a dead broker does not stop it. Files stay."""
+    """The session first, then every process; a dead broker does not stop it."""
     sandbox.state = "ending"
     if sandbox.sidecar is not None:
-        try:
-            await sandbox.sidecar.stop(reason)
-        except Failed as problem:
-            _log.warn("session not revoked: {why}", why=str(problem))
+        await sandbox.sidecar.stop(reason)
         sandbox.sidecar = None
     for room in (sandbox.gate, sandbox.room):
         if room is not None:
@@ -219,31 +291,46 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
             await room.monitor.wait()
     sandbox.room = sandbox.gate = None
     sandbox.close_descriptors()
-    sandbox.state = "stopped"
+    await end_processes(host, sandbox.plan.id)
+
+
+async def end_processes(host: Host, identifier: str) -> None:
+    """Whatever is still in the sandbox's cgroups, and the cgroups."""
+    for room in ROOMS:
+        host.cgroups.kill(f"{identifier}-{room}")
+        await _remove_cgroup(host, f"{identifier}-{room}")
 
 
 async def remove_files(host: Host, identifier: str) -> None:
-    """Run and state files and cgroups of a sandbox whose processes are gone."""
-    (host.paths.control_dir / f"{identifier}.sock").unlink(missing_ok=True)
-    doomed = [host.paths.sandboxes_run / identifier, host.registry.parent / identifier]
-    existing = [str(path) for path in doomed if path.exists()]
-    if existing:
-        # rm walks by descriptor and at any depth; nothing lives in the tree any more.
-        remover = Program([find_program("rm"), "-rf", "--one-file-system", "--", *existing], {})
-        finished = await host.programs.run(remover, timeout=600)
-        if finished.status != 0:
-            raise Failed("R101", "the sandbox's files were not all removed", why=finished.why())
-    for room in _ROOMS:
-        await _remove_cgroup(host, f"{identifier}-{room}")
+    """Run and state files of a sandbox whose processes are gone."""
+    await remove_run_files(host, identifier)
+    host.sidecar_log(identifier).unlink(missing_ok=True)
+    await _remove_tree(host, host.registry.parent / identifier)
+
+
+async def remove_run_files(host: Host, identifier: str) -> None:
+    host.control_path(identifier).unlink(missing_ok=True)
+    await _remove_tree(host, host.paths.sandboxes_run / identifier)
+
+
+async def _remove_tree(host: Host, tree: Path) -> None:
+    if not tree.exists():
+        return
+    # rm walks by descriptor and at any depth; nothing lives in the tree any more.
+    remover = Program([find_program("rm"), "-rf", "--one-file-system", "--", str(tree)], {})
+    finished = await host.programs.run(remover, timeout=600)
+    if finished.status != 0:
+        raise Failed("R101", "the sandbox's files were not all removed", why=finished.why())
 
 
 async def _remove_cgroup(host: Host, name: str) -> None:
     """The kernel takes a moment to forget the processes that were just killed."""
-    for _ in range(100):
+    for _ in range(250):
         try:
             host.cgroups.remove(name)
             return
         except OSError:
+            host.cgroups.kill(name)
             pause: Deferred[None] = Deferred()
             host.reactor.callLater(0.02, pause.callback, None)
             await pause

@@ -26,12 +26,28 @@ _SYSCTLS = {
 }
 
 
-def set_sysctls() -> None:
+def _sysctl_files() -> Iterator[tuple[Path, str]]:
     for name, value in _SYSCTLS.items():
         path = Path("/proc/sys", name)
-        if "ipv6" in name and not path.exists():  # a kernel without IPv6
-            continue
+        if "ipv6" not in name or path.exists():  # a kernel may have no IPv6
+            yield path, value
+
+
+def set_sysctls() -> None:
+    for path, value in _sysctl_files():
         path.write_text(value, encoding="ascii")
+
+
+def survey() -> dict[str, list[str]]:
+    """What is not as it must be in this namespace: interfaces beside lo, sysctls not set."""
+    lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()[2:]
+    names = [line.partition(":")[0].strip() for line in lines]
+    return {
+        "interfaces": [name for name in names if name != "lo"],
+        "sysctls": [
+            str(path) for path, value in _sysctl_files() if path.read_text("ascii").strip() != value
+        ],
+    }
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import shutil
 from hostd.failures import Failed
 from hostd.programs import Program, Programs
 from hostd.spawner import Room
+from netpolicy.nftables import ruleset_hash
 
 _SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -21,8 +22,19 @@ def find_program(name: str) -> str:
 _PACKAGE = {"nft": "nftables", "bwrap": "bubblewrap", "git": "git"}
 
 
-async def apply_ruleset(programs: Programs, network: Room, ruleset: str) -> None:
+async def apply_ruleset(programs: Programs, network: Room, ruleset: str) -> str:
+    """Load the rules in one transaction; the hash of what the kernel then has."""
     nft = Program([find_program("nft"), "-f", "-"], {}, room=network)
     finished = await programs.run(nft, ruleset.encode("ascii"))
     if finished.status != 0:
         raise Failed("N102", "the network rules were not accepted", why=finished.why())
+    return await loaded_hash(programs, network)
+
+
+async def loaded_hash(programs: Programs, network: Room) -> str:
+    """Of the kernel's own listing: its spelling differs between versions of nft, not in time."""
+    nft = Program([find_program("nft"), "list", "ruleset"], {}, room=network)
+    finished = await programs.run(nft)
+    if finished.status != 0 or not finished.output.strip():
+        raise Failed("N102", "the network rules cannot be read", why=finished.why())
+    return ruleset_hash(finished.output.decode("ascii"))

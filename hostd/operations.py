@@ -11,11 +11,13 @@ from twisted.logger import Logger
 
 from audit.events import AdminOperation, SandboxCreated, SandboxRemoved
 from hostd.admin import Channel, Operation
+from hostd.adoption import Found, restore
 from hostd.broker_client import BrokerClient
 from hostd.commands import attend, command_for, start_command
 from hostd.failures import Failed
 from hostd.gitgate import GitGate, Stdio
-from hostd.lifecycle import Host, create, destroy, end, remove_files
+from hostd.host import Host
+from hostd.lifecycle import create, destroy, remove_files, save, start, stop
 from hostd.planning import RunRequest, check_variables, make_plan, parse_run
 from hostd.refspecs import parse_gate
 from hostd.registry import Record
@@ -47,12 +49,18 @@ class Operations:
             "ls": self.list_all,
             "inspect": self.inspect,
             "rm": self.remove,
+            "start": self.begin,
+            "stop": self.halt,
             "selftest": self.selftest,
             "shutdown": self.shutdown,
         }
 
-    def remember_stopped(self, records: list[Record]) -> None:
-        self._stopped = {record.id: record for record in records}
+    def remember(self, found: Found) -> None:
+        self._live.update(found.live)
+        self._stopped.update(found.stopped)
+
+    def live(self) -> list[Sandbox]:
+        return list(self._live.values())
 
     # Operations
 
@@ -128,6 +136,26 @@ class Operations:
         await self._destroy(sandbox, "removed")
         return {"sandbox": sandbox.plan.id}
 
+    async def begin(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        """A stopped sandbox's rooms, rules, sidecar and session again; no command with them."""
+        record = self._find_stopped(body.get("sandbox"))
+        if record is None:
+            return {"sandbox": self._find(body.get("sandbox")).plan.id}
+        sandbox = restore(self._host, self._uids, record)
+        del self._stopped[record.id]
+        try:
+            await start(self._host, sandbox)
+        except BaseException:
+            self._stopped[record.id] = sandbox.record
+            raise
+        self._live[record.id] = sandbox
+        return {"sandbox": record.id}
+
+    async def halt(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        if self._find_stopped(body.get("sandbox")) is None:
+            await self._stop(self._find(body.get("sandbox")), "stopped")
+        return {}
+
     async def selftest(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         sandbox = self._find(body.get("sandbox"))
         if sandbox.sidecar is None:
@@ -143,9 +171,34 @@ class Operations:
 
     async def stop_all(self) -> None:
         """Workspaces stay: what was committed and not pushed must survive `hostctl down`."""
-        while self._live:
-            _, sandbox = self._live.popitem()
-            await end(self._host, sandbox, "hostd stopped")
+        await self._planning.acquire()  # a creation under way ends first, or would be left over
+        try:
+            for sandbox in self.live():
+                await self._stop(sandbox, "hostd stopped")
+        finally:
+            self._planning.release()
+
+    async def freeze(self, sandbox: Sandbox, why: str) -> None:
+        """A protection does not hold any more: end all access at once, and say so."""
+        _log.error("{name} is stopped: {why}", name=sandbox.plan.name, why=why)
+        self._host.journal.record(
+            AdminOperation(
+                op="freeze",
+                decision="deny",
+                peer_uid=0,
+                sandbox=sandbox.plan.id,
+                code="N207",
+                reason=why,
+            )
+        )
+        await self._stop(sandbox, f"frozen: {why}")
+
+    async def _stop(self, sandbox: Sandbox, reason: str) -> None:
+        if self._live.pop(sandbox.plan.id, None) is None:
+            return
+        self._running.pop(sandbox.plan.id, None)
+        await stop(self._host, sandbox, reason)
+        self._stopped[sandbox.plan.id] = sandbox.record
 
     async def _create(self, request: RunRequest, channel: Channel) -> Sandbox:
         upstreams = await self._upstreams()
@@ -154,7 +207,7 @@ class Operations:
             index = next_index(self._uids, self._host.registry.last_index(), self._used_indexes())
             plan = make_plan(request, upstreams, self._names(), self._uids, index)
             self._host.registry.remember_index(index)
-            sandbox = await create(self._host, plan, upstreams, channel.progress)
+            sandbox = await create(self._host, plan, upstreams)
             self._live[plan.id] = sandbox
         finally:
             self._planning.release()
@@ -183,7 +236,8 @@ class Operations:
 
     async def _command_ended(self, sandbox: Sandbox, status: int, remove: bool) -> None:
         self._running.pop(sandbox.plan.id, None)
-        sandbox.exit_status = status
+        if sandbox.plan.id in self._live:
+            save(self._host, sandbox, sandbox.record.step, exit_status=status)
         if remove and sandbox.plan.id in self._live:
             await self._destroy(sandbox, "its command ended")
 
@@ -238,7 +292,7 @@ def _stopped_summary(record: Record) -> dict[str, Any]:
         "name": record.name,
         "runtime": "bwrap",
         "state": "stopped",
-        "policy": record.policy,
+        "policy": record.policy.get("name"),
         "created": record.created,
-        "exit": None,
+        "exit": record.exit_status,
     }

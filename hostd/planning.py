@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Collection, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 from attrs import field, frozen
 from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 
+from hostd.cgroups import ResourceLimits
 from hostd.failures import Failed
 from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Plan, Repository
@@ -23,6 +25,7 @@ from netpolicy.writing import policy_digest
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DEFAULT_PIDS = 4096
 _texts = deep_iterable(instance_of(str), instance_of(tuple))
 
 
@@ -49,6 +52,9 @@ class RunRequest:
     tty: bool = field(default=False, validator=instance_of(bool))
     rm: bool = field(default=False, validator=instance_of(bool))
     workdir: None = field(default=None, validator=instance_of(type(None)))
+    memory: int | None = field(default=None, validator=optional(instance_of(int)))
+    pids: int | None = field(default=None, validator=optional(instance_of(int)))
+    cpus: float | None = field(default=None, validator=optional(instance_of((int, float))))
 
 
 def parse_run(body: Mapping[str, Any]) -> RunRequest:
@@ -133,6 +139,22 @@ def _name(request: RunRequest, identifier: str, taken: Collection[str]) -> str:
     return name
 
 
+def _limits(request: RunRequest) -> ResourceLimits:
+    """One sandbox never takes all of the host, also when nobody said how much it may take."""
+    for name, value in (("memory", request.memory), ("pids", request.pids), ("cpus", request.cpus)):
+        if value is not None and value <= 0:
+            raise Failed("C105", f"--{name} must be more than nothing", exit_code=2)
+    return ResourceLimits(
+        memory=request.memory or _three_quarters_of_memory(),
+        pids=request.pids or _DEFAULT_PIDS,
+        cpus=request.cpus,
+    )
+
+
+def _three_quarters_of_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
+
+
 def make_plan(
     request: RunRequest,
     upstreams: UpstreamTable,
@@ -161,5 +183,5 @@ def make_plan(
         policy=policy,
         policy_hash=policy_digest(policy),
         repositories=repositories,
-        agent=request.agent,
+        limits=_limits(request),
     )

@@ -47,7 +47,7 @@ class Program:
     uid: int = 0
     cwd: str = "/"
     room: Room | None = None
-    cgroup: str | None = None
+    cgroups: Sequence[str] = ()
     limits: Mapping[str, int | None] | None = None
 
     def command(self, stdio: Sequence[int]) -> Command:
@@ -59,7 +59,7 @@ class Program:
             uid=self.uid,
             cwd=self.cwd,
             room=self.room,
-            cgroup=self.cgroup,
+            cgroups=self.cgroups,
             limits=limits,
         )
 

@@ -1,15 +1,37 @@
-"""What hostd must still know after it was killed: one small file per sandbox, written whole."""
+"""What hostd must still know after it was killed: one file per sandbox, written before each step.
+
+The file names the step under way, so that the next hostd knows whether to keep the sandbox or to
+take it away; whatever ran without being named here is found by its cgroup.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import asdict, evolve, field, frozen
 
 _STATE_FILE = "state.json"
+_SCHEMA = "gitmoat.sandbox/2"
+
+
+class Step(Enum):
+    """In the order of a life. Only a sandbox that was SERVED is worth keeping."""
+
+    DIRECTORIES = "directories"
+    ROOMS = "rooms"
+    RULES = "rules"
+    LISTENERS = "listeners"
+    SIDECAR = "sidecar"
+    PROBES = "probes"
+    SERVED = "served"
+    ENDING = "ending"
+    STOPPED = "stopped"
+    REMOVING = "removing"
 
 
 def start_time(pid: int) -> int | None:
@@ -31,44 +53,49 @@ class ProcessRecord:
         started = start_time(pid)
         return None if started is None else ProcessRecord(pid, started)
 
-    def alive(self) -> bool:
-        return start_time(self.pid) == self.started
 
-
-@frozen
+@frozen(kw_only=True)
 class Record:
+    """JSON-able; `processes` has the keys room, room-monitor, gate, gate-monitor, sidecar."""
+
     id: str
     name: str
+    step: Step
     uid_index: int
     created: int
-    policy: str
-    processes: tuple[ProcessRecord, ...]
+    policy: Mapping[str, Any]
+    repositories: tuple[Mapping[str, Any], ...] = ()
+    upstreams: Mapping[str, Any] = field(factory=dict)
+    workdir: str | None = None
+    limits: Mapping[str, Any] = field(factory=dict)
+    boot_id: str = ""
+    processes: Mapping[str, ProcessRecord] = field(factory=dict)
+    netns: int = 0
+    session: str | None = None
+    expires: float = 0.0
+    epoch: int = 1
+    rules: str = ""
+    exit_status: int | None = None
+
+    def at(self, step: Step) -> Record:
+        return evolve(self, step=step)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema": "gitmoat.sandbox/1",
-            "id": self.id,
-            "name": self.name,
-            "uid_index": self.uid_index,
-            "created": self.created,
-            "policy": self.policy,
-            "processes": [[process.pid, process.started] for process in self.processes],
-        }
+        data = asdict(self, recurse=False)
+        processes = {key: [p.pid, p.started] for key, p in self.processes.items()}
+        return data | {"schema": _SCHEMA, "step": self.step.value, "processes": processes}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Record:
-        return Record(
-            id=data["id"],
-            name=data["name"],
-            uid_index=data["uid_index"],
-            created=data["created"],
-            policy=data["policy"],
-            processes=tuple(ProcessRecord(pid, started) for pid, started in data["processes"]),
-        )
+        if data.pop("schema") != _SCHEMA:
+            raise ValueError("written by another version")
+        processes = {key: ProcessRecord(*pair) for key, pair in data["processes"].items()}
+        given = {"step": Step(data["step"]), "processes": processes}
+        return Record(**data | given | {"repositories": tuple(data["repositories"])})
 
 
 def write_whole(path: Path, text: str) -> None:
-    """On disk entirely or not at all."""
+    """On disk entirely, or the old text still."""
     fresh = path.with_suffix(".new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
@@ -76,6 +103,11 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 class Registry:
@@ -85,19 +117,23 @@ class Registry:
         self.parent = parent
         self._counter = parent.parent / "last-uid-index"
 
+    def claim(self, record: Record) -> None:
+        (self.parent / record.id).mkdir(mode=0o700)
+        self.save(record)
+
     def save(self, record: Record) -> None:
         write_whole(self.parent / record.id / _STATE_FILE, json.dumps(record.to_json()))
 
-    def load(self) -> list[Record]:
-        """Records of all directories; one without a readable file was never complete."""
-        records = []
+    def load(self) -> tuple[list[Record], list[str]]:
+        """Records, and ids of directories without a readable one: those were never complete."""
+        records, unreadable = [], []
         for directory in sorted(self.parent.iterdir()):
             try:
                 data = json.loads((directory / _STATE_FILE).read_text(encoding="utf-8"))
                 records.append(Record.from_json(data))
             except (OSError, ValueError, KeyError, TypeError):
-                records.append(Record(directory.name, directory.name, -1, 0, "", ()))
-        return records
+                unreadable.append(directory.name)
+        return records, unreadable
 
     def last_index(self) -> int:
         try:

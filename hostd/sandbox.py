@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from attrs import define, field, frozen
+from twisted.internet.defer import DeferredLock
 
 from gitwire.repository import RepositoryPath
+from hostd.cgroups import ResourceLimits
+from hostd.failures import Failed
+from hostd.registry import Record
 from hostd.runtimes.bwrap import WORKSPACE, Directories, StartedRoom
 from hostd.sidecars import SidecarSupervisor
+from hostd.spawner import Room
 from netpolicy.nftables import Uids
 from netpolicy.policy import Policy
-from netpolicy.upstreams import Upstream
+from netpolicy.upstreams import Upstream, UpstreamTable
 
 
 @frozen
@@ -28,6 +32,9 @@ class Repository:
     @property
     def name(self) -> str:
         return self.path.text.rpartition("/")[2]
+
+    def to_json(self) -> dict[str, str]:
+        return {"url": self.url, "directory": self.directory}
 
     def gate_url(self, port: int) -> str:
         return f"http://127.0.0.1:{port}/{self.upstream.hosts[0]}/{self.path.text}.git"
@@ -45,36 +52,39 @@ class Plan:
     policy: Policy
     policy_hash: str
     repositories: tuple[Repository, ...]
-    agent: bool
+    limits: ResourceLimits
 
 
 @define(eq=False)
 class Sandbox:
+    """`record` is what the disk knows of it; the rest ends with hostd."""
+
     plan: Plan
     directories: Directories
-    state_directory: Path
-    created: int
+    upstreams: UpstreamTable
+    record: Record
     state: str = "creating"
-    epoch: int = 1
     room: StartedRoom | None = None
     gate: StartedRoom | None = None
-    netns: int = 0
     descriptors: list[int] = field(factory=list)
+    namespace: int = -1
     listeners: tuple[int, ...] = ()
     sidecar: SidecarSupervisor | None = None
-    expires: float = 0.0
-    cgroups: dict[str, Path | None] = field(factory=dict)
-    exit_status: int | None = None
+    cgroups: dict[str, tuple[str, ...]] = field(factory=dict)
+    lock: DeferredLock = field(factory=DeferredLock)
 
-    def cgroup(self, room: str) -> str | None:
-        directory = self.cgroups.get(room)
-        return None if directory is None else str(directory)
+    def network(self) -> Room:
+        """To join the network namespace alone."""
+        if self.room is None:
+            raise Failed("R106", f"sandbox {self.plan.name} is not running")
+        return self.room.join(network_only=True)
 
     def close_descriptors(self) -> None:
         for descriptor in (*self.descriptors, *self.listeners):
             os.close(descriptor)
         self.descriptors.clear()
         self.listeners = ()
+        self.namespace = -1
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -83,8 +93,8 @@ class Sandbox:
             "runtime": self.plan.runtime,
             "state": self.state,
             "policy": self.plan.policy.name,
-            "created": self.created,
-            "exit": self.exit_status,
+            "created": self.record.created,
+            "exit": self.record.exit_status,
         }
 
     def inspection(self) -> dict[str, Any]:
@@ -94,9 +104,9 @@ class Sandbox:
             "schema": "gitmoat.inspect/1",
             **self.summary(),
             "pid": self.room.pid if self.room else None,
-            "netns": self.netns,
+            "netns": self.record.netns,
             "container": None,
-            "epoch": self.epoch,
+            "epoch": self.record.epoch,
             "uids": {
                 "sidecar": uids.sidecar,
                 "helper": uids.helper,
@@ -108,7 +118,7 @@ class Sandbox:
             },
             "session": {
                 "id": sidecar.session if sidecar else None,
-                "expires": int(self.expires) or None,
+                "expires": int(self.record.expires) or None,
             },
             "policy": {"name": self.plan.policy.name, "sha256": self.plan.policy_hash},
             "repositories": [repository.url for repository in self.plan.repositories],

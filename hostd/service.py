@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,20 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from audit.events import DaemonStarted, DaemonStopped, PeerRefused
-from audit.journal import Journal, open_journal
+from audit.journal import open_journal
 from confine import linux
 from hostd.admin import serve_admin
+from hostd.adoption import take_over
 from hostd.broker_client import BrokerClient
 from hostd.cgroups import Cgroups
 from hostd.config import Config, load_config
 from hostd.grants import Grants
-from hostd.lifecycle import Host
+from hostd.host import Host
 from hostd.operations import Operations
 from hostd.programs import Programs
-from hostd.registry import Record, Registry
+from hostd.registry import Registry
 from hostd.spawner import Spawner
+from hostd.watchdog import Watchdog
 from identity.controlsocket import listen_control
 from identity.directories import make_private_directory
 from identity.keyfile import load_key
@@ -41,8 +42,9 @@ class Service:
         self._paths = paths
         self._config: Config = load_config(paths.hostd_toml)
         self._key = load_key(paths.host_key, 0)
+        self._watchdog: Watchdog | None = None
 
-    def open(self) -> None:
+    def open(self) -> Deferred[None]:
         self._make_directories()
         listener = listen_control(self._paths.hostd_socket, root=self._paths.root)
         linux.adopt_orphans()
@@ -50,17 +52,24 @@ class Service:
         self._spawner = Spawner(self._reactor)
         self._spawner.start()
         self._operations = self._make_operations()
-        self._operations.remember_stopped(self._sweep())
-        serve_admin(self._reactor, listener, self._operations.table, self._refused)
-        self._journal.record(DaemonStarted(name="hostd"))
         self._reactor.addSystemEventTrigger("before", "shutdown", self._stop)
+        self._journal.record(DaemonStarted(name="hostd"))
+        return Deferred.fromCoroutine(self._take_over(listener))
+
+    async def _take_over(self, listener: socket.socket) -> None:
+        """Nobody is answered before everything left by an earlier hostd is in order."""
+        found = await take_over(self._host, self._config.uids)
+        self._operations.remember(found)
+        operations = self._operations
+        self._watchdog = Watchdog(self._host, operations.live, operations.freeze)
+        serve_admin(self._reactor, listener, operations.table, self._refused)
 
     def _make_directories(self) -> None:
         root = self._paths.root
         state = self._paths.hostd_state
         for path in (self._paths.run, state, state / "sandboxes"):
             make_private_directory(path, 0o700, 0, 0, root=root)
-        for path in (self._paths.sandboxes_run, self._paths.control_dir):
+        for path in (self._paths.sandboxes_run, self._paths.control_dir, self._paths.log_dir):
             make_private_directory(path, 0o700, 0, 0, root=root)
         make_private_directory(self._paths.run / "empty", 0o555, 0, 0, root=root)
 
@@ -80,34 +89,23 @@ class Service:
             journal=self._journal,
             broker_address=config.broker_address,
             broker_key_text=config.broker_key_text,
-            log=2,
         )
         self._host = host
         return Operations(host, broker, config.uids, VERSION)
 
-    def _sweep(self) -> list[Record]:
-        """End what an earlier hostd left running: its sidecars are gone or will be refused."""
-        records = self._host.registry.load()
-        for record in records:
-            for process in record.processes:
-                if process.alive():
-                    os.kill(process.pid, signal.SIGKILL)
-        return records
-
     def _refused(self, uid: int) -> None:
         self._journal.record(PeerRefused(code="C102", peer_uid=uid, op="hostd.sock"))
 
-    def _stop(self) -> Deferred[None]:
-        return Deferred.fromCoroutine(self._stop_everything())
-
-    async def _stop_everything(self) -> None:
-        await self._operations.stop_all()
+    def _stop(self) -> None:
+        """Sandboxes go on, for the next hostd to adopt; `hostctl down` has ended them before."""
+        if self._watchdog is not None:
+            self._watchdog.stop()
         self._spawner.stop()
-        self._host.cgroups.remove_parent()
+        if not self._operations.live():
+            self._host.cgroups.remove_parent()
         self._paths.hostd_socket.unlink(missing_ok=True)
-        journal: Journal = self._journal
-        journal.record(DaemonStopped(name="hostd"))
-        journal.close()
+        self._journal.record(DaemonStopped(name="hostd"))
+        self._journal.close()
 
 
 def _instance(root: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from attrs import define, field, frozen
@@ -51,17 +51,23 @@ class Setting:
     sandbox: str
     uid: int
     netns: int
-    listeners: tuple[int, ...]
+    listeners: Callable[[], Awaitable[tuple[int, ...]]]
     control_path: str
     empty_root: str
-    cgroup: str | None
+    cgroups: tuple[str, ...]
     log: int
+    configuration: Callable[[], dict[str, Any]]
+    # Raises when a protection does not hold; runs between the closed grant and activation.
+    probe: Callable[[], Awaitable[None]]
+    # Told the pid and session before the sidecar accepts anything.
+    started: Callable[[int, str], None]
 
 
 class Sessions(Protocol):
     """What the supervisor asks of whoever talks to the broker."""
 
-    async def open(self, public_key: bytes, pid: int) -> dict[str, Any]: ...
+    async def register(self, public_key: bytes) -> str: ...
+    async def activate(self, session: str, pid: int) -> None: ...
     async def close(self, session: str, reason: str) -> None: ...
 
 
@@ -103,14 +109,12 @@ class SidecarSupervisor:
         spawner: Spawner,
         setting: Setting,
         broker: tuple[str, int],
-        configuration: Callable[[], dict[str, Any]],
         sessions: Sessions,
     ) -> None:
         self._reactor = reactor
         self._spawner = spawner
         self._setting = setting
         self._broker = broker
-        self._configuration = configuration
         self._sessions = sessions
         self._budget = DialBudget()
         self._life: _Life | None = None
@@ -136,10 +140,15 @@ class SidecarSupervisor:
         life.process.wait().addCallback(self._ended, life)
 
     async def stop(self, reason: str) -> None:
+        """A broker that cannot be told does not keep a sandbox alive: its key dies here."""
         self._stopped = True
-        if self._life is not None:
-            life, self._life = self._life, None
+        if self._life is None:
+            return
+        life, self._life = self._life, None
+        try:
             await self._finish(life, reason)
+        except Failed as problem:
+            _log.warn("session not revoked: {why}", why=str(problem))
 
     async def selftest(self) -> list[dict[str, Any]]:
         life = self._life
@@ -159,13 +168,14 @@ class SidecarSupervisor:
         setting = self._setting
         try:
             with open(configuration, "wb", closefd=False) as file:
-                file.write(json.dumps(self._configuration()).encode())
+                file.write(json.dumps(setting.configuration()).encode())
             os.lseek(configuration, 0, os.SEEK_SET)
+            listeners = await setting.listeners()
             process = await self._spawner.sidecar(
                 setting.uid,
                 setting.empty_root,
-                setting.cgroup,
-                [setting.netns, configuration, setting.log, *setting.listeners],
+                setting.cgroups,
+                [setting.netns, configuration, setting.log, *listeners],
             )
         finally:
             os.close(configuration)
@@ -188,9 +198,19 @@ class SidecarSupervisor:
 
     async def _activate(self, life: _Life) -> None:
         key = await life.ready
-        answer = await self._sessions.open(key, life.process.pid)
-        life.session = answer["session"]
-        life.link.send(json.dumps({"op": "activate"}).encode())
+        life.session = await self._sessions.register(key)
+        await self._setting.probe()
+        await self._sessions.activate(life.session, life.process.pid)
+        self._setting.started(life.process.pid, life.session)
+        life.link.send(b'{"op":"activate"}')
+
+    async def adopt(self, process: Process, session: str | None) -> None:
+        """Take over a sidecar that an earlier hostd started; it has gone on serving."""
+        life = self._connect(process)
+        life.session = session
+        life.process.wait().addCallback(self._ended, life)
+        await life.ready
+        life.link.send(b'{"op":"activate"}')
 
     def _message(self, life: _Life, data: bytes, descriptors: list[int]) -> None:
         for descriptor in descriptors:  # none is ever expected
@@ -249,18 +269,23 @@ class SidecarSupervisor:
         self._reactor.callLater(self._delay, self._replace, life)
         self._delay = min(self._delay * 2, _LAST_DELAY)
 
-    def _replace(self, old: _Life) -> None:
+    def start_soon(self) -> None:
+        """Start without waiting for it, and again until it works."""
+        self._reactor.callLater(0, self._replace, None)
+
+    def _replace(self, old: _Life | None) -> None:
         done = Deferred.fromCoroutine(self._start_again(old))
         done.addErrback(lambda failure: self._not_replaced(old, failure))
 
-    async def _start_again(self, old: _Life) -> None:
+    async def _start_again(self, old: _Life | None) -> None:
         if self._stopped:
             return
         self.restarts += 1
-        await self._finish(old, "sidecar replaced")
+        if old is not None:
+            await self._finish(old, "sidecar replaced")
         await self.start()
 
-    def _not_replaced(self, old: _Life, failure: Any) -> None:
+    def _not_replaced(self, old: _Life | None, failure: Any) -> None:
         if self._stopped:
             return
         _log.warn("no new sidecar yet: {why}", why=failure.getErrorMessage())

@@ -63,8 +63,12 @@ class Process:
 
 
 @implementer(IReadDescriptor)
-class _Orphan:
-    """A process whose zygote died. hostd adopted it (PR_SET_CHILD_SUBREAPER) and waits for it."""
+class Watch:
+    """Waits for a process that no zygote of ours reports on.
+
+    Its zygote died, and hostd adopted it (PR_SET_CHILD_SUBREAPER); or an earlier hostd started
+    it, and init reaps it: then its status is not ours to know.
+    """
 
     def __init__(self, reactor: Any, process: Process) -> None:
         self._reactor = reactor
@@ -81,7 +85,7 @@ class _Orphan:
         self._reactor.removeReader(self)
         try:
             found = os.waitid(os.P_PIDFD, self.fileno(), os.WEXITED)
-        except ChildProcessError:  # it ended together with the zygote, which had reaped it
+        except ChildProcessError:
             self._process.ended(-signal.SIGKILL)
             return
         status = found.si_status if found is not None else 0
@@ -110,7 +114,7 @@ class Command:
     uid: int = 0
     cwd: str = "/"
     room: Room | None = None
-    cgroup: str | None = None
+    cgroups: Sequence[str] = ()
     tty: bool = False
     limits: Mapping[str, int | None] = Factory(lambda: {"open_files": 4096})
 
@@ -121,7 +125,7 @@ class Command:
             "environment": dict(self.environment),
             "cwd": self.cwd,
             "uid": self.uid,
-            "cgroup": self.cgroup,
+            "cgroups": list(self.cgroups),
             "tty": self.tty,
             "limits": dict(self.limits),
             "keep": len(self.stdio),
@@ -183,10 +187,36 @@ class Spawner:
         _, descriptors = await self._ask(request, [netns])
         return descriptors
 
+    async def survey(self, netns: int) -> dict[str, list[str]]:
+        answer, _ = await self._ask({"op": "survey"}, [netns])
+        found: dict[str, list[str]] = answer["found"]
+        return found
+
+    async def probe(
+        self, room: Room, tier: str, uid: int, cgroups: Sequence[str]
+    ) -> list[str | None]:
+        request = {
+            "op": "probe",
+            "tier": tier,
+            "uid": uid,
+            "cgroups": list(cgroups),
+            "namespaces": list(room.namespaces),
+            "room": 0,
+            "limits": {"open_files": 64},
+        }
+        answer, _ = await self._ask(request, [room.pidfd])
+        outcomes: list[str | None] = answer["outcomes"]
+        return outcomes
+
     async def sidecar(
-        self, uid: int, empty_root: str, cgroup: str | None, descriptors: Sequence[int]
+        self, uid: int, empty_root: str, cgroups: Sequence[str], descriptors: Sequence[int]
     ) -> Process:
-        request = {"op": "sidecar", "uid": uid, "empty_root": empty_root, "cgroup": cgroup}
+        request = {
+            "op": "sidecar",
+            "uid": uid,
+            "empty_root": empty_root,
+            "cgroups": list(cgroups),
+        }
         return await self._spawn(request, descriptors)
 
     async def execute(self, command: Command) -> Process:
@@ -235,5 +265,5 @@ class Spawner:
             _log.warn("zygote ended; starting another")
             orphans, self._processes = self._processes, {}
             for process in orphans.values():
-                _Orphan(self._reactor, process)
+                Watch(self._reactor, process)
             self.start()

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from confine import linux, profiles
 from confine.process import Confinement, Limits, confine
 from confine.seccomp import compile_profile
-from hostd import netns
+from hostd import netns, probes
 from sidecar import service
 
 _MAX_MESSAGE = 256 * 1024
@@ -47,6 +47,8 @@ class Zygote:
             "listen": self._listen,
             "sidecar": self._sidecar,
             "execute": self._execute,
+            "probe": self._probe,
+            "survey": self._survey,
         }
 
     def serve(self) -> None:
@@ -108,7 +110,7 @@ class Zygote:
             problem = pipe.read()
         if problem:
             self._send({"id": request["id"], "error": problem})
-        elif request["op"] != "listen":
+        elif request["op"] in ("sidecar", "execute"):
             self._send_child(request["id"], pid)
 
     def _send_child(self, number: int, pid: int) -> None:
@@ -149,12 +151,35 @@ class Zygote:
         made = netns.make_listeners(request["uid"], request["credential"], request["control"])
         self._send({"id": request["id"], "ok": True}, made)
 
+    def _survey(self, request: Request, descriptors: list[int], problems: int) -> None:
+        linux.setns(descriptors[0], linux.CLONE_NEWNET)
+        self._send({"id": request["id"], "found": netns.survey()})
+
+    def _probe(self, request: Request, descriptors: list[int], problems: int) -> None:
+        """As `_execute`, but what runs after the confinement is the probes and their report."""
+        _join_cgroups(request["cgroups"])
+        _enter_namespaces(descriptors[0], request["namespaces"])
+        linux.close_all_but([self._link.fileno(), problems])
+        self._confine_command(request)
+        self._send({"id": request["id"], "outcomes": probes.attempt_all(request["tier"])})
+
+    def _confine_command(self, request: Request) -> None:
+        confine(
+            Confinement(
+                uid=request["uid"],
+                gid=request["uid"],
+                limits=Limits(**request["limits"]),
+                seccomp=self._seccomp["sandbox"],
+                dumpable=request["op"] == "execute",  # a probe holds our link until it ends
+            )
+        )
+
     def _sidecar(self, request: Request, descriptors: list[int], problems: int) -> None:
         """Descriptors: netns, configuration, log, then the four listeners of `Inherited`."""
         linux.setns(descriptors[0], linux.CLONE_NEWNET)
         with open(descriptors[1], "rb", closefd=False) as file:
             configuration = file.read()
-        _join_cgroup(request.get("cgroup"))
+        _join_cgroups(request["cgroups"])
         os.setsid()
         os.dup2(descriptors[2], 1)
         os.dup2(descriptors[2], 2)
@@ -180,7 +205,7 @@ class Zygote:
 
     def _execute(self, request: Request, descriptors: list[int], problems: int) -> None:
         """Descriptors: first those that become 0, 1, 2, …; then, if any, the room's pidfd."""
-        _join_cgroup(request.get("cgroup"))
+        _join_cgroups(request["cgroups"])
         kept: int = request["keep"]
         if "room" in request:
             _enter_namespaces(descriptors[request["room"]], request["namespaces"])
@@ -190,18 +215,10 @@ class Zygote:
         if request.get("tty"):
             linux.take_terminal(0)
         if request["uid"]:
-            confine(
-                Confinement(
-                    uid=request["uid"],
-                    gid=request["uid"],
-                    limits=Limits(**request["limits"]),
-                    seccomp=self._seccomp["sandbox"],
-                    dumpable=True,
-                )
-            )
-        # Python ignores these two; a program that inherits that behaves strangely in pipes.
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            self._confine_command(request)
+        # Ignored by Python or by the zygote; a program would inherit that over exec.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
         os.execvpe(request["argv"][0], request["argv"], request["environment"])  # noqa: S606
 
 
@@ -215,8 +232,8 @@ def _enter_namespaces(room: int, names: list[str]) -> None:
     linux.setns(room, kinds)
 
 
-def _join_cgroup(directory: str | None) -> None:
-    if directory is not None:
+def _join_cgroups(directories: list[str]) -> None:
+    for directory in directories:
         with open(os.path.join(directory, "cgroup.procs"), "wb") as procs:
             procs.write(b"0")
 

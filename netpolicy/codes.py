@@ -181,6 +181,18 @@ _TABLE = (
     Code("N102", "the nftables rules could not be loaded", "install nftables; `hostctl doctor`"),
     Code("N103", "a listener could not be made in the sandbox", "run `hostctl doctor`"),
     Code("N104", "hostd's configuration is invalid", "correct the key named; see hostd.toml"),
+    Code("N201", "traffic could leave the sandbox", "run `hostctl doctor`; report this"),
+    Code(
+        "N203", "a sidecar port is open to the wrong uid, or closed to the right one", "report this"
+    ),
+    Code("N204", "a sidecar port could be taken by the sandbox", "report this"),
+    Code("N205", "the sandbox's system-call filter is not in force", "report this"),
+    Code("N206", "a setting of the sandbox's network is wrong", "report this"),
+    Code(
+        "N207",
+        "the sandbox's network was changed from outside, so it was stopped",
+        "find out who changed it, then `hostctl start`",
+    ),
     # R1xx: the runtime
     Code("R101", "the runtime could not start the sandbox", "run `hostctl doctor`"),
     Code("R102", "a program that is needed is missing", "install the package it names"),

@@ -219,7 +219,9 @@ class GitListener:
         client.incoming = incoming
 
         def ended() -> None:
-            client.incoming = None
+            # The next, pipelined request may have begun inside the end of this one.
+            if client.incoming is incoming:
+                client.incoming = None
 
         Exchange(self._office, incoming, ended).start()
 

@@ -134,13 +134,13 @@ class ClientConnection(Protocol):
 
     # Twisted's callbacks
 
-    def connectionMade(self) -> None:  # noqa: N802
+    def connectionMade(self) -> None:
         self._wire = Wire(self.transport, self._secure, self._flow)
         self._alarm.set(self._timeouts.head)
         if not self._secure:
             self.handshakeCompleted()
 
-    def handshakeCompleted(self) -> None:  # noqa: N802
+    def handshakeCompleted(self) -> None:
         if self._ready or self._ended:
             return
         self._ready = True
@@ -148,18 +148,18 @@ class ClientConnection(Protocol):
         if self._on_ready is not None:
             self._on_ready(self)
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         self._inbox.append(data)
         self._pump()
 
-    def readConnectionLost(self) -> None:  # noqa: N802
+    def readConnectionLost(self) -> None:
         self._wire.ended()
         self._end(whole=True)
 
-    def writeConnectionLost(self) -> None:  # noqa: N802
+    def writeConnectionLost(self) -> None:
         """We never half-close."""
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._wire.lost()
         self._end(whole=isinstance(reason.value, ConnectionDone))
         if self._on_lost is not None:

@@ -33,10 +33,10 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 class Reactor(Clock, Protocol):
     """What we ask of a reactor besides its clock."""
 
-    def addReader(self, reader: Any, /) -> object: ...  # noqa: N802
-    def removeReader(self, reader: Any, /) -> object: ...  # noqa: N802
-    def addWriter(self, writer: Any, /) -> object: ...  # noqa: N802
-    def removeWriter(self, writer: Any, /) -> object: ...  # noqa: N802
+    def addReader(self, reader: Any, /) -> object: ...
+    def removeReader(self, reader: Any, /) -> object: ...
+    def addWriter(self, writer: Any, /) -> object: ...
+    def removeWriter(self, writer: Any, /) -> object: ...
 
 
 @frozen
@@ -105,18 +105,18 @@ class SeqpacketConnection:
     def fileno(self) -> int:
         return self._sock.fileno()
 
-    def logPrefix(self) -> str:  # noqa: N802
+    def logPrefix(self) -> str:
         return "seqpacket"
 
-    def connectionLost(self, reason: Failure) -> None:  # noqa: N802
+    def connectionLost(self, reason: Failure) -> None:
         self._lose()
 
-    def doRead(self) -> None:  # noqa: N802
+    def doRead(self) -> None:
         for _ in range(_BATCH):
             if not self._open or not self._receive():
                 return
 
-    def doWrite(self) -> None:  # noqa: N802
+    def doWrite(self) -> None:
         while self._open and self._queue:
             message = self._queue.popleft()
             if not self._sent(message.data, message.fds):
@@ -200,17 +200,17 @@ class SeqpacketListener:
     def fileno(self) -> int:
         return self._sock.fileno()
 
-    def logPrefix(self) -> str:  # noqa: N802
+    def logPrefix(self) -> str:
         return "seqpacket listener"
 
-    def connectionLost(self, reason: Failure) -> None:  # noqa: N802
+    def connectionLost(self, reason: Failure) -> None:
         """The reactor dropped us because a handler failed: one fault must not end the service."""
         self._rest()
 
-    def doWrite(self) -> None:  # noqa: N802
+    def doWrite(self) -> None:
         """A listener never writes."""
 
-    def doRead(self) -> None:  # noqa: N802
+    def doRead(self) -> None:
         for _ in range(_BATCH):
             if not self._open or not self._accept():
                 return

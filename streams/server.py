@@ -67,27 +67,27 @@ class ServerConnection(Protocol):
 
     # Twisted's callbacks
 
-    def connectionMade(self) -> None:  # noqa: N802
+    def connectionMade(self) -> None:
         self._wire = Wire(self.transport, self._secure, self._flow)
         self._enter(Phase.SHAKING if self._secure else Phase.WAITING)
 
-    def handshakeCompleted(self) -> None:  # noqa: N802
+    def handshakeCompleted(self) -> None:
         if self._phase is Phase.SHAKING:
             self._enter(Phase.WAITING)
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         self.inbox.append(data)
         self.pump()
 
-    def readConnectionLost(self) -> None:  # noqa: N802
+    def readConnectionLost(self) -> None:
         self._eof = True
         self._wire.ended()
         self.pump()
 
-    def writeConnectionLost(self) -> None:  # noqa: N802
+    def writeConnectionLost(self) -> None:
         self._alarm.set(self._timeouts.linger)
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._wire.lost()
         self._stop("connection was lost")
         if self._on_lost is not None:

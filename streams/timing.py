@@ -9,7 +9,7 @@ from attrs import frozen
 class Clock(Protocol):
     """What we ask of a reactor's clock; `task.Clock` of Twisted is one too."""
 
-    def callLater(  # noqa: N802
+    def callLater(
         self, delay: float, call: Callable[..., object], /, *args: Any, **named: Any
     ) -> Any: ...
 

@@ -14,14 +14,14 @@ class Transport(Protocol):
     """What we ask of a Twisted stream transport, plain or TLS."""
 
     def write(self, data: bytes, /) -> None: ...
-    def writeSequence(self, data: Sequence[bytes], /) -> None: ...  # noqa: N802
-    def loseConnection(self) -> None: ...  # noqa: N802
-    def loseWriteConnection(self) -> None: ...  # noqa: N802
-    def abortConnection(self) -> None: ...  # noqa: N802
-    def pauseProducing(self) -> None: ...  # noqa: N802
-    def resumeProducing(self) -> None: ...  # noqa: N802
-    def registerProducer(self, producer: Any, streaming: bool, /) -> None: ...  # noqa: N802
-    def unregisterProducer(self) -> None: ...  # noqa: N802
+    def writeSequence(self, data: Sequence[bytes], /) -> None: ...
+    def loseConnection(self) -> None: ...
+    def loseWriteConnection(self) -> None: ...
+    def abortConnection(self) -> None: ...
+    def pauseProducing(self) -> None: ...
+    def resumeProducing(self) -> None: ...
+    def registerProducer(self, producer: Any, streaming: bool, /) -> None: ...
+    def unregisterProducer(self) -> None: ...
 
 
 @implementer(IPushProducer)
@@ -41,6 +41,7 @@ class Wire:
         self._reading = True
         self._writing = True
         self._gone = False
+        self._stopped = False
         _send_at_once(transport)
         self.transport.registerProducer(self, True)
 
@@ -103,21 +104,24 @@ class Wire:
         if not self._gone:
             self.transport.abortConnection()
 
-    def pauseProducing(self) -> None:  # noqa: N802
+    def pauseProducing(self) -> None:
         self.blocked = True
         self._on_flow()
 
-    def resumeProducing(self) -> None:  # noqa: N802
-        self.blocked = False
+    def resumeProducing(self) -> None:
         if self._secure:
             # When the peer's close_notify came while we were paused, TLS asked the transport
             # to close, which waits for its producer: registering anew lets it close.
             self.transport.unregisterProducer()
             self.transport.registerProducer(self, True)
-        self._on_flow()
+        # If that has stopped us, what is written now would vanish: stay blocked.
+        if not self._stopped:
+            self.blocked = False
+            self._on_flow()
 
-    def stopProducing(self) -> None:  # noqa: N802
+    def stopProducing(self) -> None:
         """The connection is being lost; the protocol hears it by itself."""
+        self._stopped = True
 
     def _stop_writing(self) -> bool:
         """A transport with a producer never finishes closing, so ours goes first."""

@@ -133,7 +133,11 @@ def _arguments_file(arguments: Sequence[str]) -> int:
 
 
 async def start_room(
-    reactor: Any, spawner: Spawner, arguments: Sequence[str], network: Room | None
+    reactor: Any,
+    spawner: Spawner,
+    arguments: Sequence[str],
+    network: Room | None,
+    cgroups: Sequence[str],
 ) -> StartedRoom:
     """Start bwrap and wait until its pause runs; its mounts are complete then."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -141,7 +145,9 @@ async def start_room(
     (out_r, out_w), (err_r, err_w), (info_r, info_w) = pipes
     args = _arguments_file([*arguments, "--info-fd", "4"])
     stdio = [null, out_w, err_w, args, info_w]
-    command = Command([_BWRAP, "--args", "3", "--", *_PAUSE], {}, stdio, room=network)
+    command = Command(
+        [_BWRAP, "--args", "3", "--", *_PAUSE], {}, stdio, room=network, cgroups=cgroups
+    )
     try:
         monitor = await spawner.execute(command)
     finally:

@@ -64,7 +64,7 @@ class HandLoop(Clock):
 
     @property
     def buffered(self) -> int:
-        plain = sum(len(each.dataBuffer) + each._tempDataLen for each in self.transports)
+        plain: int = sum(len(each.dataBuffer) + each._tempDataLen for each in self.transports)
         return plain + sum(sum(map(len, _unencrypted(each))) for each in self.wrappers)
 
     def _turn(self) -> bool:
@@ -115,6 +115,8 @@ def tcp_pair() -> tuple[socket.socket, socket.socket]:
         near = socket.create_connection(listener.getsockname())
         far, _ = listener.accept()
     _made.extend((near, far))
+    for each in (near, far):
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return near, far
 
 

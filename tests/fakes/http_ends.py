@@ -26,12 +26,9 @@ class RawPeer:
         sock.setblocking(False)
 
     def say(self, data: bytes) -> None:
-        """Send all of it, turning the loop while the other end is slow to read."""
-        while data:
-            try:
-                data = data[self.sock.send(data) :]
-            except BlockingIOError:
-                self.loop.settle()
+        """Send all of it, turning the loop; the other end must take it."""
+        taken = self.say_some(data)
+        assert taken == len(data), "the other end takes no more"
         self.loop.settle()
 
     def say_some(self, data: bytes) -> int:
@@ -45,6 +42,14 @@ class RawPeer:
                 stuck += 1
                 self.loop.settle()
         return taken
+
+    def pour(self, data: bytes, reader: "RawPeer") -> None:
+        """Send all of it while `reader` reads what comes of it."""
+        at = 0
+        while at < len(data):
+            at += self.say_some(data[at:])
+            assert reader.hear() or at == len(data), "nothing moves"
+        reader.hear()
 
     def hear(self, most: int = 2**30) -> bytes:
         """What there is to read now, at most `most` bytes of it; kept in `heard` too."""

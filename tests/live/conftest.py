@@ -2,86 +2,127 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
 
 import pytest
-from attrs import frozen
 
-from hostctl.demo_stage import ALLOWED, Ran, Stage, close_stage, open_stage
+from hostctl.demo_repositories import create_repository
+from hostctl.demo_stage import ALLOWED, Stage, close_stage, open_stage
 from hostctl.output import Output
+from tests.live.boxes import Box, Clone
+from tests.live.upstream_repositories import make_large
+
+MakeBox = Callable[..., Box]
+
+# Everything below `play/` may be fetched and pushed by the command itself.
+PLAY = """\
+version = 1
+name = "play"
+[[git]]
+id = "play"
+repos = ["demo:play/*"]
+fetch = true
+push = { branches = ["main", "agent/**"], tags = ["v*"], create = true, update = true }
+who = ["helper", "untrusted"]
+[limits]
+git_requests_per_minute = 10000
+"""
+LARGE = "play/large"
+LARGE_MIB = 300
+
+
+@contextmanager
+def opened() -> Iterator[Stage]:
+    stage = open_stage(Output(quiet=True), keep=False)
+    try:
+        yield stage
+    finally:
+        close_stage(stage)
 
 
 @pytest.fixture(scope="session")
 def stage() -> Iterator[Stage]:
     """Shared: a test that kills daemons or changes configuration makes a `fresh_stage`."""
-    opened = open_stage(Output(quiet=True), keep=False)
-    yield opened
-    close_stage(opened)
+    with opened() as made:
+        (made.paths.policies / "play.toml").write_text(PLAY)
+        create_repository(made.upstream.repositories, "play/one", {"a.txt": b"one\n"})
+        yield made
 
 
 @pytest.fixture
 def fresh_stage() -> Iterator[Stage]:
-    opened = open_stage(Output(quiet=True), keep=False)
-    yield opened
-    close_stage(opened)
+    with opened() as made:
+        yield made
 
 
-@frozen
-class Box:
-    """A sandbox of a test, by name."""
-
-    stage: Stage
-    name: str
-
-    def inspect(self) -> dict[str, Any]:
-        ran = self.stage.hostctl("--json", "inspect", self.name)
-        found: dict[str, Any] = json.loads(ran.expect_success("inspect"))
-        return found
-
-    def sh(self, script: str, *words: str, as_helper: bool = False) -> Ran:
-        tier = "helper" if as_helper else "untrusted"
-        return self.stage.hostctl(
-            "exec", "--as", tier, self.name, "--", "/bin/sh", "-c", script, "test", *words
-        )
-
-    def git(self, *words: str) -> Ran:
-        return self.stage.hostctl("git", self.name, "--", *words)
-
-    def remove(self) -> None:
-        self.stage.hostctl("rm", "--force", self.name)
+def start_box(stage: Stage, *words: str, repo: str | None = ALLOWED) -> Box:
+    name = f"t-{uuid.uuid4().hex[:10]}"
+    scope = ["--repo", stage.url(repo)] if repo else []
+    ran = stage.hostctl(
+        "run", "-d", "--name", name, *scope, *words, "--", "sleep", "infinity", timeout=120
+    )
+    ran.expect_success("hostctl run")
+    return Box(stage, name)
 
 
-MakeBox = Callable[..., Box]
+@contextmanager
+def box_maker(stage: Stage) -> Iterator[MakeBox]:
+    boxes: list[Box] = []
+
+    def make(*words: str, repo: str | None = ALLOWED, on: Stage | None = None) -> Box:
+        boxes.append(start_box(on or stage, *words, repo=repo))
+        return boxes[-1]
+
+    try:
+        yield make
+    finally:
+        for box in boxes:
+            box.remove()
 
 
 @pytest.fixture
 def make_box(stage: Stage) -> Iterator[MakeBox]:
-    boxes: list[Box] = []
+    with box_maker(stage) as make:
+        yield make
 
-    def make(*words: str, repo: str | None = ALLOWED, on: Stage | None = None) -> Box:
-        where = on or stage
-        name = f"t-{uuid.uuid4().hex[:10]}"
-        scope = ["--repo", where.url(repo)] if repo else []
-        ran = where.hostctl(
-            "run", "-d", "--name", name, *scope, *words, "--", "sleep", "infinity", timeout=120
-        )
-        ran.expect_success("hostctl run")
-        boxes.append(Box(where, name))
-        return boxes[-1]
 
-    yield make
-    for box in boxes:
-        box.remove()
+@pytest.fixture(scope="module")
+def make_shared_box(stage: Stage) -> Iterator[MakeBox]:
+    with box_maker(stage) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def agent(make_shared_box: MakeBox) -> Box:
+    """Shared by the tests of a file; one that kills or revokes makes its own."""
+    return make_shared_box("--agent", "--push", "agent/**")
+
+
+@pytest.fixture(scope="module")
+def split(make_shared_box: MakeBox) -> Box:
+    return make_shared_box("--push", "ci/**")
+
+
+@pytest.fixture(scope="module")
+def player(make_shared_box: MakeBox) -> Box:
+    """An agent whose policy allows every repository below `play/`."""
+    return make_shared_box("--policy", "play", repo=None)
+
+
+@pytest.fixture(scope="module")
+def clone(agent: Box) -> Clone:
+    return agent.clone(ALLOWED)
 
 
 @pytest.fixture
-def agent(make_box: MakeBox) -> Box:
-    return make_box("--agent", "--push", "agent/**")
+def branch() -> str:
+    return f"agent/{uuid.uuid4().hex[:10]}"
 
 
-@pytest.fixture
-def split(make_box: MakeBox) -> Box:
-    return make_box("--push", "ci/**")
+@pytest.fixture(scope="session")
+def large(stage: Stage) -> str:
+    """The commit of a repository that takes seconds to transfer."""
+    return make_large(stage, LARGE, LARGE_MIB)
+

@@ -286,15 +286,31 @@ async def test_a_fetch_over_the_limit_ends_with_a_message_and_a_cut_upstream(sce
     assert (await sidecar.refs()).status == 200
 
 
-@on_reactor
-async def test_an_answer_cut_short_is_not_taken_for_the_whole(scene: Scene) -> None:
+def breaks_off(scene: Scene, data: bytes) -> None:
+    """Make the upstream say the beginning of an answer, then vanish."""
+
     def half(talk: Talk) -> None:
-        talk.say(CHUNKED + chunk(format_data(b"\x01" + bytes(100))))
+        talk.say(CHUNKED + chunk(data))
         scene.world.reactor.callLater(0.05, talk.abort)
 
     scene.upstream.on_request = half
+
+
+@on_reactor
+async def test_an_answer_cut_inside_a_pkt_is_cut_below_too(scene: Scene) -> None:
+    breaks_off(scene, format_data(b"\x01" + bytes(100))[:-1])
     reply = await (await scene.world.session()).fetch()
     assert reply.status == 200 and reply.error
+    (outcome,) = scene.world.audit("git.outcome")
+    assert outcome["code"] == "U101"
+
+
+@on_reactor
+async def test_an_answer_cut_between_two_pkts_ends_with_a_message(scene: Scene) -> None:
+    breaks_off(scene, format_data(b"\x01" + bytes(100)))
+    reply = await (await scene.world.session()).fetch()
+    assert reply.status == 200 and not reply.error
+    assert b"\x03gitmoat: the git server cannot be reached (U101)" in reply.data
     (outcome,) = scene.world.audit("git.outcome")
     assert outcome["code"] == "U101"
 

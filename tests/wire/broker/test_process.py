@@ -22,6 +22,7 @@ from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.reactor_tests import on_reactor
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
+BAD_PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop to another uid")
 
 
@@ -159,6 +160,7 @@ def test_a_second_broker_on_the_same_root_is_refused_and_the_first_lives_on(
         (lambda w: (w.paths.etc / "token").unlink(), "U105", "token"),
         (lambda w: (w.paths.etc / "token").chmod(0o644), "U105", "too open"),
         (lambda w: (w.paths.etc / "ca.pem").write_text("x"), "B104", "upstream.up.ca_file"),
+        (lambda w: (w.paths.etc / "ca.pem").write_text(BAD_PEM), "B104", "upstream.up.ca_file"),
         (lambda w: (w.paths.root / "run").symlink_to("/tmp"), "C101", "symlink"),
         (lambda w: (w.paths.root / "run/gitmoat").mkdir(0o777, parents=True), "C101", "write"),
     ],

@@ -86,6 +86,10 @@ async def test_a_push_outside_the_grant_is_refused_before_any_byte_goes_upstream
     assert [one["ref"] for one in denied["refs"]] == [AGENT, MAIN]
 
 
+def chunk_of(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
 def raw_push(framing: str) -> bytes:
     target, headers = post("acme/app", "git-receive-pack")
     lines = [f"POST {target} HTTP/1.1", "Host: gitmoat", framing]
@@ -190,6 +194,53 @@ async def test_a_push_that_grows_too_large_is_cut_upstream_and_told_below(scene:
     raw.say(b"0\r\n\r\n" + raw_push("Content-Length: 4") + b"0000")
     await scene.pause()
     assert raw.heard.startswith(b"HTTP/1.1 200 OK\r\n") and not raw.lost
+
+
+EARLY = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-receive-pack-result\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+PROGRESS = format_data(b"\x02Unpacking\n")
+
+
+@on_reactor
+async def test_a_push_that_grows_too_large_is_told_even_after_the_upstreams_head(
+    scene: Scene,
+) -> None:
+    scene.upstream.on_head = lambda talk: talk.say(EARLY + chunk_of(PROGRESS))
+    sidecar = await scene.world.session()
+    out, reply = sidecar.begin_push(Chunked())
+    out.write(commands(AGENT))
+    await reply.started
+    for _ in range(12):
+        out.write(bytes(100_000))
+        await scene.pause(0.005)
+    await reply.done
+    assert not reply.error
+    assert b"ng refs/heads/agent/a the push is too large (G301)" in reply.data
+
+
+@on_reactor
+async def test_a_push_lost_after_the_upstreams_head_leaves_the_result_open(scene: Scene) -> None:
+    def vanish(talk: Talk) -> None:
+        talk.say(EARLY + chunk_of(PROGRESS))
+        scene.world.reactor.callLater(0.05, talk.abort)
+
+    scene.upstream.on_request = vanish
+    reply = await (await scene.world.session()).push(commands(AGENT) + PACK)
+    assert not reply.error and reply.data.startswith(PROGRESS)
+    assert b"(U101); it may have been applied: fetch and look\n" in reply.data
+
+
+@on_reactor
+async def test_half_a_report_is_not_completed_by_another(scene: Scene) -> None:
+    def vanish(talk: Talk) -> None:
+        talk.say(EARLY + chunk_of(REPORT[:-4]))
+        scene.world.reactor.callLater(0.05, talk.abort)
+
+    scene.upstream.on_request = vanish
+    reply = await (await scene.world.session()).push(commands(AGENT) + PACK)
+    assert reply.error and reply.data == REPORT[:-4]
 
 
 @on_reactor

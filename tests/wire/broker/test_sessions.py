@@ -281,6 +281,32 @@ async def test_sessions_survive_a_restart_and_revocations_too(scene: Scene) -> N
     assert replay.json()["code"] == "S104"
 
 
+def no_space(descriptor: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@on_reactor
+async def test_without_an_audit_nothing_is_granted_or_activated_but_a_revocation_holds(
+    scene: Scene,
+) -> None:
+    host, journal = await scene.world.host(), scene.world.opened.journal
+    waiting = await scene.world.session(activate=False)
+    running = await scene.world.session()
+    works, journal._sync = journal._sync, no_space
+    grant = scene.world.grant(SigningKey.generate())
+    refused = [
+        await host.ask("POST", "/host/grant", (), grant),
+        await tell(host, "activate", session="session-1", pid=1, netns=77, cgroup=None),
+        await tell(host, "revoke", session="session-2"),
+    ]
+    assert [(one.status, one.json()["code"]) for one in refused] == [(503, "B103")] * 3
+    journal._sync = works
+    assert (await waiting.refs()).status == 503
+    assert (await running.refs()).status == 401
+    place = {"session": "session-3", "pid": 1, "netns": 77, "cgroup": None}
+    assert (await tell(host, "activate", **place)).status == 410
+
+
 @on_reactor
 async def test_a_sidecars_reports_are_recorded_as_such_and_capped(scene: Scene) -> None:
     sidecar = await scene.world.session()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import socket
 
+from streams.incoming import Incoming
 from tests.fakes.sidecar_world import BROKER_SEED, SIDECAR_SEED, Broker, Hostd, World, public
 from tests.wire.sidecar.test_git_ports import advertise, info_refs, status
 
@@ -137,7 +138,7 @@ def test_stop_before_activation_ends_too(world: World) -> None:
 
 
 def test_stop_lets_a_running_exchange_end_and_takes_no_new_one(world: World) -> None:
-    held: list[object] = []
+    held: list[Incoming] = []
     hostd = world.start()
     world.broker.handler = held.append
     client = world.request(world.untrusted_port, info_refs("hub.example/acme/app"))
@@ -146,7 +147,7 @@ def test_stop_lets_a_running_exchange_end_and_takes_no_new_one(world: World) -> 
     world.loop.settle()
     assert not world.has_stopped()
     [incoming] = held
-    advertise(incoming)  # type: ignore[arg-type]
+    advertise(incoming)
     world.loop.settle()
     assert status(client.received) == 200
     client.close()
@@ -179,3 +180,22 @@ def test_idle_keep_alive_connections_do_not_delay_a_stop(world: World) -> None:
 
 def test_a_broker_key_is_pinned_by_the_config_alone(world: World) -> None:
     assert world.config.broker_keys == frozenset({public(BROKER_SEED)})
+
+
+def test_stop_waits_for_a_pipelined_request_too(world: World) -> None:
+    held: list[Incoming] = []
+    hostd = world.start()
+    world.broker.handler = held.append
+    client = world.request(world.untrusted_port, 2 * info_refs("hub.example/acme/app"))
+    world.loop.settle()
+    advertise(held[0])
+    world.loop.settle()
+    hostd.send("stop")
+    world.loop.settle()
+    assert not world.has_stopped()
+    advertise(held[1])
+    world.loop.settle()
+    assert client.received.count(b"refs\n") == 2
+    client.close()
+    world.loop.settle()
+    assert world.has_stopped()

@@ -179,15 +179,11 @@ def test_connections_that_were_paused_serve_the_next_request() -> None:
         message = post(400_000, bytes(400_000))
         taken = joined.client.say_some(message)
         assert taken < len(message)
-        joined.upstream.hear()
-        joined.client.say(message[taken:])
-        joined.upstream.hear()
+        joined.client.pour(message[taken:], joined.upstream)
         body = OK + b"Content-Length: 600000\r\n\r\n" + bytes(600_000)
         taken = joined.upstream.say_some(body)
         assert taken < len(body)
-        joined.client.hear()
-        joined.upstream.say(body[taken:])
-        joined.client.hear()
+        joined.upstream.pour(body[taken:], joined.client)
         assert joined.outcome == Relayed(200, 400_000, 600_000)
 
 

@@ -1,5 +1,7 @@
 """The same through Twisted's TLS, two hops long, where back-pressure has its own traps."""
 
+from typing import Any
+
 import pytest
 from twisted.internet.protocol import Protocol
 
@@ -149,7 +151,7 @@ def ends(timeouts: Timeouts | None = None) -> tuple[HandLoop, ClientConnection, 
         loop,
         Timeouts() if timeouts is None else timeouts,
         on_ready=lambda _: notes.append("ready"),
-        on_lost=lambda _, reason: notes.append(reason.type.__name__),
+        on_lost=lambda _, reason: notes.append(str(reason.type)),
     )
     return loop, client, notes
 
@@ -159,6 +161,10 @@ class Stranger(Protocol):
 
     def __init__(self) -> None:
         self.heard = 0
+
+    @property
+    def tls(self) -> Any:
+        return self.transport
 
     def dataReceived(self, data: bytes) -> None:
         self.heard += len(data)
@@ -209,10 +215,9 @@ def test_body_until_close_is_whole_only_with_close_notify(orderly: bool) -> None
     sink = Recorder()
     client.send(GET, NoBody(), sink)
     loop.settle()
-    assert server.transport is not None
-    server.transport.write(b"HTTP/1.1 200 OK\r\n\r\nhello")
+    server.tls.write(b"HTTP/1.1 200 OK\r\n\r\nhello")
     loop.settle()
-    (server.transport if orderly else below).loseConnection()
+    (server.tls if orderly else below).loseConnection()
     loop.settle()
     assert sink.data == b"hello" and len(sink.ends) == 1
     assert (sink.ends == ["done"]) is orderly
@@ -223,16 +228,15 @@ def test_peers_close_while_we_are_paused_is_noticed_and_not_written_into() -> No
     loop, client, notes = ends()
     server = Stranger()
     below, _ = join_over_tls(loop, client, server)
-    assert server.transport is not None
-    server.transport.pauseProducing()  # type: ignore[attr-defined]
+    server.tls.pauseProducing()
     sink = Recorder()
     source = Endless(loop, client.send(POST, Chunked(), sink))
     loop.settle()
     assert source.paused
-    server.transport.loseConnection()
+    server.tls.loseConnection()
     loop.settle()
     stuck = source.written
-    server.transport.resumeProducing()  # type: ignore[attr-defined]
+    server.tls.resumeProducing()
     loop.settle()
     assert len(sink.ends) == 1 and len(notes) == 2
     assert source.written - stuck < 300_000

@@ -1,0 +1,184 @@
+"""What a new hostd does with what an earlier one left: adopt, finish, or sweep away.
+
+A sandbox that was served and whose rooms still stand in the recorded namespace is taken over,
+with its sidecar if that lives. One that was half made or half removed is removed. One whose rooms
+are gone keeps its files. Whatever has no record at all is found by its cgroup and ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+
+from attrs import define, evolve, field
+from twisted.logger import Logger
+
+from hostd.cgroups import ResourceLimits
+from hostd.failures import Failed
+from hostd.grants import boot_id
+from hostd.host import ROOMS, Host
+from hostd.lifecycle import end_processes, pin_namespace, remove_files, supervisor
+from hostd.registry import ProcessRecord, Record, Step, start_time
+from hostd.runtimes.bwrap import StartedRoom
+from hostd.sandbox import Plan, Repository, Sandbox
+from hostd.spawner import Process, Watch
+from hostd.uids import UidRange
+from netpolicy.document import policy_from_mapping
+from netpolicy.reading import PolicyError
+from netpolicy.upstreams import UpstreamTable
+from netpolicy.writing import policy_digest
+
+_log = Logger()
+
+
+@define(eq=False)
+class Found:
+    live: dict[str, Sandbox] = field(factory=dict)
+    stopped: dict[str, Record] = field(factory=dict)
+
+
+async def take_over(host: Host, uids: UidRange) -> Found:
+    records, unreadable = host.registry.load()
+    found = Found()
+    for record in records:
+        await _settle(host, uids, record, found)
+    for identifier in {*unreadable, *_strangers(host, {record.id for record in records})}:
+        _log.warn("sweeping away {id}, which has no record", id=identifier)
+        await _sweep(host, identifier)
+    return found
+
+
+async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> None:
+    if record.step is Step.SERVED:
+        sandbox = await _adopted(host, uids, record)
+        if sandbox is not None:
+            found.live[record.id] = sandbox
+            return
+    if record.step in (Step.SERVED, Step.ENDING, Step.STOPPED):
+        await _end_recorded(host, record)
+        stopped = evolve(record, step=Step.STOPPED, processes={}, session=None)
+        host.registry.save(stopped)
+        found.stopped[record.id] = stopped
+        return
+    _log.warn("{name} was left at step {step}: removing it", name=record.name, step=record.step)
+    await _end_recorded(host, record)
+    await _sweep(host, record.id)
+
+
+def _strangers(host: Host, known: set[str]) -> set[str]:
+    """Ids that only a cgroup or a run-time file still knows."""
+    groups = {name.rpartition("-")[0] for name in host.cgroups.names()}
+    directories = {path.name for path in host.paths.sandboxes_run.iterdir()}
+    sockets = {path.stem for path in host.paths.control_dir.iterdir()}
+    return (groups | directories | sockets) - known - {""}
+
+
+async def _sweep(host: Host, identifier: str) -> None:
+    await host.grants.close_sandbox(identifier, "swept away")
+    await end_processes(host, identifier)
+    await remove_files(host, identifier)
+
+
+async def _end_recorded(host: Host, record: Record) -> None:
+    """By pid and start time, for a host without cgroups; then by cgroup."""
+    if record.boot_id == boot_id():
+        for recorded in record.processes.values():
+            process = adopt_process(host, recorded)
+            if process is not None:
+                os.kill(process.pid, signal.SIGKILL)
+                await process.wait()
+    await host.grants.close_sandbox(record.id, "its sandbox is gone")
+    await end_processes(host, record.id)
+
+
+def adopt_process(host: Host, recorded: ProcessRecord | None) -> Process | None:
+    """The process of the record, if it is still that one."""
+    if recorded is None:
+        return None
+    try:
+        pidfd = os.pidfd_open(recorded.pid)
+    except ProcessLookupError:
+        return None
+    # After the pidfd: from here on the pid cannot come to mean another process.
+    if start_time(recorded.pid) != recorded.started:
+        os.close(pidfd)
+        return None
+    process = Process(recorded.pid, pidfd)
+    Watch(host.reactor, process)
+    return process
+
+
+def _adopt_room(
+    host: Host, name: str, processes: Mapping[str, ProcessRecord]
+) -> StartedRoom | None:
+    monitor = adopt_process(host, processes.get(f"{name}-monitor"))
+    first = adopt_process(host, processes.get(name))
+    if monitor is None or first is None:
+        return None
+    return StartedRoom(monitor, first.pid, os.dup(first.pidfd))
+
+
+def _plan(record: Record, uids: UidRange, upstreams: UpstreamTable) -> Plan:
+    policy = policy_from_mapping(record.policy)
+    return Plan(
+        id=record.id,
+        name=record.name,
+        runtime="bwrap",
+        uid_index=record.uid_index,
+        uids=uids.at(record.uid_index),
+        policy=policy,
+        policy_hash=policy_digest(policy),
+        repositories=tuple(_repository(each, upstreams) for each in record.repositories),
+        limits=ResourceLimits(**record.limits),
+    )
+
+
+def _repository(data: Mapping[str, str], upstreams: UpstreamTable) -> Repository:
+    located = upstreams.locate(data["url"])
+    if located is None:
+        raise PolicyError("repositories", "written by another version")
+    return Repository(data["url"], *located, data["directory"])
+
+
+def restore(host: Host, uids: UidRange, record: Record) -> Sandbox:
+    """The sandbox of a record, with nothing running; PolicyError if it cannot be understood."""
+    upstreams = UpstreamTable.from_mapping(record.upstreams)
+    plan = _plan(record, uids, upstreams)
+    return Sandbox(plan, host.directories(record.id), upstreams, record, state="stopped")
+
+
+async def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
+    if record.boot_id != boot_id():
+        return None
+    try:
+        sandbox = restore(host, uids, record)
+    except PolicyError as problem:
+        _log.warn("{name} cannot be adopted: {why}", name=record.name, why=str(problem))
+        return None
+    sandbox.room = _adopt_room(host, "room", record.processes)
+    sandbox.gate = _adopt_room(host, "gate", record.processes)
+    if sandbox.room is None or sandbox.gate is None:
+        return None
+    sandbox.descriptors += [sandbox.room.pidfd, sandbox.gate.pidfd]
+    pin_namespace(sandbox, sandbox.room)
+    if sandbox.record.netns != record.netns:
+        sandbox.close_descriptors()
+        return None
+    for room in ROOMS:
+        sandbox.cgroups[room] = host.cgroups.directories(f"{record.id}-{room}")
+    await _adopt_sidecar(host, sandbox)
+    sandbox.state = "running"
+    return sandbox
+
+
+async def _adopt_sidecar(host: Host, sandbox: Sandbox) -> None:
+    sandbox.sidecar = supervisor(host, sandbox)
+    process = adopt_process(host, sandbox.record.processes.get("sidecar"))
+    if process is not None:
+        try:
+            await sandbox.sidecar.adopt(process, sandbox.record.session)
+            return
+        except (Failed, OSError, TimeoutError) as problem:
+            _log.warn("sidecar not adopted: {why}", why=str(problem))
+    sandbox.sidecar.start_soon()

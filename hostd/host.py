@@ -1,0 +1,52 @@
+"""What every sandbox of this host is made with, and where its things are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+import credential_helper
+from audit.journal import Journal
+from hostd.cgroups import Cgroups
+from hostd.grants import Grants
+from hostd.programs import Programs
+from hostd.registry import Registry
+from hostd.runtimes.bwrap import Directories
+from hostd.spawner import Spawner
+from identity.paths import Paths
+
+ROOMS = ("sandbox", "gate", "sidecar")
+
+
+@frozen
+class Host:
+    reactor: Any
+    paths: Paths
+    spawner: Spawner
+    programs: Programs
+    grants: Grants
+    registry: Registry
+    cgroups: Cgroups
+    journal: Journal
+    broker_address: tuple[str, int]
+    broker_key_text: str
+
+    def directories(self, identifier: str) -> Directories:
+        state = self.registry.parent / identifier
+        return Directories(
+            etc=state / "etc",
+            workspace=state / "workspace",
+            home=state / "home",
+            gate=state / "gate",
+            run=self.paths.sandboxes_run / identifier,
+            helper=Path(credential_helper.__path__[0]),
+        )
+
+    def sidecar_log(self, identifier: str) -> Path:
+        """A file of its own: what a sidecar may write is limited by the file's size."""
+        return self.paths.log_dir / f"sidecar-{identifier}.log"
+
+    def control_path(self, identifier: str) -> Path:
+        return self.paths.control_dir / f"{identifier}.sock"

@@ -1,0 +1,150 @@
+"""A sandbox of a test, and clones in it, driven through the real command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from hostctl.daemons import clean_environment
+from hostctl.demo_stage import Ran, Stage
+
+HOME = "/home/sandbox"
+_PATIENCE = 20.0
+
+
+def eventually(true: Callable[[], object], what: str, seconds: float = _PATIENCE) -> None:
+    """Waits until `true()`; fails with `what` was waited for."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s: {what}"
+        time.sleep(0.02)
+
+
+def hostctl_process(stage: Stage, *words: str) -> subprocess.Popen[bytes]:
+    """hostctl in the background; its stdin is empty."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment(),
+        start_new_session=True,
+    )
+
+
+def outcome(process: subprocess.Popen[bytes], seconds: float = 60) -> Ran:
+    out, err = process.communicate(timeout=seconds)
+    return Ran(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+@frozen
+class Box:
+    """A sandbox by name."""
+
+    stage: Stage
+    name: str
+
+    def inspect(self) -> dict[str, Any]:
+        ran = self.stage.hostctl("--json", "inspect", self.name)
+        found: dict[str, Any] = json.loads(ran.expect_success("inspect"))
+        return found
+
+    @property
+    def sidecar(self) -> int:
+        pid = self.inspect()["sidecar"]["pid"]
+        assert isinstance(pid, int), "there is no sidecar"
+        return pid
+
+    def run(self, *argv: str, timeout: float = 60) -> Ran:
+        """A command as the untrusted uid."""
+        return self.stage.hostctl("exec", self.name, "--", *argv, timeout=timeout)
+
+    def sh(self, script: str, *words: str, as_helper: bool = False) -> Ran:
+        tier = "helper" if as_helper else "untrusted"
+        return self.stage.hostctl(
+            "exec", "--as", tier, self.name, "--", "/bin/sh", "-c", script, "test", *words
+        )
+
+    def python(self, source: str, question: object = None, as_helper: bool = False) -> Any:
+        """Runs a probe in the sandbox; it reads JSON and prints JSON."""
+        tier = "helper" if as_helper else "untrusted"
+        words = ("exec", "-i", "--as", tier, self.name, "--", "/usr/bin/python3", "-I", "-c")
+        ran = self.stage.hostctl(*words, source, stdin=json.dumps(question))
+        return json.loads(ran.expect_success("a probe"))
+
+    def begin(self, *argv: str) -> subprocess.Popen[bytes]:
+        """A command as the untrusted uid, in the background."""
+        return hostctl_process(self.stage, "exec", self.name, "--", *argv)
+
+    def git(self, *words: str) -> Ran:
+        """The git gate."""
+        return self.stage.hostctl("git", self.name, "--", *words)
+
+    def path(self, inside: str) -> Path:
+        """Where the host finds a file of the sandbox."""
+        return Path(f"/proc/{self.inspect()['pid']}/root", inside.lstrip("/"))
+
+    def clone(self, repository: str, *options: str) -> Clone:
+        directory = f"{HOME}/{uuid.uuid4().hex[:10]}"
+        url = self.stage.url(repository)
+        self.run("git", "clone", "-q", *options, url, directory).expect_success("git clone")
+        return Clone(self, directory)
+
+    def remove(self) -> None:
+        self.stage.hostctl("rm", "--force", self.name)
+
+
+@frozen
+class Clone:
+    """A repository in a sandbox that the command made by itself."""
+
+    box: Box
+    directory: str
+
+    def git(self, *words: str, timeout: float = 60) -> Ran:
+        return self.box.run("git", "-C", self.directory, *words, timeout=timeout)
+
+    def ask(self, *words: str) -> str:
+        return self.git(*words).expect_success(f"git {words[0]}")
+
+    def commit(self, branch: str, kib: int = 0) -> str:
+        """One commit more on a branch that starts at origin's main; with a file that no
+        compression makes smaller."""
+        script = (
+            'cd "$1" && git checkout -q "$2" 2>/dev/null || git checkout -q -b "$2" || exit 1\n'
+            'head -c $((1 + $3 * 1024)) /dev/urandom > "file-$4" && git add "file-$4"\n'
+            'git commit -q -m "Work $4" && git rev-parse HEAD'
+        )
+        ran = self.box.sh(script, self.directory, branch, str(kib), uuid.uuid4().hex[:8])
+        return ran.expect_success("git commit")
+
+
+def told(ran: Ran, stage: Stage) -> list[str]:
+    """What git printed on stderr, with the parts that differ from run to run named."""
+    text = re.sub(r"request id: [0-9a-f]{16}\b", "request id: ID", ran.err)
+    text = text.replace(f"localhost:{stage.upstream.port}", "HOST")
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def request_id(ran: Ran) -> str:
+    found = re.search(r"request id: ([0-9a-f]{16})\b", ran.err)
+    assert found is not None, ran.err
+    return found[1]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,101 @@
+"""Repositories of the upstream: making them, changing them, and what reached them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hostctl.demo_repositories import git
+from hostctl.demo_stage import ALLOWED, Stage
+from hostctl.demo_upstream import LoggedRequest
+
+_MIB = 1 << 20
+_AUTHOR = b"committer Test <test@gitmoat.invalid> 1700000000 +0000\n"
+
+
+def bare(stage: Stage, repository: str) -> Path:
+    return stage.upstream.repositories / f"{repository}.git"
+
+
+def make_empty(stage: Stage, repository: str, *options: str) -> Path:
+    path = bare(stage, repository)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    git("init", "--quiet", "--bare", "--initial-branch=main", *options, str(path))
+    return path
+
+
+def commit_upstream(
+    stage: Stage, ref: str, content: str, repository: str = ALLOWED, base: str = "refs/heads/main"
+) -> str:
+    """One commit more on `ref` (a new one starts at `base`); returns its id."""
+    path = str(bare(stage, repository))
+    start = ref if ref in refs(stage, repository) else base
+    data = content.encode()
+    stream = b"commit %b\n%bdata 4\nMore\nfrom %b^0\n" % (ref.encode(), _AUTHOR, start.encode())
+    stream += b"M 100644 inline more.txt\ndata %d\n%b\n\ndone\n" % (len(data), data)
+    git("--git-dir", path, "fast-import", "--quiet", stdin=stream)
+    return git("--git-dir", path, "rev-parse", ref)
+
+
+def make_large(stage: Stage, repository: str, mebibytes: int) -> str:
+    """A repository of random bytes, quickly: nothing is compressed, nothing compared."""
+    path = make_empty(stage, repository)
+    for key, value in (("core.compression", "0"), ("pack.window", "0")):
+        git("--git-dir", str(path), "config", key, value)
+    writer = subprocess.Popen(
+        ["git", "--git-dir", str(path), "fast-import", "--quiet", "--done"], stdin=subprocess.PIPE
+    )
+    assert writer.stdin is not None
+    with writer.stdin as stream, open("/dev/urandom", "rb") as noise:
+        stream.write(b"commit refs/heads/main\n" + _AUTHOR + b"data 5\nLarge\n")
+        for number in range(mebibytes):
+            stream.write(b"M 100644 inline %03d.bin\ndata %d\n" % (number, _MIB))
+            stream.write(noise.read(_MIB) + b"\n")
+        stream.write(b"\ndone\n")
+    assert writer.wait() == 0
+    return git("--git-dir", str(path), "rev-parse", "refs/heads/main")
+
+
+def refs(stage: Stage, repository: str = ALLOWED) -> dict[str, str]:
+    listed = git(
+        "--git-dir", str(bare(stage, repository)), "for-each-ref", "--format=%(refname) %(objectname)"
+    )
+    return dict(line.split(" ", 1) for line in listed.splitlines())
+
+
+def objects(stage: Stage, repository: str = ALLOWED) -> set[str]:
+    """Every file below objects/: what a push that did not happen must not have left there."""
+    root = bare(stage, repository) / "objects"
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def receiving(stage: Stage, repository: str = ALLOWED) -> int:
+    """How many bytes of a pack the upstream has quarantined while a push is under way."""
+    total = 0
+    for path in (bare(stage, repository) / "objects").glob("*incoming*/pack/*"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            pass
+    return total
+
+
+@contextmanager
+def reaching_upstream(stage: Stage) -> Iterator[list[LoggedRequest]]:
+    """The requests that reach the upstream while the block runs, filled in at its end."""
+    seen: list[LoggedRequest] = []
+    before = len(stage.upstream.log())
+    yield seen
+    seen.extend(stage.upstream.log()[before:])
+
+
+def shapes(requests: list[LoggedRequest]) -> list[str]:
+    """`GET /acme/app.git/info/refs?service=git-upload-pack HTTP/1.1` in few words."""
+    return [_shape(entry.request) for entry in requests]
+
+
+def _shape(request: str) -> str:
+    method, target, _ = request.split(" ")
+    return f"{method} {target.rpartition('/')[2]}"

@@ -1,0 +1,67 @@
+"""The admin socket's answers."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.journal import open_journal
+from audit.verify import read_events
+from broker.admin import Admin
+from broker.errors import Misconfigured, Problem
+
+
+def admin(tmp_path: Path, **operations: Any) -> Admin:
+    return Admin(0, operations, open_journal(tmp_path / "audit", "broker", lambda: 0.0))
+
+
+def test_an_operation_gets_the_request_and_the_uid(tmp_path: Path) -> None:
+    asked = admin(tmp_path, ping=lambda fields, uid: {"got": fields["x"], "uid": uid})
+    assert asked.answer(b'{"op":"ping","x":5}', 0) == {"ok": True, "got": 5, "uid": 0}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"x",
+        b"[]",
+        b"5",
+        b"null",
+        b"{}",
+        b'{"op":5}',
+        b'{"op":"no"}',
+        b'{"op":[]}',
+        b"[" * 9999,
+    ],
+)
+def test_what_is_not_understood_is_one_error(tmp_path: Path, line: bytes) -> None:
+    answer = admin(tmp_path).answer(line, 0)
+    assert answer["error"]["code"] == "C105"
+    assert set(answer["error"]) == {"code", "what", "why", "fix"}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Problem("R103", "there is no such session"), "R103"),
+        (Misconfigured("f", "a.b", "is wrong", "mend it"), "B104"),
+        (sqlite3.OperationalError("disk I/O error"), "B103"),
+    ],
+)
+def test_a_failure_is_an_answer(tmp_path: Path, error: Exception, code: str) -> None:
+    def fail(fields: dict[str, Any], uid: int) -> dict[str, Any]:
+        raise error
+
+    answer = admin(tmp_path, fail=fail).answer(b'{"op":"fail"}', 0)
+    assert answer["error"]["code"] == code
+    json.dumps(answer)
+
+
+def test_only_the_owner_is_permitted_and_others_are_recorded(tmp_path: Path) -> None:
+    asked = admin(tmp_path)
+    assert asked.permits(0) and not asked.permits(1000)
+    (event,) = read_events(tmp_path / "audit")
+    assert (event["event"], event["peer_uid"], event["code"]) == ("peer.refused", 1000, "C102")

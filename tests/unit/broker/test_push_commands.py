@@ -1,0 +1,66 @@
+"""The part of a push that is read before anything else happens."""
+
+from hypothesis import given
+
+from broker.push_commands import BadPush, CommandSink
+from gitwire.pktline import FLUSH, format_data
+from gitwire.receivepack import PushCommands
+from tests.fakes.chunking import cut_up, cuts
+
+LINE = b"0" * 40 + b" " + b"1" * 40 + b" refs/heads/a\0 report-status"
+COMMANDS = format_data(LINE) + FLUSH
+PACK = b"PACK" + bytes(100)
+
+
+def fed(pieces: list[bytes]) -> tuple[CommandSink, list[PushCommands | BadPush], bytes]:
+    """The sink, what it found, and the bytes that came after it had found it."""
+    found: list[PushCommands | BadPush] = []
+    sink = CommandSink(found.append)
+    after = b""
+    for piece in pieces:
+        if found:
+            after += piece
+        else:
+            sink.body(piece)
+    sink.body_done()
+    return sink, found, after
+
+
+@given(cuts())
+def test_commands_are_found_once_and_no_byte_of_the_pack_is_lost(lengths: list[int]) -> None:
+    sink, found, after = fed(list(cut_up(COMMANDS + PACK, lengths)))
+    (commands,) = found
+    assert isinstance(commands, PushCommands)
+    assert commands.commands[0].ref.text == "refs/heads/a"
+    assert sink.leftover + after == PACK
+    assert sink.read == len(COMMANDS)
+
+
+def test_a_body_that_ends_early_is_bad() -> None:
+    _, found, _ = fed([COMMANDS[:-1]])
+    assert found == [BadPush("push ends inside its commands")]
+
+
+def test_a_body_that_cannot_be_read_is_bad_at_once() -> None:
+    found: list[PushCommands | BadPush] = []
+    sink = CommandSink(found.append)
+    sink.body(b"zzzz")
+    assert isinstance(found[0], BadPush)
+    sink.body(b"more")
+    sink.body_done()
+    assert len(found) == 1
+
+
+def test_options_are_understood_and_not_served() -> None:
+    line = format_data(LINE + b" push-options") + FLUSH
+    _, (bad,), _ = fed([line])
+    assert isinstance(bad, BadPush) and bad.commands is not None
+
+
+def test_a_client_that_left_has_pushed_nothing() -> None:
+    found: list[PushCommands | BadPush] = []
+    sink = CommandSink(found.append)
+    sink.body(COMMANDS[:10])
+    sink.body_failed("lost")
+    sink.body(COMMANDS[10:])
+    assert found == []

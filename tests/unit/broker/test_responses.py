@@ -1,0 +1,47 @@
+"""What an upstream's answer means."""
+
+import pytest
+
+from broker.responses import judge
+from gitwire.http import Chunked, Length, ResponseHead
+from gitwire.repository import parse_place, parse_repository
+from gitwire.smarthttp import Advertise, Service
+
+REQUEST = Advertise(parse_place(b"up"), parse_repository(b"acme/app"), Service.UPLOAD_PACK, 2)
+TYPE = (b"content-type", b"application/x-git-upload-pack-advertisement")
+
+
+def head(status: int = 200, *headers: tuple[bytes, bytes], length: int = 0) -> ResponseHead:
+    return ResponseHead(status, headers, Length(length), False)
+
+
+def test_only_a_200_of_the_right_type_passes() -> None:
+    assert judge(head(200, TYPE), REQUEST, 10) is None
+    assert judge(ResponseHead(200, (TYPE,), Chunked(), True), REQUEST, 10) is None
+
+
+def test_every_other_status_is_a_code_of_ours() -> None:
+    expected = {401: "U102", 403: "U102", 404: "G101"}
+    for status in range(201, 600):
+        code = judge(head(status, TYPE), REQUEST, 10)
+        assert code == expected.get(status, "U103" if 300 <= status < 400 else "U104")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        ((b"content-type", b"text/html"),),
+        ((b"content-type", TYPE[1] + b"; charset=utf-8"),),
+        ((b"content-type", b"application/x-git-upload-pack-result"),),
+        (TYPE, (b"content-encoding", b"gzip")),
+        (TYPE, (b"content-encoding", b"identity")),
+    ],
+)
+def test_another_type_or_encoding_is_strange(headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    assert judge(head(200, *headers), REQUEST, 10) == "U104"
+
+
+def test_an_announced_length_over_the_limit_is_refused_before_it_begins() -> None:
+    assert judge(head(200, TYPE, length=10), REQUEST, 10) is None
+    assert judge(head(200, TYPE, length=11), REQUEST, 10) == "G302"

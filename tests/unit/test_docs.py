@@ -1,0 +1,220 @@
+"""The documentation is checked like code: what it names must exist, what it shows must parse.
+
+docs/codes.md is generated: `python -m tests.unit.test_docs` writes it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from broker.config import load_config
+from broker.files import open_tree
+from hostctl.__main__ import main as hostctl
+from hostctl.arguments import parse
+from hostd.config import parse_config
+from netpolicy.codes import CODES
+from netpolicy.document import parse_policy
+from netpolicy.explain import run_tests
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+CODES_PAGE = ROOT / "docs" / "codes.md"
+PAGES = sorted([README, ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+POLICIES = sorted((ROOT / "examples" / "policies").glob("*.toml"))
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+
+_FAMILIES = {
+    "G1": "The repository",
+    "G2": "Refs",
+    "G3": "Size and rate",
+    "H1": "The helper, and who is at the other end",
+    "S1": "The session",
+    "P1": "The policy file",
+    "U1": "The upstream",
+    "B1": "The broker and the audit",
+    "N1": "Network namespace, nftables, hostd's configuration",
+    "R1": "The runtime and the git gate",
+    "C1": "Control sockets and the command line",
+}
+_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"\b[GHSPUBNRCE][1-9][0-9]{2}\b")
+_SPAN = re.compile(r"`([^`\n]+)`")
+_OWN_FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml|txt|lock|cfg)|Makefile|LICENSE|\.ci/\w+")
+_INSTALLED = ("broker.toml", "hostd.toml", "NAME.toml")  # on a host, not in this repository
+
+
+@frozen
+class Shown:
+    """A command as a page shows it."""
+
+    page: str
+    line: str
+
+    def words(self) -> list[str]:
+        return shlex.split(self.line.partition(" < ")[0])[1:]
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def prose_of(page: Path) -> str:
+    return _FENCE.sub("", text_of(page))
+
+
+def shown_commands(page: Path) -> Iterator[Shown]:
+    """The `# hostctl ...` lines of console blocks, continued ones joined."""
+    for kind, block in _FENCE.findall(text_of(page)):
+        if kind == "console":
+            for line in block.replace("\\\n", " ").splitlines():
+                if line.startswith("# hostctl "):
+                    yield Shown(name_of(page), line.removeprefix("# "))
+
+
+COMMANDS = [each for page in PAGES for each in shown_commands(page)]
+
+
+def codes_page() -> str:
+    """docs/codes.md as it must be."""
+    lines = ["# Codes", ""]
+    lines += ["Every refusal and every error carries one of these. `hostctl explain CODE` prints"]
+    lines += ["the same. This page is generated from `netpolicy/codes.py`.", ""]
+    for family, title in _FAMILIES.items():
+        lines += [f"## {title}", "", "| code | what is said | what to do |", "|---|---|---|"]
+        known = [code for code in CODES.values() if code.id.startswith(family)]
+        lines += [f"| {code.id} | {code.text} | {code.fix} |" for code in known]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def test_the_table_of_codes_is_the_one_in_the_code() -> None:
+    fix = "run `python -m tests.unit.test_docs`"
+    assert text_of(CODES_PAGE) == codes_page(), fix
+    assert set(_CODE.findall(text_of(CODES_PAGE))) == set(CODES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_page_names_a_code_that_does_not_exist(page: Path) -> None:
+    assert set(_CODE.findall(text_of(page))) <= set(CODES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in _LINK.findall(prose_of(page)):
+        if target.startswith(("http://", "https://")):
+            continue
+        found = (page.parent / target).resolve() if target else page
+        assert found.exists(), f"{name_of(page)}: {target}"
+        assert not anchor or anchor in anchors_of(found), f"{name_of(page)}: {target}#{anchor}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", prose_of(page), re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", head.lower()) for head in heads]
+    return {head.replace(" ", "-") for head in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_named_in_prose_exist(page: Path) -> None:
+    for span in _SPAN.findall(prose_of(page)):
+        if _OWN_FILE.fullmatch(span) and not span.endswith(_INSTALLED):
+            assert (ROOT / span).exists(), f"{name_of(page)}: {span}"
+
+
+def test_make_targets_named_in_the_readme_exist() -> None:
+    rules = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z-]+)", "".join(_SPAN.findall(text_of(README)))))
+    named |= set(re.findall(r"^(?:[#$] )make ([a-z-]+)", text_of(README), re.MULTILINE))
+    assert {"demo", "test"} <= named <= rules
+
+
+def test_the_readme_shows_the_whole_way() -> None:
+    shown = [each.words()[0] for each in COMMANDS if each.page == "README.md"]
+    for verb in ("up", "cred", "upstream", "run", "exec", "git", "session", "audit"):
+        assert verb in shown
+
+
+@pytest.mark.parametrize("shown", COMMANDS, ids=lambda each: f"{each.page}: {each.line[:40]}")
+def test_every_command_shown_is_one_that_hostctl_understands(shown: Shown) -> None:
+    """Raises Failure for an unknown verb, action or option; `need_command` is checked too."""
+    args = parse(shown.words(), "/")
+    assert args.verb not in ("run", "exec", "git") or args.command
+
+
+def verbs_named() -> list[tuple[str, ...]]:
+    """`hostctl VERB` and `hostctl VERB ACTION` in the running text of every page."""
+    found: set[tuple[str, ...]] = set()
+    for page in PAGES:
+        for span in _SPAN.findall(prose_of(page)):
+            words = span.split()
+            if words[0] == "hostctl" and len(words) > 1 and words[1].islower():
+                acting = words[1] in ("session", "policy", "cred", "upstream", "audit")
+                found.add(tuple(words[1 : 3 if acting else 2]))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("words", verbs_named(), ids=" ".join)
+def test_every_verb_named_has_a_help(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        hostctl([*words, "--help"])
+    assert ended.value.code == 0
+    assert "usage: hostctl" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=name_of)
+def test_example_policies_are_valid_and_their_tests_hold(path: Path) -> None:
+    policy = parse_policy(text_of(path))
+    assert policy.tests
+    assert run_tests(policy) == []
+    assert policy.name == path.stem
+
+
+def toml_blocks() -> list[str]:
+    page = ROOT / "docs" / "configuration.md"
+    return [block for kind, block in _FENCE.findall(text_of(page)) if kind == "toml"]
+
+
+def test_the_broker_configuration_shown_is_accepted(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    shown = toml_blocks()[0].replace("/etc/gitmoat/example-ca.pem", str(authority))
+    main = tmp_path / "broker.toml"
+    main.write_text(shown)
+    main.chmod(0o640)
+    config = load_config(open_tree(tmp_path), main, tmp_path / "broker.d")
+    assert set(config.upstreams) == {"example"}
+    assert set(config.providers) == {"bot", "deploy"}
+
+
+def test_the_hostd_configuration_shown_is_accepted() -> None:
+    assert parse_config(Path("hostd.toml"), toml_blocks()[1]).host == "local"
+
+
+def test_decisions_are_numbered_without_a_gap_and_have_the_same_parts() -> None:
+    assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+    for page in DECISIONS:
+        heads = re.findall(r"^## (.+)$", text_of(page), re.MULTILINE)
+        assert heads == ["Context", "Decision", "Consequences"], page.name
+
+
+def test_the_changelog_knows_this_version() -> None:
+    version = re.search(r"^version = (\S+)$", text_of(ROOT / "setup.cfg"), re.MULTILINE)
+    assert version is not None
+    assert f"## [{version[1]}]" in text_of(ROOT / "CHANGELOG.md")
+
+
+if __name__ == "__main__":
+    CODES_PAGE.write_text(codes_page(), encoding="utf-8")
