@@ -61,7 +61,7 @@ def _start(root: Path, reactor: Any) -> Broker:
     import_everything()
     os.umask(0o077)
     if opened.ids.drops:
-        become_broker(*opened.ids.pair)
+        become_broker(*opened.ids.pair, str(Paths(root.absolute()).broker_state))
     try:
         broker.start()
     except JournalUnavailable as error:

@@ -18,7 +18,7 @@ from audit.events import (
 )
 from audit.journal import Journal, JournalUnavailable
 from broker.errors import Problem
-from broker.sessions import Session, Sessions
+from broker.sessions import RELEASED, UNRECORDED, Session, Sessions
 from broker.store.interface import CounterSeen, State, StoredSession
 from identity import grant as grants
 from netpolicy.document import PolicyError
@@ -58,6 +58,12 @@ class Authority:
             raise self._refuse("S103", f"the scope is not a policy: {error}", grant) from None
         except sqlite3.IntegrityError:
             raise self._refuse("S103", "the session or its key is known already", grant) from None
+        over = self._sessions.over_for_good(host, grant.sandbox)
+        if over is not None:
+            # Its key is known and ended, so that git in the sandbox is told why.
+            self._sessions.end(session, over)
+            self._refuse("S101", f"the sandbox's session has ended: {over}", grant)
+            return session
         self._record_grant(session)
         return session
 
@@ -88,7 +94,7 @@ class Authority:
         try:
             self._journal.record(event)
         except JournalUnavailable as error:
-            self._sessions.end(session, "unrecorded")
+            self._sessions.end(session, UNRECORDED)
             raise unrecorded(error) from None
 
     def _refuse(self, code: str, what: str, grant: grants.Grant | None) -> Problem:
@@ -122,8 +128,16 @@ class Authority:
             raise Problem("S103", "this host has no such session")
         return session
 
+    def release(self, session: Session, reason: str) -> None:
+        """Its own host gives it back: the sandbox may be granted another."""
+        self._end(session, RELEASED, reason, None)
+
     def revoke(self, session: Session, reason: str, peer_uid: int | None = None) -> None:
-        """Ends it now. An audit that cannot be written does not keep a session alive."""
+        """Somebody in charge ends it: the sandbox gets no other."""
+        self._end(session, "revoked", reason, peer_uid)
+
+    def _end(self, session: Session, how: str, reason: str, peer_uid: int | None) -> None:
+        """Now. An audit that cannot be written does not keep a session alive."""
         if session.state is State.ENDED:
             return
         event = SessionRevoked(
@@ -134,7 +148,7 @@ class Authority:
         except JournalUnavailable as error:
             raise unrecorded(error) from None
         finally:
-            self._sessions.end(session, "revoked")
+            self._sessions.end(session, how)
 
     def expire(self, session: Session, reason: str) -> None:
         event = SessionEnded(sandbox=session.stored.sandbox, session=session.id, reason=reason)

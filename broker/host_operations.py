@@ -11,6 +11,7 @@ from broker.bodies import collect, number, parse_object, text
 from broker.desk import Desk
 from broker.errors import Problem
 from broker.guard import guarded
+from broker.sessions import Session
 from broker.store.interface import State
 from broker.version import VERSION
 from identity.grant import LIMIT as GRANT_LIMIT
@@ -51,13 +52,25 @@ def revoke(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
         fields = parse_object(data)
         reason = fields.get("reason")
-        session = desk.authority.of_host(host.name, text(fields, "session"))
         if reason is not None and not isinstance(reason, str):
             raise Problem("G104", "reason is not text")
-        desk.authority.revoke(session, (reason or "by its host")[:_REASON_LIMIT])
-        answer({"session": session.id, "state": State.ENDED.value})
+        for session in _named(desk, host, fields):
+            desk.authority.release(session, (reason or "by its host")[:_REASON_LIMIT])
+        answer({"state": State.ENDED.value})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
+
+
+def _named(desk: Desk, host: Host, fields: dict[str, object]) -> list[Session]:
+    """One session, or all that live of one sandbox: of this host only."""
+    if "sandbox" not in fields:
+        return [desk.authority.of_host(host.name, text(fields, "session"))]
+    sandbox = text(fields, "sandbox")
+    return [
+        one
+        for one in desk.sessions.living()
+        if (one.stored.host, one.stored.sandbox) == (host.name, sandbox)
+    ]
 
 
 def upstreams(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:

@@ -20,6 +20,10 @@ Cut = Callable[[], None]
 # How long the key of an ended session is still told that it has ended.
 _REMEMBER = 24 * 3600.0
 
+RELEASED = "released"
+UNRECORDED = "unrecorded"
+_GIVEN_BACK = (RELEASED, UNRECORDED)
+
 
 @define(eq=False)
 class Session:
@@ -133,9 +137,23 @@ class Sessions:
         found = ((one, one.overdue(now)) for one in self.living())
         return [(one, reason) for one, reason in found if reason is not None]
 
+    def over_for_good(self, host: str, sandbox: str) -> str | None:
+        """Why a sandbox gets no further session: its last one was not given back by its host.
+
+        A sidecar that is killed gets a new key and grant; without this, killing it would undo
+        a revocation.
+        """
+        for one in self._by_id.values():
+            same = (one.stored.host, one.stored.sandbox) == (host, sandbox)
+            if same and one.state is State.ENDED and one.stored.reason not in _GIVEN_BACK:
+                return one.stored.reason
+        return None
+
     def forget_old(self) -> None:
+        """Not before the granted time is over: until then the end must be remembered."""
         limit = self._now() - _REMEMBER
-        for session in [one for one in self._by_id.values() if (one.ended or limit) < limit]:
+        old = [one for one in self._by_id.values() if one.ended is not None and one.ended < limit]
+        for session in [one for one in old if one.stored.deadline < self._now()]:
             self._store.forget(session.id)
             del self._by_id[session.id]
             del self._by_key[session.stored.key]

@@ -1,4 +1,4 @@
-"""Landlock with no rule: the process may open no file, bind or dial no TCP port, signal nobody."""
+"""Landlock, in the two shapes of the house: nothing at all, and writing in one place only."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Sequence
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET = 444
+_ADD_RULE = 445
 _RESTRICT_SELF = 446
 _ASK_VERSION = 1
+_PATH_BENEATH = 1
 
 # (ABI that brought it, file-system rights, network rights, scopes), linux/landlock.h
 _FS_RIGHTS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}
 _NET_RIGHTS = {4: 0x3}
 _SCOPES = {6: 0x3}
+# READ_FILE and READ_DIR; everything else changes something or executes.
+_READING = 0x4 | 0x8
+_EXECUTE = 0x1
+_BIND_TCP = 0x1
 
 
 def _newest(table: dict[int, int], abi: int) -> int:
@@ -33,11 +40,11 @@ def abi_version() -> int:
     raise OSError(number, "landlock_create_ruleset")
 
 
-def attributes(abi: int) -> bytes:
-    """struct landlock_ruleset_attr as long as this ABI knows it."""
-    words = [_newest(_FS_RIGHTS, abi)]
+def attributes(abi: int, files: int = -1, ports: int = -1) -> bytes:
+    """struct landlock_ruleset_attr as long as this ABI knows it; the masks choose rights."""
+    words = [_newest(_FS_RIGHTS, abi) & files]
     if abi >= 4:
-        words.append(_newest(_NET_RIGHTS, abi))
+        words.append(_newest(_NET_RIGHTS, abi) & ports)
     if abi >= 6:
         words.append(_newest(_SCOPES, abi))
     return struct.pack(f"={len(words)}Q", *words)
@@ -45,13 +52,30 @@ def attributes(abi: int) -> bytes:
 
 def deny_everything(abi: int) -> None:
     """Needs no-new-privs. With ABI 0 it does nothing: seccomp and chroot still hold."""
-    if abi == 0:
-        return
-    attr = attributes(abi)
+    if abi > 0:
+        _restrict(attributes(abi), ())
+
+
+def deny_writes_but(abi: int, places: Sequence[int]) -> None:
+    """Reading stays as the uid has it; changing files works only below these directories.
+
+    Executing and listening on a new TCP port end too. `places` are open O_PATH descriptors.
+    """
+    if abi > 0:
+        changes = _newest(_FS_RIGHTS, abi) & ~_READING & ~_EXECUTE
+        rules = tuple((changes, place) for place in places)
+        _restrict(attributes(abi, ~_READING, _BIND_TCP), rules)
+
+
+def _restrict(attr: bytes, rules: Sequence[tuple[int, int]]) -> None:
     ruleset = _libc.syscall(_CREATE_RULESET, attr, len(attr), 0)
     if ruleset < 0:
         raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
     try:
+        for rights, place in rules:
+            beneath = struct.pack("=Qi", rights, place)
+            if _libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, beneath, 0) != 0:
+                raise OSError(ctypes.get_errno(), "landlock_add_rule")
         if _libc.syscall(_RESTRICT_SELF, ruleset, 0) != 0:
             raise OSError(ctypes.get_errno(), "landlock_restrict_self")
     finally:

@@ -11,7 +11,8 @@ import resource
 
 from attrs import frozen
 
-from confine import landlock, linux
+from confine import landlock, linux, profiles
+from confine.seccomp import compile_profile
 
 
 @frozen
@@ -31,7 +32,9 @@ class Confinement:
     limits: Limits
     seccomp: bytes | None
     root: str | None = None
-    no_files: bool = False
+    # None: files as the uid has them. A list: no change to files but below these directories.
+    # Empty: no file can be opened at all.
+    writable: tuple[str, ...] | None = None
     # A process that will exec a command for the sandbox's owner keeps the usual dumpable flag.
     dumpable: bool = False
 
@@ -62,7 +65,8 @@ def confine(confinement: Confinement) -> None:
     if confinement.uid <= 0 or confinement.gid <= 0:
         raise ValueError("a confined process is never root")
     last_capability = linux.last_capability()
-    abi = landlock.abi_version() if confinement.no_files else 0
+    abi = landlock.abi_version()
+    places = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in confinement.writable or ()]
     _apply_limits(confinement.limits)
     if confinement.root is not None:
         os.chroot(confinement.root)
@@ -73,12 +77,28 @@ def confine(confinement: Confinement) -> None:
         linux.not_dumpable()
     # After setuid: the limit counts all processes of the uid, and root is exempt from it.
     _limit(resource.RLIMIT_NPROC, confinement.limits.processes)
-    if confinement.no_files:
-        landlock.deny_everything(abi)
+    _restrict_files(confinement, abi, places)
     if confinement.seccomp is not None:
         linux.install_seccomp(confinement.seccomp)
 
 
-def become_broker(uid: int, gid: int) -> None:
-    """The broker keeps files and sockets, and loses root, capabilities and core dumps."""
-    confine(Confinement(uid=uid, gid=gid, limits=Limits(open_files=16384), seccomp=None))
+def _restrict_files(confinement: Confinement, abi: int, places: list[int]) -> None:
+    if confinement.writable == ():
+        landlock.deny_everything(abi)
+    elif confinement.writable is not None:
+        landlock.deny_writes_but(abi, places)
+    for place in places:
+        os.close(place)
+
+
+def become_broker(uid: int, gid: int, state: str) -> None:
+    """The broker dials, resolves and writes below its own state; it starts nothing, ever."""
+    confine(
+        Confinement(
+            uid=uid,
+            gid=gid,
+            limits=Limits(open_files=16384),
+            seccomp=compile_profile(profiles.BROKER),
+            writable=(state,),
+        )
+    )

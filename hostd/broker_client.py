@@ -100,6 +100,7 @@ class BrokerClient:
 
         protocol = ClientConnection(self._reactor, on_ready=ready.callback, on_lost=lost)
         factory = Factory.forProtocol(lambda: protocol)
+        factory.noisy = False
         try:
             wrapped: Any = over_tls(self._creator, factory, self._reactor)
             await self._endpoint.connect(wrapped)

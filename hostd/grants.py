@@ -76,8 +76,14 @@ class Grants:
         return grant.session
 
     async def activate(self, sandbox: Sandbox, session: str, pid: int) -> None:
+        """A session that somebody revoked stays ended; the sidecar then serves that answer."""
         place = {"session": session, "pid": pid, "netns": sandbox.record.netns, "cgroup": None}
-        await self._broker.post_json("/host/activate", place)
+        try:
+            await self._broker.post_json("/host/activate", place)
+        except Failed as problem:
+            if problem.code != "S101":
+                raise
+            _log.warn("the session of {id} has ended at the broker", id=sandbox.plan.id)
 
     async def close(self, session: str, reason: str) -> None:
         await self._broker.post_json("/host/revoke", {"session": session, "reason": reason})

@@ -197,7 +197,7 @@ class Zygote:
                 ),
                 seccomp=self._seccomp["sidecar"],
                 root=request["empty_root"],
-                no_files=True,
+                writable=(),
             )
         )
         os.close(problems)

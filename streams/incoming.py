@@ -7,7 +7,6 @@ from typing import Final, Protocol
 from gitwire.http import (
     Chunked,
     Framing,
-    Headers,
     Length,
     NoBody,
     RequestHead,
@@ -20,6 +19,8 @@ from streams.sinks import BodySink, Discard
 from streams.timing import Clock
 
 DISCARD_LIMIT: Final = 2**30
+
+Lines = Sequence[tuple[bytes, bytes]]
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODY: Final = "the body's reader is busy"
@@ -114,7 +115,7 @@ class Incoming:
         else:
             callback()
 
-    def reply(self, status: int, headers: Headers, body: bytes = b"", close: bool = False) -> None:
+    def reply(self, status: int, headers: Lines, body: bytes = b"", close: bool = False) -> None:
         """The whole answer in one write. What is left of the body is read and dropped."""
         framing = NoBody() if status in (204, 304) else Length(len(body))
         head = self._begin(status, headers, framing, close)
@@ -126,7 +127,7 @@ class Incoming:
     def begin(
         self,
         status: int,
-        headers: Headers,
+        headers: Lines,
         framing: NoBody | Length | Chunked,
         close: bool = False,
     ) -> Outgoing:
@@ -192,7 +193,7 @@ class Incoming:
         for callback in callbacks:
             callback()
 
-    def _begin(self, status: int, headers: Headers, framing: Framing, close: bool) -> bytes:
+    def _begin(self, status: int, headers: Lines, framing: Framing, close: bool) -> bytes:
         if self.begun and self.alive:
             raise RuntimeError("the request was answered already")
         self.begun = True

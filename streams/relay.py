@@ -7,9 +7,9 @@ from attrs import frozen
 from twisted.internet.defer import Deferred
 
 from gitwire.errors import Malformed
-from gitwire.http import Chunked, Framing, Headers, Length, NoBody, ResponseHead, UntilClose
+from gitwire.http import Chunked, Framing, Length, NoBody, ResponseHead, UntilClose
 from streams.client import ClientConnection
-from streams.incoming import DISCARD_LIMIT, Incoming
+from streams.incoming import DISCARD_LIMIT, Incoming, Lines
 from streams.outgoing import Outgoing
 
 
@@ -58,7 +58,7 @@ class Broken:
 
 
 Outcome = Relayed | Unanswered | Broken
-Answer = Callable[[ResponseHead], tuple[int, Headers] | Refuse]
+Answer = Callable[[ResponseHead], tuple[int, Lines] | Refuse]
 
 
 class Relay:

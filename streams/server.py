@@ -61,6 +61,14 @@ class ServerConnection(Protocol):
         """Cut the connection and whatever runs on it."""
         self._cut("connection was cut")
 
+    def close(self) -> None:
+        """Take no further request; close in order, after the exchange that is under way."""
+        if self._exchange is not None:
+            self._exchange.closes = True
+            self.settle()
+        elif self._phase is not Phase.GONE:
+            self._end()
+
     @property
     def peer(self) -> object:
         return self.transport

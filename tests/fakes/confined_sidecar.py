@@ -19,9 +19,7 @@ def run_child(config: bytes, root: str, files: int, uid: int, fds: list[int]) ->
     linux.close_all_but([1, 2, *fds])
     limits = Limits(open_files=files, processes=1, file_size=1 << 20, address_space=1 << 30)
     filtered = compile_profile(profiles.SIDECAR)
-    confine(
-        Confinement(uid=uid, gid=uid, limits=limits, seccomp=filtered, root=root, no_files=True)
-    )
+    confine(Confinement(uid=uid, gid=uid, limits=limits, seccomp=filtered, root=root, writable=()))
     service.main(config, service.Inherited(*fds))
 
 

@@ -39,6 +39,7 @@ _FAMILIES = {
     "U1": "The upstream",
     "B1": "The broker and the audit",
     "N1": "Network namespace, nftables, hostd's configuration",
+    "N2": "A protection that does not hold",
     "R1": "The runtime and the git gate",
     "C1": "Control sockets and the command line",
 }
@@ -90,7 +91,8 @@ def codes_page() -> str:
     lines = ["# Codes", ""]
     lines += ["Every refusal and every error carries one of these. `hostctl explain CODE` prints"]
     lines += ["the same. This page is generated from `netpolicy/codes.py`.", ""]
-    for family, title in _FAMILIES.items():
+    for family in dict.fromkeys(code[:2] for code in CODES):
+        title = _FAMILIES.get(family, f"{family}xx")
         lines += [f"## {title}", "", "| code | what is said | what to do |", "|---|---|---|"]
         known = [code for code in CODES.values() if code.id.startswith(family)]
         lines += [f"| {code.id} | {code.text} | {code.fix} |" for code in known]

@@ -291,6 +291,26 @@ def test_answering_twice_is_an_error_of_ours() -> None:
         hello(served.last)
 
 
+def test_close_lets_the_exchange_under_way_end(pair: Pair) -> None:
+    served = Served(pair=pair)
+    served.client.say(get(b"/1") + get(b"/2"))
+    served.connection.close()
+    assert served.client.hear() == b""
+    hello(served.last)
+    assert b"Connection: close" in served.client.hear()
+    assert served.client.ended and len(served.requests) == 1
+
+
+def test_close_between_requests_is_orderly_and_at_once(pair: Pair) -> None:
+    served = Served(hello, pair)
+    served.client.say(get())
+    served.connection.close()
+    assert served.client.hear() == HELLO and served.client.ended and not served.client.reset
+    served.client.close()
+    served.connection.close()
+    assert served.lost == 1
+
+
 # Early answers
 
 
