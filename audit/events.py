@@ -232,6 +232,21 @@ class CredentialRefused(Event):
 
 
 @frozen(kw_only=True)
+class GitRefusedReported(Event):
+    """A sidecar says it refused a git request."""
+
+    event = "git.decision"
+    verdict = "deny"
+    reported = True
+    sandbox: str
+    session: str
+    code: str
+    repo: str | None = None
+    peer_uid: int | None = None
+    req: str | None = None
+
+
+@frozen(kw_only=True)
 class CredentialStored(Event):
     """An upstream credential was added or replaced; its name, never its value."""
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from attrs import frozen
-
-from audit.events import CredentialGranted, CredentialRefused, Event, PeerRefusedReported
+from audit.events import (
+    CredentialGranted,
+    CredentialRefused,
+    Event,
+    GitRefusedReported,
+    PeerRefusedReported,
+)
 from broker.bodies import text
 from gitwire.errors import Malformed
 from netpolicy.codes import CODES
@@ -15,21 +19,6 @@ from netpolicy.codes import CODES
 REPORT_LIMIT = 4096
 
 _REQUEST_ID = re.compile(r"[0-9a-f]{16}")
-
-
-@frozen(kw_only=True)
-class GitRefusedReported(Event):
-    """A sidecar says it refused a git request."""
-
-    event = "git.decision"
-    verdict = "deny"
-    reported = True
-    sandbox: str
-    session: str
-    code: str
-    repo: str | None = None
-    peer_uid: int | None = None
-    req: str | None = None
 
 
 def parse_report(fields: dict[str, Any], sandbox: str, session: str) -> Event:

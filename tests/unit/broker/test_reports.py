@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 
-from audit.events import CredentialGranted, CredentialRefused, PeerRefusedReported
-from broker.reports import GitRefusedReported, parse_report
+from audit.events import (
+    CredentialGranted,
+    CredentialRefused,
+    GitRefusedReported,
+    PeerRefusedReported,
+)
+from broker.reports import parse_report
 from gitwire.errors import Malformed
 from sidecar.reports import Event, Report, format_report
 

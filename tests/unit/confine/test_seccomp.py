@@ -34,9 +34,10 @@ def run(
     arguments = (*arguments, *([0] * 6))[:6]
     data = struct.pack("=iIQ6Q", number, arch or AUDIT_ARCH[MACHINE], 0, *arguments)
     code = [struct.unpack_from("=HBBI", program, offset) for offset in range(0, len(program), 8)]
-    accumulator, position = 0, 0
+    accumulator: int = 0
+    position: int = 0
     while True:
-        operation, if_true, if_false, k = code[position]
+        operation, if_true, if_false, k = map(int, code[position])
         position += 1
         if operation == 0x20:
             accumulator = struct.unpack_from("=I", data, k)[0]

@@ -1,0 +1,167 @@
+"""The sidecar seen from outside: what the kernel lets it be, hold and reach."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from hostctl.client import ask
+from hostctl.defaults import broker_address
+from hostctl.demo_stage import Stage
+from tests.live.boxes import Box
+from tests.live.conftest import MakeBox
+from tests.live.kernel_view import (
+    descriptors,
+    inet_sockets,
+    limits,
+    namespace,
+    status,
+    unix_sockets,
+)
+
+pytestmark = pytest.mark.live
+
+NO_CAPABILITY = "0000000000000000"
+
+
+def test_it_runs_under_its_own_uid_without_any_privilege(agent: Box) -> None:
+    about = agent.inspect()
+    uid = about["uids"]["sidecar"]
+    found = status(about["sidecar"]["pid"])
+    assert found["Uid"].split() == [str(uid)] * 4
+    assert found["Gid"].split() == [str(uid)] * 4
+    assert found["Groups"].strip() == ""
+    for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert found[kind] == NO_CAPABILITY, kind
+    assert (found["NoNewPrivs"], found["Seccomp"], found["Threads"]) == ("1", "2", "1")
+
+
+def test_uids_of_two_sandboxes_are_six_different_ones(agent: Box, split: Box) -> None:
+    uids = [*agent.inspect()["uids"].values(), *split.inspect()["uids"].values()]
+    assert len(set(uids)) == 6
+    assert min(uids) >= 2_000_000_000
+
+
+def test_its_memory_is_closed_to_everybody_but_root(agent: Box) -> None:
+    """Not dumpable: the kernel gives its /proc files to root, so no other uid may trace it."""
+    pid = agent.sidecar
+    assert os.stat(f"/proc/{pid}/mem").st_uid == 0
+    assert limits(pid)["Max core file size"] == "0"
+
+
+def test_its_root_is_an_empty_directory_that_it_cannot_write(agent: Box, stage: Stage) -> None:
+    pid = agent.sidecar
+    assert os.readlink(f"/proc/{pid}/root") == str(stage.paths.run / "empty")
+    assert os.readlink(f"/proc/{pid}/cwd") == str(stage.paths.run / "empty")
+    assert os.listdir(f"/proc/{pid}/root/") == []
+    found = os.stat(f"/proc/{pid}/root/")
+    assert (found.st_uid, found.st_mode & 0o777) == (0, 0o555)
+
+
+def test_it_lives_in_the_sandboxs_network_namespace(agent: Box) -> None:
+    about = agent.inspect()
+    own = namespace(about["sidecar"]["pid"], "net")
+    assert own == namespace(about["pid"], "net") == about["netns"]
+    assert own != namespace("self", "net")
+
+
+def test_it_can_neither_start_processes_nor_open_many_files(agent: Box) -> None:
+    found = limits(agent.sidecar)
+    assert found["Max processes"] == "1"
+    assert int(found["Max open files"]) <= 1024
+
+
+def test_it_holds_its_listeners_its_link_the_broker_and_nothing_else(
+    agent: Box, stage: Stage
+) -> None:
+    agent.run("git", "ls-remote", stage.url("acme/app")).expect_success("ls-remote")
+    kinds = Counter(_kinds(agent, stage))
+    assert 1 <= kinds.pop("tcp to the broker") <= 16
+    assert kinds == {
+        "epoll": 1,
+        "pipe": 2,  # both ends of the reactor's own waker
+        "log": 2,
+        "listener 127.0.0.1:418": 1,
+        "listener 127.0.0.1:419": 1,
+        "cred.sock": 1,
+        "control socket": 2,  # the listener, and hostd's connection
+    }
+
+
+def _kinds(box: Box, stage: Stage) -> list[str]:
+    about = box.inspect()
+    pid, name = about["sidecar"]["pid"], about["sandbox"]
+    inside, outside = inet_sockets(pid), inet_sockets()
+    paths = unix_sockets(pid) | unix_sockets()
+    run = stage.paths.run
+    known = {
+        str(run / "sb" / name / "cred.sock"): "cred.sock",
+        str(run / "ctl" / f"{name}.sock"): "control socket",
+        "anon_inode:[eventpoll]": "epoll",
+        str(stage.paths.hostd_log): "log",
+    }
+    found = []
+    for target in descriptors(pid).values():
+        inode = int(target[8:-1]) if target.startswith("socket:[") else 0
+        if inode in inside and inside[inode].listening:
+            found.append("listener {}:{}".format(*inside[inode].local))
+        elif inode in outside and _is_broker(stage, outside[inode].remote):
+            found.append("tcp to the broker")
+        elif target.startswith("pipe:["):
+            found.append("pipe")
+        else:
+            found.append(known.get(paths.get(inode, target), f"unexpected: {target}"))
+    return found
+
+
+def _is_broker(stage: Stage, remote: tuple[str, int]) -> bool:
+    return "{}:{}".format(*remote) == broker_address(stage.paths)
+
+
+def test_its_waker_is_one_pipe_that_nobody_else_holds(agent: Box) -> None:
+    pid = agent.sidecar
+    (pipe,) = {target for target in descriptors(pid).values() if target.startswith("pipe:[")}
+    holders = set()
+    for other in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if pipe in descriptors(int(other)).values():
+                holders.add(int(other))
+        except OSError:
+            continue
+    assert holders == {pid}
+
+
+def test_what_it_tries_itself_is_denied(agent: Box, stage: Stage) -> None:
+    answer = ask(stage.paths.hostd_socket, {"op": "selftest", "sandbox": agent.name})
+    results = answer["results"]
+    assert isinstance(results, list)
+    assert {result["name"] for result in results} >= {
+        "socket-inet",
+        "socket-unix",
+        "open-file",
+        "create-file",
+        "fork",
+        "exec",
+        "setuid",
+    }
+    assert [result["name"] for result in results if result["denied"] is not True] == []
+
+
+def test_a_replaced_sidecar_is_confined_alike(make_box: MakeBox, stage: Stage) -> None:
+    import signal
+
+    from tests.live.boxes import eventually
+
+    box = make_box("--agent")
+    before = _kinds(box, stage)
+    old = box.sidecar
+    os.kill(old, signal.SIGKILL)
+    box.run("git", "ls-remote", stage.url("acme/app")).expect_success("ls-remote")
+    eventually(lambda: box.inspect()["sidecar"]["pid"] not in (None, old), "a new sidecar")
+    ignored = "tcp to the broker"
+    assert Counter(_kinds(box, stage)) - Counter({ignored: 16}) == Counter(before) - Counter(
+        {ignored: 16}
+    )
+    test_it_runs_under_its_own_uid_without_any_privilege(box)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hostd.cgroups import Cgroups, Hierarchies, ResourceLimits, parse_mounts, settings_for
+
+HYBRID = """\
+30 25 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+31 30 0:28 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw,nsdelegate
+32 30 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+33 30 0:30 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids
+34 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+"""
+PURE = "31 30 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
+
+
+def test_on_a_hybrid_host_identity_is_v2_and_limits_are_v1() -> None:
+    found = parse_mounts(HYBRID, frozenset())
+    assert found.unified == Path("/sys/fs/cgroup/unified")
+    assert found.limiting == {
+        "memory": Path("/sys/fs/cgroup/memory"),
+        "pids": Path("/sys/fs/cgroup/pids"),
+        "cpu": Path("/sys/fs/cgroup/cpu,cpuacct"),
+    }
+
+
+def test_on_a_v2_host_both_are_one_directory() -> None:
+    found = parse_mounts(PURE, frozenset({"memory", "pids"}))
+    assert found.all() == [Path("/sys/fs/cgroup")]
+    assert found.is_unified("memory")
+
+
+def test_a_host_without_cgroups_has_none() -> None:
+    assert parse_mounts("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n", frozenset()).all() == []
+
+
+@pytest.mark.parametrize(
+    ("controller", "v2", "expected"),
+    [
+        ("memory", True, {"memory.max": "1000"}),
+        ("memory", False, {"memory.limit_in_bytes": "1000"}),
+        ("pids", True, {"pids.max": "7"}),
+        ("cpu", True, {"cpu.max": "150000 100000"}),
+        ("cpu", False, {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}),
+    ],
+)
+def test_limits_are_said_in_each_version_s_words(
+    controller: str, v2: bool, expected: dict[str, str]
+) -> None:
+    limits = ResourceLimits(memory=1000, pids=7, cpus=1.5)
+    assert settings_for(limits, controller, v2) == expected
+    assert settings_for(ResourceLimits(), controller, v2) == {}
+
+
+def test_groups_are_made_named_and_removed(tmp_path: Path) -> None:
+    hierarchies = Hierarchies(tmp_path / "v2", {"pids": tmp_path / "pids"})
+    groups = Cgroups("test", hierarchies)
+    joined = groups.make("abc-gate", ResourceLimits(pids=5))
+    assert joined == (
+        str(tmp_path / "v2/gitmoat-test/abc-gate"),
+        str(tmp_path / "pids/gitmoat-test/abc-gate"),
+    )
+    assert (tmp_path / "pids/gitmoat-test/abc-gate/pids.max").read_text() == "5"
+    assert groups.names() == {"abc-gate"}
+    assert groups.identity("abc-gate") == Path(joined[0]).stat().st_ino
+    (tmp_path / "pids/gitmoat-test/abc-gate/pids.max").unlink()
+    groups.remove("abc-gate")
+    groups.remove("abc-gate")
+    groups.remove_parent()
+    assert groups.names() == set()

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hostd.registry import ProcessRecord, Record, Registry, Step, start_time
+
+
+def record(identifier: str = "a1", step: Step = Step.SERVED) -> Record:
+    return Record(
+        id=identifier,
+        name="one",
+        step=step,
+        uid_index=3,
+        created=1,
+        policy={"version": 1, "name": "one"},
+        repositories=({"url": "https://x/y.git", "directory": "/workspace"},),
+        processes={"room": ProcessRecord(12, 34)},
+        netns=99,
+        session="s",
+        expires=12.5,
+        rules="hash",
+    )
+
+
+def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    registry.claim(record())
+    assert registry.load() == ([record()], [])
+
+
+def test_a_half_written_record_never_replaces_a_whole_one(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    registry.claim(record())
+    (tmp_path / "a1" / "state.new").write_text('{"schema"')
+    assert registry.load() == ([record()], [])
+
+
+def test_a_directory_without_a_record_is_named_so_that_it_can_be_swept(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    (tmp_path / "b2").mkdir()
+    (tmp_path / "c3").mkdir()
+    (tmp_path / "c3" / "state.json").write_text("[]")
+    assert registry.load() == ([], ["b2", "c3"])
+
+
+def test_state_files_are_root_s_alone(tmp_path: Path) -> None:
+    Registry(tmp_path).claim(record())
+    assert (tmp_path / "a1").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "a1" / "state.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_last_uid_index_is_remembered(tmp_path: Path) -> None:
+    registry = Registry(tmp_path / "sandboxes")
+    assert registry.last_index() == -1
+    registry.remember_index(7)
+    assert Registry(tmp_path / "sandboxes").last_index() == 7
+
+
+def test_a_process_is_known_by_pid_and_start_time() -> None:
+    mine = ProcessRecord.of(os.getpid())
+    assert mine is not None
+    assert mine.started == start_time(os.getpid())
+    assert ProcessRecord.of(2**22 + 1) is None
