@@ -11,7 +11,7 @@ import pytest
 
 from hostctl.demo_stage import Stage
 from tests.live.boxes import Box
-from tests.live.kernel_view import namespace, status
+from tests.live.kernel_view import namespace, processes_in, status
 
 pytestmark = pytest.mark.live
 
@@ -195,20 +195,10 @@ def test_ways_to_more_privilege_fail(agent: Box, script: str) -> None:
 
 
 def test_a_process_of_the_sandbox_looks_the_same_from_outside(agent: Box) -> None:
-    uid = agent.inspect()["uids"]["untrusted"]
-    (sleeper,) = [
-        int(pid)
-        for pid in filter(str.isdigit, os.listdir("/proc"))
-        if _is_sleep_of(pid, uid)
-    ]
+    about = agent.inspect()
+    uid = str(about["uids"]["untrusted"])
+    inside = processes_in({about["netns"]})
+    (sleeper,) = [pid for pid in inside if status(pid)["Uid"].split()[0] == uid]
     found = status(sleeper)
     assert (found["CapBnd"], found["NoNewPrivs"], found["Seccomp"]) == ("0" * 16, "1", "2")
     assert sorted(os.listdir(f"/proc/{sleeper}/fd")) == ["0", "1", "2"]
-
-
-def _is_sleep_of(pid: str, uid: int) -> bool:
-    try:
-        found = status(pid)
-    except OSError:
-        return False
-    return found["Uid"].split()[0] == str(uid) and found["Name"] == "sleep"

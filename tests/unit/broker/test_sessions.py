@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from broker.sessions import Sessions
+from broker.sessions import RELEASED, Sessions
 from broker.store.interface import CounterSeen, State, StoredSession
 from broker.store.sqlite import open_sqlite
 from netpolicy.document import PolicyError, adhoc_policy, policy_to_mapping
@@ -163,3 +163,27 @@ def test_an_ended_session_is_remembered_for_a_day(world: World) -> None:
     assert world.sessions.by_key(session.stored.key) is None
     with pytest.raises(CounterSeen):
         world.sessions.register(stored())
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired", "idle"])
+def test_a_sandbox_whose_session_was_ended_gets_no_other(world: World, how: str) -> None:
+    session = world.sessions.register(stored())
+    assert world.sessions.over_for_good("h", "sb1") is None
+    world.sessions.end(session, how)
+    assert world.sessions.over_for_good("h", "sb1") == how
+    assert world.start().over_for_good("h", "sb1") == how
+    assert world.sessions.over_for_good("h", "sb2") is None
+    assert world.sessions.over_for_good("another host", "sb1") is None
+
+
+def test_a_session_that_its_host_gave_back_can_be_followed_by_another(world: World) -> None:
+    world.sessions.end(world.sessions.register(stored()), RELEASED)
+    assert world.sessions.over_for_good("h", "sb1") is None
+
+
+def test_a_revocation_is_remembered_as_long_as_the_grant_would_have_lasted(world: World) -> None:
+    session = world.sessions.register(stored(deadline=world.now + 7 * 86400))
+    world.sessions.end(session, "revoked")
+    world.now += 2 * 86400
+    world.sessions.forget_old()
+    assert world.sessions.over_for_good("h", "sb1") == "revoked"
