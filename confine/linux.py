@@ -54,6 +54,10 @@ def unshare(kinds: int) -> None:
     _check(_libc.unshare(kinds), "unshare")
 
 
+def unmount(target: str, flags: int) -> None:
+    _check(_libc.umount2(os.fsencode(target), flags), "umount2")
+
+
 def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
     _check(_libc.close_range(ctypes.c_uint(first), ctypes.c_uint(last), 0), "close_range")
 
@@ -113,3 +117,9 @@ def install_seccomp(program: bytes) -> None:
 def take_terminal(descriptor: int) -> None:
     """Make a terminal the controlling one of this (new) session."""
     fcntl.ioctl(descriptor, _TIOCSCTTY, 0)
+
+
+def system_call(name: str, number: int, *arguments: int | bytes) -> int:
+    """A call that libc has no function for."""
+    words = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
+    return _check(_libc.syscall(ctypes.c_long(number), *words), name)

@@ -23,6 +23,7 @@ class Limits:
     processes: int | None = None
     file_size: int | None = None
     address_space: int | None = None
+    cpu_time: int | None = None
 
 
 @frozen
@@ -49,6 +50,7 @@ def _apply_limits(limits: Limits) -> None:
     _limit(resource.RLIMIT_NOFILE, limits.open_files)
     _limit(resource.RLIMIT_FSIZE, limits.file_size)
     _limit(resource.RLIMIT_AS, limits.address_space)
+    _limit(resource.RLIMIT_CPU, limits.cpu_time)
 
 
 def _become(uid: int, gid: int, last_capability: int) -> None:

@@ -88,7 +88,10 @@ class Connection:
             if descriptors:
                 sent = socket.send_fds(self._socket, [data], list(descriptors))
                 data = data[sent:]
-            self._socket.sendall(data)
+            if data:
+                self._socket.sendall(data)
+        except BrokenPipeError:
+            pass  # it has refused already; what it said is still to be read
         except OSError as error:
             raise self._gone(error.strerror or "") from None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -18,15 +20,17 @@ Starts a sandbox and runs a command in it as the untrusted uid.
 
 With --repo a clone is at /workspace before the command starts. Without --agent only the git
 gate (`hostctl git`) reaches the network; with --agent the command's own git may, within
---repo and --push or the policy."""
-_LATER = {
-    "image": "--image",
-    "allow_host": "--allow-host",
-    "workdir": "--workdir",
-    "memory": "--memory",
-    "pids": "--pids",
-    "cpus": "--cpus",
-}
+--repo and --push or the policy.
+
+With --workdir a directory of this host is /workspace instead. Its owner's files appear as the
+command's own and what the command makes belongs to the owner; nothing is chowned. A directory
+of root's can only be read (:ro). Symbolic links in its path, system and credential directories,
+and a directory that another sandbox has are refused.
+
+--repo, --push and --ttl narrow a --policy; they never widen it."""
+_LATER = {"image": "--image", "allow_host": "--allow-host"}
+_SIZE = re.compile(r"([1-9][0-9]{0,14})([kmgt]?)(?:i?b)?")
+_STEP = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -37,6 +41,10 @@ def arguments(parser: ArgumentParser) -> None:
     add("--agent", action="store_true", help="the command may use git by itself")
     add("--name", metavar="N", help="a name to call the sandbox by")
     add("--ttl", type=_duration, metavar="8h", help="hard end of the session")
+    add("--workdir", type=_workdir, metavar="DIR[:ro]", help="a directory to be /workspace")
+    add("--memory", type=_memory, metavar="2g", help="most memory for all its processes")
+    add("--pids", type=_count, metavar="N", help="most processes and threads")
+    add("--cpus", type=_cpus, metavar="C", help="most processor time, 1.5 is one and a half CPUs")
     add("-e", "--env", action="append", default=[], type=_variable, metavar="K=V")
     add("--rm", action="store_true", help="remove the sandbox when the command ends")
     add("-i", "--interactive", action="store_true", help="pass stdin on")
@@ -89,7 +97,10 @@ def run_request(
         "detach": args.detach,
         "tty": args.tty,
         "rm": args.rm,
-        "workdir": None,
+        "workdir": args.workdir,
+        "memory": args.memory,
+        "pids": args.pids,
+        "cpus": args.cpus,
     }
 
 
@@ -122,6 +133,16 @@ def _refuse_misuse(args: Namespace) -> None:
         raise not_yet("the docker runtime")
     if args.detach and (args.interactive or args.tty):
         raise usage("-d does not go with -i or -t", "leave one of them out")
+    if args.workdir and args.repo:
+        raise usage(
+            "--repo and --workdir both say what is at /workspace",
+            "clone into the work directory yourself, or leave one of them out",
+        )
+    if args.policy is not None and args.agent:
+        raise usage(
+            "--agent does not go with --policy",
+            'say it in the policy: who = ["helper", "untrusted"]',
+        )
     if args.push and not args.repo and args.policy is None:
         raise usage("--push says what may be pushed, but no repository is named", "add --repo URL")
 
@@ -140,3 +161,35 @@ def _variable(text: str) -> tuple[str, str]:
     if not equals or not name.isidentifier() or not name.isascii() or "\0" in value:
         raise ArgumentTypeError("write K=V; values are never taken from hostctl's own environment")
     return name, value
+
+
+def _workdir(text: str) -> dict[str, object]:
+    """Made absolute and no more: hostd refuses symbolic links, so none is followed here."""
+    path = text.removesuffix(":ro")
+    if not path or "\0" in path:
+        raise ArgumentTypeError("write DIR, or DIR:ro to only read it")
+    absolute = os.path.abspath(path)  # noqa: PTH100 -- symlinks are judged later, not resolved
+    return {"path": absolute.replace("//", "/"), "read_only": text.endswith(":ro")}
+
+
+def _memory(text: str) -> int:
+    matched = _SIZE.fullmatch(text.lower())
+    if matched is None:
+        raise ArgumentTypeError(f"{text!r} is not a size like 512m or 2g")
+    return int(matched[1]) << _STEP[matched[2]]
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ArgumentTypeError(f"{text!r} is not a number of processes")
+    return int(text)
+
+
+def _cpus(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.01 <= number <= 4096:
+        raise ArgumentTypeError(f"{text!r} is not a number of CPUs like 2 or 0.5")
+    return number

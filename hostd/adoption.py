@@ -24,6 +24,7 @@ from hostd.runtimes.bwrap import StartedRoom
 from hostd.sandbox import Plan, Repository, Sandbox
 from hostd.spawner import Process, Watch
 from hostd.uids import UidRange
+from hostd.workdir import Workdir
 from netpolicy.document import policy_from_mapping
 from netpolicy.reading import PolicyError
 from netpolicy.upstreams import UpstreamTable
@@ -39,6 +40,7 @@ class Found:
 
 
 async def take_over(host: Host, uids: UidRange) -> Found:
+    host.workdirs.sweep()
     records, unreadable = host.registry.load()
     found = Found()
     for record in records:
@@ -131,6 +133,7 @@ def _plan(record: Record, uids: UidRange, upstreams: UpstreamTable) -> Plan:
         policy_hash=policy_digest(policy),
         repositories=tuple(_repository(each, upstreams) for each in record.repositories),
         limits=ResourceLimits(**record.limits),
+        workdir=Workdir.from_json(record.workdir),
     )
 
 
@@ -167,6 +170,8 @@ async def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None
         return None
     for room in ROOMS:
         sandbox.cgroups[room] = host.cgroups.directories(f"{record.id}-{room}")
+    if sandbox.plan.workdir is not None:
+        host.workdirs.adopt(record.id, sandbox.plan.workdir, sandbox.room.pid)
     await _adopt_sidecar(host, sandbox)
     sandbox.state = "running"
     return sandbox

@@ -11,8 +11,18 @@ from attrs import frozen
 from hostd.failures import Failed
 from hostd.uids import UidRange
 from identity.keyfile import KeyMalformed, parse_public
+from netpolicy.units import parse_duration
 
 DEFAULT_UIDS = UidRange(base=2_000_000_000, count=300_000)
+
+
+@frozen
+class GateTimes:
+    """In seconds: a short answer of the workspace's git, a stream's standstill, the whole."""
+
+    answer: int = 20
+    stall: int = 60
+    whole: int = 900
 
 
 @frozen
@@ -22,6 +32,7 @@ class Config:
     broker_key_text: str
     uids: UidRange = DEFAULT_UIDS
     default_runtime: str = "bwrap"
+    gate_times: GateTimes = GateTimes()
 
     @property
     def broker_key(self) -> bytes:
@@ -48,6 +59,13 @@ class _Table:
 
     def table(self, key: str, default: Any = ...) -> _Table:
         return _Table(self._path, self._name(key), self.take(key, dict, default))
+
+    def duration(self, key: str, default: int) -> int:
+        text = self.take(key, str, None)
+        try:
+            return default if text is None else parse_duration(text)
+        except ValueError as problem:
+            raise _invalid(self._path, self._name(key), f"is {problem}") from None
 
     def end(self) -> None:
         for key in self._rest:
@@ -78,6 +96,7 @@ def parse_config(path: Path, text: str) -> Config:
     broker = table.table("broker")
     uids = table.table("uids", {})
     runtime = table.table("runtime", {})
+    gate = table.table("gate", {})
     config = Config(
         host=table.take("host", str),
         broker_address=_address(path, broker.take("address", str)),
@@ -86,10 +105,20 @@ def parse_config(path: Path, text: str) -> Config:
             uids.take("base", int, DEFAULT_UIDS.base), uids.take("count", int, DEFAULT_UIDS.count)
         ),
         default_runtime=runtime.take("default", str, "bwrap"),
+        gate_times=_gate_times(gate),
     )
-    for part in (broker, uids, runtime, table):
+    for part in (broker, uids, runtime, gate, table):
         part.end()
     return _checked(path, config)
+
+
+def _gate_times(table: _Table) -> GateTimes:
+    usual = GateTimes()
+    return GateTimes(
+        answer=table.duration("answer", usual.answer),
+        stall=table.duration("stall", usual.stall),
+        whole=table.duration("whole", usual.whole),
+    )
 
 
 def _checked(path: Path, config: Config) -> Config:

@@ -23,7 +23,7 @@ HELPER_SHELL: Mapping[str, str] = {"PATH": _PATH, "HOME": GATE, "LANG": "C.UTF-8
 
 _GATE_GIT = {
     "PATH": "/usr/bin:/bin",
-    "HOME": GATE,
+    "HOME": "/nonexistent",
     "XDG_CONFIG_HOME": "/nonexistent",
     "LANG": "C.UTF-8",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -45,21 +45,46 @@ _GATE_GIT = {
     "GIT_OPTIONAL_LOCKS": "0",
 }
 
+# Nothing but the gate writes its repository, so this is the second wall, for the day that
+# something does; the sizes keep git within the memory that its processes get.
 _GATE_SETTINGS = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
+    ("core.sshCommand", "/bin/false"),
+    ("core.gitProxy", "/bin/false"),
+    ("core.askPass", "/bin/false"),
+    ("core.editor", "/bin/false"),
+    ("core.pager", "cat"),
+    ("core.alternateRefsCommand", "/bin/true"),
     ("core.logAllRefUpdates", "false"),
     ("core.attributesFile", "/dev/null"),
+    ("core.bigFileThreshold", "64m"),
+    ("core.packedGitWindowSize", "64m"),
+    ("core.packedGitLimit", "512m"),
     ("credential.helper", ""),  # resets the list; ours is added below
     ("credential.useHttpPath", "true"),
+    ("credential.protectProtocol", "true"),
+    ("credential.sanitizePrompt", "true"),
     ("http.followRedirects", "false"),
+    ("http.proxy", ""),
+    ("http.saveCookies", "false"),
+    ("http.emptyAuth", "false"),
+    ("http.delegation", "none"),
+    ("protocol.allow", "never"),
+    ("protocol.http.allow", "always"),
     ("protocol.version", "2"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("fetch.writeCommitGraph", "false"),
     ("fetch.recurseSubmodules", "false"),
+    ("submodule.recurse", "false"),
     ("push.recurseSubmodules", "no"),
     ("push.gpgSign", "false"),
+    ("push.followTags", "false"),
+    ("push.negotiate", "false"),
+    ("gpg.program", "/bin/false"),
+    ("pack.threads", "4"),
+    ("pack.writeReverseIndex", "false"),  # what is kept of a push is a pack and its index
     ("transfer.bundleURI", "false"),
 )
 

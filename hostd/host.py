@@ -10,11 +10,13 @@ from attrs import frozen
 import credential_helper
 from audit.journal import Journal
 from hostd.cgroups import Cgroups
+from hostd.config import GateTimes
 from hostd.grants import Grants
 from hostd.programs import Programs
 from hostd.registry import Registry
 from hostd.runtimes.bwrap import Directories
 from hostd.spawner import Spawner
+from hostd.workdir import Workdirs
 from identity.paths import Paths
 
 ROOMS = ("sandbox", "gate", "sidecar")
@@ -30,8 +32,10 @@ class Host:
     registry: Registry
     cgroups: Cgroups
     journal: Journal
+    workdirs: Workdirs
     broker_address: tuple[str, int]
     broker_key_text: str
+    gate_times: GateTimes
 
     def directories(self, identifier: str) -> Directories:
         state = self.registry.parent / identifier

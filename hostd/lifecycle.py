@@ -97,6 +97,7 @@ async def _provision(host: Host, sandbox: Sandbox) -> None:
     def note(step: Step, **changes: Any) -> None:
         save(host, sandbox, Step.ENDING if again else step, **changes)
 
+    _claim_workdir(host, sandbox)
     join_cgroups(host, sandbox)
     note(Step.ROOMS)
     await _make_rooms(host, sandbox)
@@ -111,10 +112,18 @@ async def _provision(host: Host, sandbox: Sandbox) -> None:
     save(host, sandbox, Step.SERVED)
 
 
+def _claim_workdir(host: Host, sandbox: Sandbox) -> None:
+    if sandbox.plan.workdir is not None:
+        workdir = host.workdirs.claim(sandbox.plan.id, sandbox.plan.workdir)
+        sandbox.plan = evolve(sandbox.plan, workdir=workdir)
+        sandbox.record = evolve(sandbox.record, workdir=workdir.to_json())
+
+
 def _make_directories(sandbox: Sandbox) -> None:
     plan, directories = sandbox.plan, sandbox.directories
     bwrap.write_etc(directories.etc, plan.uids.untrusted, plan.uids.helper)
-    bwrap.private_directory(directories.workspace, plan.uids.untrusted)
+    if plan.workdir is None:
+        bwrap.private_directory(directories.workspace, plan.uids.untrusted)
     bwrap.private_directory(directories.home, plan.uids.untrusted)
     bwrap.private_directory(directories.gate, plan.uids.helper)
     _make_run_directory(sandbox)
@@ -141,10 +150,7 @@ def join_cgroups(host: Host, sandbox: Sandbox) -> None:
 async def _make_rooms(host: Host, sandbox: Sandbox) -> None:
     plan, directories = sandbox.plan, sandbox.directories
     find_program("bwrap")
-    arguments = bwrap.sandbox_room(directories, plan.name)
-    sandbox.room = await start_room(
-        host.reactor, host.spawner, arguments, None, sandbox.cgroups["sandbox"]
-    )
+    sandbox.room = await _start_sandbox_room(host, sandbox)
     sandbox.descriptors.append(sandbox.room.pidfd)
     arguments = bwrap.gate_room(directories, plan.name)
     sandbox.gate = await start_room(
@@ -152,6 +158,21 @@ async def _make_rooms(host: Host, sandbox: Sandbox) -> None:
     )
     sandbox.descriptors.append(sandbox.gate.pidfd)
     pin_namespace(sandbox, sandbox.room)
+
+
+async def _start_sandbox_room(host: Host, sandbox: Sandbox) -> StartedRoom:
+    """A work directory is mounted out here only until the room has it."""
+    plan, directories, read_only = sandbox.plan, sandbox.directories, False
+    try:
+        if plan.workdir is not None:
+            source = await host.workdirs.mount(plan.id, plan.uids.untrusted)
+            directories, read_only = evolve(directories, workspace=source), plan.workdir.read_only
+        arguments = bwrap.sandbox_room(directories, plan.name, read_only)
+        return await start_room(
+            host.reactor, host.spawner, arguments, None, sandbox.cgroups["sandbox"]
+        )
+    finally:
+        host.workdirs.unmount(plan.id)
 
 
 def pin_namespace(sandbox: Sandbox, room: StartedRoom) -> None:
@@ -292,6 +313,7 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
     sandbox.room = sandbox.gate = None
     sandbox.close_descriptors()
     await end_processes(host, sandbox.plan.id)
+    host.workdirs.release(sandbox.plan.id)
 
 
 async def end_processes(host: Host, identifier: str) -> None:

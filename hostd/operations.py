@@ -15,7 +15,8 @@ from hostd.adoption import Found, restore
 from hostd.broker_client import BrokerClient
 from hostd.commands import attend, command_for, start_command
 from hostd.failures import Failed
-from hostd.gitgate import GitGate, Stdio
+from hostd.gate_processes import Stdio
+from hostd.gitgate import GitGate
 from hostd.host import Host
 from hostd.lifecycle import create, destroy, remove_files, save, start, stop
 from hostd.planning import RunRequest, check_variables, make_plan, parse_run
@@ -114,7 +115,8 @@ class Operations:
                 sandbox=sandbox.plan.id,
             )
         )
-        return {"exit": await self._gate(sandbox).serve(request, Stdio(output, problems))}
+        gate = self._gate(sandbox, channel)
+        return {"exit": await gate.serve(request, Stdio(output, problems))}
 
     async def list_all(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         stopped = [_stopped_summary(record) for record in self._stopped.values()]
@@ -215,7 +217,7 @@ class Operations:
         try:
             for repository in plan.repositories:
                 channel.progress(f"cloning {repository.url}")
-                await self._gate(sandbox).clone(repository)
+                await self._gate(sandbox, channel).clone(repository)
         except BaseException:
             await self._destroy(sandbox, "clone failed")
             raise
@@ -250,9 +252,11 @@ class Operations:
             SandboxRemoved(sandbox=sandbox.plan.id, name=sandbox.plan.name, reason=reason)
         )
 
-    def _gate(self, sandbox: Sandbox) -> GitGate:
-        host = self._host
-        return GitGate(host.spawner, host.programs, sandbox)
+    def _gate(self, sandbox: Sandbox, channel: Channel) -> GitGate:
+        """It ends with its client: nobody else waits for what it does."""
+        gate = GitGate(self._host.reactor, self._host.spawner, sandbox, self._host.gate_times)
+        channel.on_lost(gate.interrupt)
+        return gate
 
     async def _upstreams(self) -> UpstreamTable:
         return UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))

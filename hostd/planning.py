@@ -16,6 +16,7 @@ from hostd.failures import Failed
 from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Plan, Repository
 from hostd.uids import UidRange, check_unnamed
+from hostd.workdir import Workdir, parse_workdir
 from netpolicy.decision import Deny, decide_fetch
 from netpolicy.document import adhoc_policy, policy_from_mapping
 from netpolicy.policy import Policy, Tier
@@ -51,7 +52,7 @@ class RunRequest:
     detach: bool = field(default=False, validator=instance_of(bool))
     tty: bool = field(default=False, validator=instance_of(bool))
     rm: bool = field(default=False, validator=instance_of(bool))
-    workdir: None = field(default=None, validator=instance_of(type(None)))
+    workdir: Mapping[str, Any] | None = field(default=None, validator=optional(instance_of(dict)))
     memory: int | None = field(default=None, validator=optional(instance_of(int)))
     pids: int | None = field(default=None, validator=optional(instance_of(int)))
     cpus: float | None = field(default=None, validator=optional(instance_of((int, float))))
@@ -151,6 +152,17 @@ def _limits(request: RunRequest) -> ResourceLimits:
     )
 
 
+def _workdir(request: RunRequest) -> Workdir | None:
+    if request.workdir is not None and request.repos:
+        raise Failed(
+            "C105",
+            "--repo and --workdir both say what is at /workspace",
+            fix="clone into the work directory yourself, or leave one of them out",
+            exit_code=2,
+        )
+    return parse_workdir(request.workdir)
+
+
 def _three_quarters_of_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
 
@@ -184,4 +196,5 @@ def make_plan(
         policy_hash=policy_digest(policy),
         repositories=repositories,
         limits=_limits(request),
+        workdir=_workdir(request),
     )

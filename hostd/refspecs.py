@@ -6,7 +6,7 @@ Where a ref goes is decided by what the admin typed, never by what the workspace
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
@@ -14,6 +14,7 @@ from gitwire.errors import Malformed
 from gitwire.receivepack import RefName, parse_ref
 from hostd.failures import Failed
 
+_TRACKING = "refs/remotes/origin/"
 _OPERATIONS = ("fetch", "push", "ls-remote")
 _OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}^~-]{0,250}")
@@ -85,13 +86,48 @@ def parse_gate(arguments: Sequence[str]) -> GateRequest:
     return GateRequest(operation, remote, refs=tuple(refs))
 
 
-def parse_object(output: bytes) -> str | None:
-    """An object id as the workspace's git prints it; it is hostile, so exactly that or None."""
-    text = output.decode("ascii", errors="replace").removesuffix("\n")
-    return text if _OBJECT.fullmatch(text) else None
+def parse_branch(output: bytes) -> RefName | None:
+    """A branch as the workspace's git prints it; it is hostile, so exactly that or None."""
+    try:
+        ref = parse_ref(output.removesuffix(b"\n"))
+    except Malformed:
+        return None
+    return ref if ref.text.startswith("refs/heads/") else None
+
+
+def parse_resolved(output: bytes, count: int) -> list[str | None]:
+    """The object id on each of `count` lines, None where there is something else or no line."""
+    answers = output.decode("ascii", errors="replace").split("\n")[:count]
+    found = [line if _OBJECT.fullmatch(line) else None for line in answers]
+    return found + [None] * (count - len(found))
 
 
 def parse_objects(output: bytes, most: int = 100_000) -> list[str]:
     """All lines that are object ids, up to a cap; others are ignored."""
-    lines = output.decode("ascii", errors="replace").split("\n")
-    return [line for line in lines[:most] if _OBJECT.fullmatch(line)]
+    found = output.decode("ascii", errors="replace").split("\n")
+    return [line for line in found[:most] if _OBJECT.fullmatch(line)]
+
+
+def parse_tracking(output: bytes, most: int = 100_000) -> list[str]:
+    """The branches of origin that the workspace lists; its HEAD is only a name for another."""
+    names = []
+    for line in output.split(b"\n")[:most]:
+        try:
+            name = parse_ref(line).text
+        except Malformed:
+            continue
+        if name.startswith(_TRACKING) and name != f"{_TRACKING}HEAD":
+            names.append(name)
+    return names
+
+
+def tracking(ref: str) -> str:
+    """What an upstream's ref is called in the workspace: branches become origin's, tags stay."""
+    if ref.startswith("refs/heads/"):
+        return _TRACKING + ref.removeprefix("refs/heads/")
+    return ref
+
+
+def lines(words: Iterable[str]) -> bytes:
+    """As git reads them from its standard input."""
+    return "".join(f"{word}\n" for word in words).encode()

@@ -20,14 +20,14 @@ _SCHEMA = "gitmoat.sandbox/2"
 
 
 class Step(Enum):
-    """In the order of a life. Only a sandbox that was SERVED is worth keeping."""
+    """In the order of a life. Only a sandbox whose command was started is worth keeping."""
 
     DIRECTORIES = "directories"
     ROOMS = "rooms"
     RULES = "rules"
     LISTENERS = "listeners"
     SIDECAR = "sidecar"
-    PROBES = "probes"
+    WORKSPACE = "workspace"
     SERVED = "served"
     ENDING = "ending"
     STOPPED = "stopped"
@@ -56,7 +56,10 @@ class ProcessRecord:
 
 @frozen(kw_only=True)
 class Record:
-    """JSON-able; `processes` has the keys room, room-monitor, gate, gate-monitor, sidecar."""
+    """JSON-able; `processes` has the keys room, room-monitor, gate, gate-monitor, sidecar, command.
+
+    `attached`: somebody waits for the command. `remove`: the sandbox goes when the command ends.
+    """
 
     id: str
     name: str
@@ -66,7 +69,7 @@ class Record:
     policy: Mapping[str, Any]
     repositories: tuple[Mapping[str, Any], ...] = ()
     upstreams: Mapping[str, Any] = field(factory=dict)
-    workdir: str | None = None
+    workdir: Mapping[str, Any] | None = None
     limits: Mapping[str, Any] = field(factory=dict)
     boot_id: str = ""
     processes: Mapping[str, ProcessRecord] = field(factory=dict)
@@ -76,6 +79,8 @@ class Record:
     epoch: int = 1
     rules: str = ""
     exit_status: int | None = None
+    attached: bool = False
+    remove: bool = False
 
     def at(self, step: Step) -> Record:
         return evolve(self, step=step)

@@ -15,6 +15,7 @@ from hostd.registry import Record
 from hostd.runtimes.bwrap import WORKSPACE, Directories, StartedRoom
 from hostd.sidecars import SidecarSupervisor
 from hostd.spawner import Room
+from hostd.workdir import Workdir
 from netpolicy.nftables import Uids
 from netpolicy.policy import Policy
 from netpolicy.upstreams import Upstream, UpstreamTable
@@ -53,6 +54,7 @@ class Plan:
     policy_hash: str
     repositories: tuple[Repository, ...]
     limits: ResourceLimits
+    workdir: Workdir | None = None
 
 
 @define(eq=False)
@@ -71,7 +73,7 @@ class Sandbox:
     listeners: tuple[int, ...] = ()
     sidecar: SidecarSupervisor | None = None
     cgroups: dict[str, tuple[str, ...]] = field(factory=dict)
-    lock: DeferredLock = field(factory=DeferredLock)
+    git_lock: DeferredLock = field(factory=DeferredLock)
 
     def network(self) -> Room:
         """To join the network namespace alone."""
@@ -123,4 +125,5 @@ class Sandbox:
             "policy": {"name": self.plan.policy.name, "sha256": self.plan.policy_hash},
             "repositories": [repository.url for repository in self.plan.repositories],
             "workspace": WORKSPACE,
+            "workdir": self.record.workdir,
         }

@@ -25,6 +25,7 @@ from hostd.programs import Programs
 from hostd.registry import Registry
 from hostd.spawner import Spawner
 from hostd.watchdog import Watchdog
+from hostd.workdir import Workdirs
 from identity.controlsocket import listen_control
 from identity.directories import make_private_directory
 from identity.keyfile import load_key
@@ -71,6 +72,7 @@ class Service:
             make_private_directory(path, 0o700, 0, 0, root=root)
         for path in (self._paths.sandboxes_run, self._paths.control_dir, self._paths.log_dir):
             make_private_directory(path, 0o700, 0, 0, root=root)
+        make_private_directory(self._paths.workdir_mounts, 0o700, 0, 0, root=root)
         make_private_directory(self._paths.run / "empty", 0o555, 0, 0, root=root)
 
     def _make_operations(self) -> Operations:
@@ -87,8 +89,10 @@ class Service:
             registry=Registry(self._paths.hostd_state / "sandboxes"),
             cgroups=Cgroups(_instance(self._paths.root)),
             journal=self._journal,
+            workdirs=Workdirs(self._paths, self._spawner),
             broker_address=config.broker_address,
             broker_key_text=config.broker_key_text,
+            gate_times=config.gate_times,
         )
         self._host = host
         return Operations(host, broker, config.uids, VERSION)

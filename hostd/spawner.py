@@ -192,6 +192,11 @@ class Spawner:
         found: dict[str, list[str]] = answer["found"]
         return found
 
+    async def idmap(self, uids: tuple[int, int], gids: tuple[int, int]) -> int:
+        """A descriptor for an idmapped mount: (id on disk, id shown)."""
+        _, descriptors = await self._ask({"op": "idmap", "uids": uids, "gids": gids}, [])
+        return descriptors[0]
+
     async def probe(
         self, room: Room, tier: str, uid: int, cgroups: Sequence[str]
     ) -> list[str | None]:

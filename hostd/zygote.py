@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from confine import linux, profiles
+from confine import linux, mounts, profiles
 from confine.process import Confinement, Limits, confine
 from confine.seccomp import compile_profile
 from hostd import netns, probes
@@ -49,6 +49,7 @@ class Zygote:
             "execute": self._execute,
             "probe": self._probe,
             "survey": self._survey,
+            "idmap": self._idmap,
         }
 
     def serve(self) -> None:
@@ -154,6 +155,10 @@ class Zygote:
     def _survey(self, request: Request, descriptors: list[int], problems: int) -> None:
         linux.setns(descriptors[0], linux.CLONE_NEWNET)
         self._send({"id": request["id"], "found": netns.survey()})
+
+    def _idmap(self, request: Request, descriptors: list[int], problems: int) -> None:
+        table = mounts.user_namespace(tuple(request["uids"]), tuple(request["gids"]))
+        self._send({"id": request["id"], "ok": True}, (table,))
 
     def _probe(self, request: Request, descriptors: list[int], problems: int) -> None:
         """As `_execute`, but what runs after the confinement is the probes and their report."""

@@ -112,6 +112,10 @@ class Paths:
     def control_dir(self) -> Path:
         return self.run / "ctl"
 
+    @property
+    def workdir_mounts(self) -> Path:
+        return self.run / "wd"
+
     # var/log
     @property
     def log_dir(self) -> Path:
@@ -124,3 +128,7 @@ class Paths:
     @property
     def hostd_log(self) -> Path:
         return self.log_dir / "hostd.log"
+
+    def sandbox_log(self, sandbox: str) -> Path:
+        """What the detached command of a sandbox printed; older output in `.log.1`."""
+        return self.log_dir / f"sandbox-{sandbox}.log"

@@ -202,6 +202,17 @@ _TABLE = (
     Code("R106", "the sandbox is not running", "`hostctl ls` shows its state"),
     Code("R107", "the command could not be started", "check its name and PATH in the sandbox"),
     Code("R108", "a command is running in the sandbox", "wait for it, or `hostctl rm --force`"),
+    Code(
+        "R109",
+        "this file system cannot show a directory to another uid",
+        "copy the files in and out with `hostctl cp`",
+    ),
+    Code("R110", "this directory cannot be a work directory", "choose another directory"),
+    Code(
+        "R111",
+        "this directory is in use by another sandbox",
+        "stop that one, or choose another directory",
+    ),
     # C1xx: control sockets
     Code(
         "C101",

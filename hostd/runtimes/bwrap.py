@@ -103,12 +103,12 @@ def _process() -> list[str]:
     ]
 
 
-def sandbox_room(directories: Directories, name: str) -> list[str]:
+def sandbox_room(directories: Directories, name: str, read_only: bool = False) -> list[str]:
     return [
         *_process(),
         "--unshare-net",
         *_file_system(directories, name),
-        *("--bind", str(directories.workspace), WORKSPACE),
+        *("--ro-bind" if read_only else "--bind", str(directories.workspace), WORKSPACE),
         *("--bind", str(directories.home), HOME),
         *("--remount-ro", "/", "--chdir", "/"),
     ]

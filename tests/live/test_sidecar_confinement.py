@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from hostctl.client import ask
 from hostctl.defaults import broker_address
 from hostctl.demo_stage import Stage
-from tests.live.boxes import Box
+from tests.live.boxes import Box, eventually
 from tests.live.conftest import MakeBox
 from tests.live.kernel_view import (
     descriptors,
@@ -100,7 +101,7 @@ def _kinds(box: Box, stage: Stage) -> list[str]:
         str(run / "sb" / name / "cred.sock"): "cred.sock",
         str(run / "ctl" / f"{name}.sock"): "control socket",
         "anon_inode:[eventpoll]": "epoll",
-        str(stage.paths.hostd_log): "log",
+        str(stage.paths.log_dir / f"sidecar-{name}.log"): "log",
     }
     found = []
     for target in descriptors(pid).values():
@@ -150,10 +151,6 @@ def test_what_it_tries_itself_is_denied(agent: Box, stage: Stage) -> None:
 
 
 def test_a_replaced_sidecar_is_confined_alike(make_box: MakeBox, stage: Stage) -> None:
-    import signal
-
-    from tests.live.boxes import eventually
-
     box = make_box("--agent")
     before = _kinds(box, stage)
     old = box.sidecar

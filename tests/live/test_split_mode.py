@@ -6,10 +6,12 @@ import uuid
 
 import pytest
 
+from hostctl.demo_repositories import git
 from hostctl.demo_stage import ALLOWED, FORBIDDEN, Stage
 from tests.live.boxes import Box, told
 from tests.live.conftest import MakeBox
 from tests.live.upstream_repositories import (
+    bare,
     commit_upstream,
     make_empty,
     objects,
@@ -33,6 +35,11 @@ def commit(box: Box, branch: str, directory: str = "/workspace") -> str:
 
 def workspace(box: Box, *words: str) -> str:
     return box.run("git", *words).expect_success(f"git {words[0]}")
+
+
+def packed(box: Box) -> dict[str, int]:
+    lines = (line.split(": ") for line in workspace(box, "count-objects", "-v").splitlines())
+    return {name: int(value) for name, value in lines if name in ("in-pack", "packs")}
 
 
 @pytest.fixture
@@ -85,29 +92,28 @@ def test_a_second_fetch_carries_only_what_is_new(split: Box, stage: Stage) -> No
     """Seen in the workspace: each fetch adds a pack with just the new objects."""
     split.git("fetch").expect_success("fetch")
     commit_upstream(stage, "refs/heads/main", f"more {uuid.uuid4().hex}")
-    count = "cd .git/objects && git count-objects -v | sed -n 's/^in-pack: //p'"
-    before = int(split.sh(count).expect_success("count"))
+    before = packed(split)
     split.git("fetch").expect_success("fetch")
-    after = int(split.sh(count).expect_success("count"))
+    after = packed(split)
     # commit, tree and blob, and what completes a thin pack
-    assert 3 <= after - before <= 5
-    packs = "ls .git/objects/pack/*.pack | wc -l"
-    number = split.sh(packs).expect_success("ls")
+    assert 3 <= after["in-pack"] - before["in-pack"] <= 5
+    assert after["packs"] == before["packs"] + 1
     split.git("fetch").expect_success("fetch")
-    assert int(split.sh(count).expect_success("count")) == after
-    assert int(split.sh(packs).expect_success("ls")) <= int(number) + 1
+    assert packed(split) == after
 
 
-def test_a_branch_that_is_gone_upstream_is_gone_after_a_fetch(split: Box, stage: Stage) -> None:
-    from hostctl.demo_repositories import git
-    from tests.live.upstream_repositories import bare
-
-    ref = f"refs/heads/{uuid.uuid4().hex[:10]}"
-    commit_upstream(stage, ref, "short-lived")
+def test_a_branch_that_became_a_directory_upstream_can_be_fetched(
+    split: Box, stage: Stage
+) -> None:
+    name = uuid.uuid4().hex[:10]
+    commit_upstream(stage, f"refs/heads/{name}", "one branch")
     split.git("fetch").expect_success("fetch")
-    git("--git-dir", str(bare(stage, ALLOWED)), "update-ref", "-d", ref)
+    git("--git-dir", str(bare(stage, ALLOWED)), "update-ref", "-d", f"refs/heads/{name}")
+    below = commit_upstream(stage, f"refs/heads/{name}/first", "many branches")
     split.git("fetch").expect_success("fetch")
-    assert ref.replace("heads", "remotes/origin") not in workspace(split, "for-each-ref")
+    listed = workspace(split, "for-each-ref", "--format=%(refname) %(objectname)")
+    found = [line for line in listed.splitlines() if name in line]
+    assert found == [f"refs/remotes/origin/{name}/first {below}"]
 
 
 def test_a_named_branch_is_pushed(split: Box, stage: Stage, ci_branch: str) -> None:
@@ -230,9 +236,6 @@ def test_an_empty_repository_gives_an_empty_workspace_and_takes_the_first_commit
 
 
 def test_a_sha256_repository_goes_through_the_gate(make_box: MakeBox, stage: Stage) -> None:
-    from hostctl.demo_repositories import git
-    from tests.live.upstream_repositories import bare
-
     make_empty(stage, "play/sha256-split", "--object-format=sha256")
     path = str(bare(stage, "play/sha256-split"))
     stream = b"commit refs/heads/main\ncommitter T <t@x.invalid> 1700000000 +0000\ndata 1\nx\ndone\n"

@@ -44,8 +44,9 @@ def make_large(stage: Stage, repository: str, mebibytes: int) -> str:
     path = make_empty(stage, repository)
     for key, value in (("core.compression", "0"), ("pack.window", "0")):
         git("--git-dir", str(path), "config", key, value)
+    options = ("--quiet", "--done", "--depth=0", "--big-file-threshold=1k")
     writer = subprocess.Popen(
-        ["git", "--git-dir", str(path), "fast-import", "--quiet", "--done"], stdin=subprocess.PIPE
+        ["git", "--git-dir", str(path), "fast-import", *options], stdin=subprocess.PIPE
     )
     assert writer.stdin is not None
     with writer.stdin as stream, open("/dev/urandom", "rb") as noise:

@@ -47,7 +47,9 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\b[GHSPUBNRCE][1-9][0-9]{2}\b")
 _SPAN = re.compile(r"`([^`\n]+)`")
-_OWN_FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml|txt|lock|cfg)|Makefile|LICENSE|\.ci/\w+")
+_OWN_FILE = re.compile(
+    r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml|txt|lock|cfg)|Makefile|LICENSE|\.ci/\w+"
+)
 _ELSEWHERE = ("broker.toml", "hostd.toml", "NAME.toml", "token.txt")  # on a host, not here
 
 

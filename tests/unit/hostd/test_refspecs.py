@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostd.failures import Failed
-from hostd.refspecs import Push, parse_gate, parse_object, parse_objects, parse_push
+from hostd.refspecs import (
+    Push,
+    parse_branch,
+    parse_gate,
+    parse_objects,
+    parse_push,
+    parse_resolved,
+    parse_tracking,
+    tracking,
+)
 
 
 def destination(push: Push) -> str | None:
@@ -62,13 +71,57 @@ def test_a_push_without_a_ref_is_of_the_current_branch() -> None:
     assert request.pushes == (Push("HEAD", None, False),)
 
 
-@given(st.binary())
-def test_object_ids_of_the_workspace_are_hex_or_nothing(output: bytes) -> None:
-    parsed = parse_object(output)
-    assert parsed is None or (len(parsed) in (40, 64) and set(parsed) <= set("0123456789abcdef"))
-    assert all(len(oid) in (40, 64) for oid in parse_objects(output))
+@given(st.binary(), st.integers(0, 5))
+def test_object_ids_of_the_workspace_are_hex_or_nothing(output: bytes, count: int) -> None:
+    parsed = parse_resolved(output, count)
+    assert len(parsed) == count
+    for oid in (*parsed, *parse_objects(output)):
+        assert oid is None or (len(oid) in (40, 64) and set(oid) <= set("0123456789abcdef"))
+
+
+def test_each_revision_gets_the_answer_on_its_own_line() -> None:
+    one, two = "a" * 40, "b" * 64
+    answers = f"{one}\nci/x missing\n{two}\n".encode()
+    assert parse_resolved(answers, 3) == [one, None, two]
+    assert parse_resolved(answers, 4) == [one, None, two, None]
+    assert parse_resolved(answers, 1) == [one]
+
+
+@pytest.mark.parametrize(
+    ("output", "branch"),
+    [
+        (b"refs/heads/ci/x\n", "refs/heads/ci/x"),
+        (b"refs/heads/x:refs/heads/main\n", None),
+        (b"refs/heads/x\nrefs/heads/main\n", None),
+        (b"refs/heads/../../x\n", None),
+        (b"refs/tags/x\n", None),
+        (b"refs/heads/\x1b[2J\n", None),
+        (b"refs/heads/" + b"x" * 4000 + b"\n", None),
+        (b"+refs/heads/x\n", None),
+        (b"\n", None),
+        (b"", None),
+    ],
+)
+def test_the_workspaces_branch_is_one_branch_or_none(output: bytes, branch: str | None) -> None:
+    parsed = parse_branch(output)
+    assert (parsed.text if parsed else None) == branch
+
+
+def test_an_upstreams_branch_is_origins_and_its_tag_a_tag() -> None:
+    assert tracking("refs/heads/a/b") == "refs/remotes/origin/a/b"
+    assert tracking("refs/tags/v1") == "refs/tags/v1"
 
 
 def test_missing_objects_are_not_counted_as_present() -> None:
     oid = "a" * 40
     assert parse_objects(f"{oid}\n{'b' * 40} missing\n".encode()) == [oid]
+
+
+def test_only_branches_of_origin_are_taken_from_the_workspaces_list() -> None:
+    listed = (
+        b"refs/remotes/origin/main\nrefs/remotes/origin/HEAD\nrefs/heads/main\n"
+        b"refs/remotes/other/x\nrefs/remotes/origin/a b\nrefs/remotes/origin/../x\n"
+        b"\xff\nrefs/remotes/origin/a/b\n"
+    )
+    assert parse_tracking(listed) == ["refs/remotes/origin/main", "refs/remotes/origin/a/b"]
+    assert parse_tracking(b"refs/remotes/origin/a\n" * 9, most=3) == ["refs/remotes/origin/a"] * 3

@@ -1,0 +1,1 @@
+"""Ratios against git without us, measured in one run on one machine. `make bench`."""

@@ -1,0 +1,64 @@
+"""What the git gate runs, and as whom: the helper's git, the untrusted uid's git, small tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hostd.environment import HELPER_SHELL, UNTRUSTED, gate_git
+from hostd.failures import Failed
+from hostd.programs import Program
+from hostd.sandbox import Sandbox
+
+_GIT = "/usr/bin/git"
+_GIB = 1 << 30
+# Room for the largest repositories; they come from an upstream that the policy names.
+_FETCH_LIMITS = {
+    "open_files": 1024, "file_size": 8 * _GIB, "address_space": 8 * _GIB, "cpu_time": 3600,
+}  # fmt: skip
+# What the workspace sends is at most `push_max`, but its deltas may claim to unfold to anything.
+_PUSH_LIMITS = _FETCH_LIMITS | {"address_space": 2 * _GIB}
+
+
+class GatePrograms:
+    """Of one sandbox; neither side is ever given a path of the other."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._environment = gate_git(sandbox.plan.uids.sidecar)
+
+    def helper_git(
+        self, *arguments: str, push: bool = False, more: Mapping[str, str] | None = None
+    ) -> Program:
+        """`push`: it reads objects that the workspace made."""
+        limits = _PUSH_LIMITS if push else _FETCH_LIMITS
+        return self._as_helper([_GIT, *arguments], {**self._environment, **(more or {})}, limits)
+
+    def helper_tool(self, *argv: str) -> Program:
+        return self._as_helper(argv, HELPER_SHELL, _PUSH_LIMITS)
+
+    def _as_helper(
+        self, argv: Sequence[str], environment: Mapping[str, str], limits: Mapping[str, int]
+    ) -> Program:
+        sandbox = self._sandbox
+        if sandbox.gate is None:
+            raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
+        return Program(
+            argv,
+            environment,
+            uid=sandbox.plan.uids.helper,
+            room=sandbox.gate.join(),
+            cgroups=sandbox.cgroups["gate"],
+            limits=limits,
+        )
+
+    def untrusted_git(self, *arguments: str) -> Program:
+        sandbox = self._sandbox
+        if sandbox.room is None:
+            raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
+        return Program(
+            [_GIT, *arguments],
+            UNTRUSTED,
+            uid=sandbox.plan.uids.untrusted,
+            room=sandbox.room.join(),
+            cgroups=sandbox.cgroups["sandbox"],
+        )

@@ -1,0 +1,143 @@
+"""Carries a pack stream from one process's pipe to another's, without reading it.
+
+The kernel moves the pages; hostd counts them. So a stream has a size limit, cannot stand still
+for ever, and ends when its sender ends, even if a stranger still holds the sender's pipe open.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import termios
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReadDescriptor, IWriteDescriptor
+from zope.interface import implementer
+
+_PIECE = 1 << 20
+
+
+class End(Enum):
+    COMPLETE = "complete"
+    TOO_LARGE = "too large"
+    STALLED = "stalled"
+    UNWANTED = "unwanted"  # the receiver left before the stream's end
+
+
+@frozen
+class Relayed:
+    octets: int
+    end: End
+
+
+@implementer(IReadDescriptor, IWriteDescriptor)
+class _Watched:
+    """One end, while the relay waits for it."""
+
+    def __init__(
+        self, descriptor: int, ready: Callable[[], None], gone: Callable[[], None]
+    ) -> None:
+        self._descriptor = descriptor
+        self.doRead = self.doWrite = ready
+        self._gone = gone
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def logPrefix(self) -> str:
+        return "relay"
+
+    def connectionLost(self, reason: object) -> None:
+        """epoll says EPOLLHUP or EPOLLERR, and the reactor calls this: the other end is closed."""
+        self._gone()
+
+
+class Relay:
+    """Owns both descriptors. It waits for one of them at a time: for data, or for room."""
+
+    def __init__(
+        self, reactor: Any, source: int, sink: int, limit: int | None, stall: float
+    ) -> None:
+        self.done: Deferred[Relayed] = Deferred()
+        self._reactor = reactor
+        self._descriptors = (source, sink)
+        self._limit = limit
+        self._stall = stall
+        self._octets = 0
+        self._last = False
+        self._source = _Watched(source, self._data, lambda: self._finish(End.COMPLETE))
+        self._sink = _Watched(sink, self._room, lambda: self._finish(End.UNWANTED))
+        for descriptor in self._descriptors:
+            os.set_blocking(descriptor, False)
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIECE)
+        self._timer = reactor.callLater(stall, self._finish, End.STALLED)
+        reactor.addReader(self._source)
+
+    def sender_ended(self) -> None:
+        """What it wrote is still carried; what anybody else writes later is not."""
+        self._last = True
+        if not self.done.called and self._waiting() == 0:
+            self._finish(End.COMPLETE)
+
+    def receiver_ended(self) -> None:
+        self._finish(End.UNWANTED)
+
+    def _data(self) -> None:
+        """Nothing moved although there is data: the sink is full."""
+        if not self._move():
+            self._reactor.removeReader(self._source)
+            self._reactor.addWriter(self._sink)
+
+    def _room(self) -> None:
+        """Nothing moved although there is room: the source is empty."""
+        if not self._move():
+            self._reactor.removeWriter(self._sink)
+            self._reactor.addReader(self._source)
+
+    def _move(self) -> bool:
+        source, sink = self._descriptors
+        try:
+            moved = os.splice(source, sink, self._piece(), flags=os.SPLICE_F_NONBLOCK)
+        except BlockingIOError:
+            return False
+        except BrokenPipeError:
+            self._finish(End.UNWANTED)
+            return True
+        self._moved(moved)
+        return True
+
+    def _piece(self) -> int:
+        """One octet more than allowed shows that there is more."""
+        return _PIECE if self._limit is None else min(_PIECE, self._limit + 1 - self._octets)
+
+    def _moved(self, octets: int) -> None:
+        self._octets += octets
+        if octets == 0:
+            self._finish(End.COMPLETE)
+        elif self._limit is not None and self._octets > self._limit:
+            self._finish(End.TOO_LARGE)
+        elif self._last and self._waiting() == 0:
+            self._finish(End.COMPLETE)
+        else:
+            self._timer.reset(self._stall)
+
+    def _waiting(self) -> int:
+        answer = fcntl.ioctl(self._descriptors[0], termios.FIONREAD, bytes(4))
+        octets: int = struct.unpack("i", answer)[0]
+        return octets
+
+    def _finish(self, end: End) -> None:
+        if self.done.called:
+            return
+        if self._timer.active():
+            self._timer.cancel()
+        self._reactor.removeReader(self._source)
+        self._reactor.removeWriter(self._sink)
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self.done.callback(Relayed(self._octets, end))

@@ -1,0 +1,80 @@
+"""Objects between the gate's repository and the workspace's: pack streams, checked on arrival."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hostd.failures import Failed
+from hostd.gate_processes import GateProcesses, Streamed
+from hostd.gate_relay import End
+from hostd.gate_repository import GateRepository
+from hostd.gate_workspace import WorkspaceRepository
+from hostd.refspecs import lines
+
+_PACK = ("pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q")
+_PACK_NAME = re.compile(rb"pack\t([0-9a-f]{40}|[0-9a-f]{64})\n")
+
+
+async def deliver(
+    processes: GateProcesses, gate: GateRepository, workspace: WorkspaceRepository
+) -> None:
+    """Objects as a pack stream, then refs, both written by the workspace's own uid."""
+    refs = await gate.refs()
+    await workspace.make(await gate.object_format())
+    await _send_objects(processes, gate, workspace, list(dict.fromkeys(oid for oid, _ in refs)))
+    await workspace.update_refs(refs)
+
+
+async def _send_objects(
+    processes: GateProcesses,
+    gate: GateRepository,
+    workspace: WorkspaceRepository,
+    wanted: Sequence[str],
+) -> None:
+    async def give(*without: str) -> Streamed:
+        revisions = lines([*wanted, *(f"^{oid}" for oid in without)])
+        receiver = workspace.git("index-pack", "--stdin", "--fix-thin")
+        return await processes.stream(gate.git(*_PACK), revisions, receiver, None)
+
+    common = await gate.existing(await workspace.held())
+    if set(wanted) <= set(common):
+        return
+    taken = await give(*common)
+    if not taken.whole and common:  # it said it had what it has not: give it everything, once
+        taken = await give()
+    if not taken.whole:
+        raise Failed("R105", "the workspace did not take the objects", why=_why(taken))
+
+
+async def take(
+    processes: GateProcesses,
+    gate: GateRepository,
+    workspace: WorkspaceRepository,
+    oids: Sequence[str],
+    limit: int,
+) -> str:
+    """Bring objects of the workspace into the gate's quarantine; the name of their pack."""
+    shared = await workspace.existing([oid for oid, _ in await gate.refs()])
+    revisions = lines([*oids, *(f"^{base}" for base in shared)])
+    await gate.open_quarantine()
+    receiver = gate.quarantined_git("index-pack", "--stdin", "--strict", "--fix-thin")
+    taken = await processes.stream(workspace.git(*_PACK), revisions, receiver, limit)
+    if taken.relayed.end is End.TOO_LARGE:
+        raise Failed("G301", f"the workspace's objects are larger than {limit} bytes")
+    name = _PACK_NAME.fullmatch(taken.receiver.output)
+    if not taken.whole or name is None:
+        raise Failed("G203", "the workspace's objects were not accepted", why=_why(taken))
+    await gate.check_whole(oids)
+    return name[1].decode()
+
+
+def _why(taken: Streamed) -> str:
+    """The first cause: a sender that fails leaves its receiver with half a pack."""
+    match taken.relayed.end:
+        case End.STALLED:
+            return f"the stream stood still after {taken.relayed.octets} bytes"
+        case End.COMPLETE if taken.sender.status != 0:
+            return f"the sending git ended: {taken.sender.why()}"
+        case _:
+            return f"the receiving git ended: {taken.receiver.why()}"

@@ -1,0 +1,113 @@
+"""The workspace's repository as the gate sees it: questions to its git, answers that are parsed.
+
+Everything here runs as the untrusted uid, in the untrusted room; whatever a hostile .git makes
+git do, it does it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hostd.failures import Failed
+from hostd.gate_processes import GateProcesses
+from hostd.gate_programs import GatePrograms
+from hostd.programs import Finished, Program
+from hostd.refspecs import (
+    lines,
+    parse_branch,
+    parse_objects,
+    parse_resolved,
+    parse_tracking,
+    tracking,
+)
+from hostd.sandbox import Repository
+
+
+class WorkspaceRepository:
+    def __init__(
+        self, programs: GatePrograms, processes: GateProcesses, repository: Repository
+    ) -> None:
+        self._programs = programs
+        self._processes = processes
+        self._repository = repository
+
+    def git(self, *arguments: str) -> Program:
+        return self._programs.untrusted_git("-C", self._repository.directory, *arguments)
+
+    async def ask(self, *arguments: str, stdin: bytes = b"", patient: bool = False) -> Finished:
+        return await self._processes.ask_untrusted(self.git(*arguments), stdin, patient=patient)
+
+    async def make(self, object_format: str) -> None:
+        if (await self.ask("rev-parse", "--git-dir")).status == 0:
+            return
+        directory = self._repository.directory
+        made = await self._processes.ask_untrusted(
+            self._programs.untrusted_git(
+                "init", "--quiet", f"--object-format={object_format}", directory
+            )
+        )
+        _demand(made, "the workspace's repository could not be made")
+        added = await self.ask("remote", "add", "origin", self._repository.url)
+        _demand(added, "the workspace's repository could not be made")
+
+    async def check_out(self, branch: str) -> None:
+        done = await self.ask(
+            "checkout", "-q", "-B", branch, "--track", f"origin/{branch}", patient=True
+        )
+        _demand(done, "the workspace could not be checked out")
+
+    async def held(self) -> list[str]:
+        """Object ids of its refs of the upstream. A ref is no proof of its object: ask for both."""
+        done = await self.ask(
+            "for-each-ref", "--format=%(objectname)", "refs/remotes/origin", "refs/tags"
+        )
+        return await self.existing(parse_objects(done.output))
+
+    async def existing(self, oids: Sequence[str]) -> list[str]:
+        """Those of the ids that it says it has."""
+        done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=lines(oids))
+        return parse_objects(done.output)
+
+    async def resolve(self, revisions: Sequence[str]) -> dict[str, str]:
+        """The object id of each revision."""
+        done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=lines(revisions))
+        found = parse_resolved(done.output, len(revisions))
+        for revision, oid in zip(revisions, found, strict=True):
+            if oid is None:
+                raise _no_revision(f"the workspace has no revision {revision!r}")
+        return {each: oid for each, oid in zip(revisions, found, strict=True) if oid is not None}
+
+    async def current_branch(self) -> str:
+        done = await self.ask("symbolic-ref", "--quiet", "HEAD")
+        branch = parse_branch(done.output)
+        if branch is None:
+            raise _no_revision("the workspace is on no branch; name a ref to push")
+        return branch.text
+
+    async def update_refs(self, refs: Sequence[tuple[str, str]]) -> None:
+        """Branches that upstream has no more go first: one could be in the way of a new name."""
+        listed = await self.ask("for-each-ref", "--format=%(refname)", "refs/remotes/origin")
+        gone = set(parse_tracking(listed.output)) - {tracking(ref) for _, ref in refs}
+        if gone:
+            await self._change_refs(f"delete {name}" for name in sorted(gone))
+        await self._change_refs(f"update {tracking(ref)} {oid}" for oid, ref in refs)
+
+    async def _change_refs(self, changes: Iterable[str]) -> None:
+        stdin = lines(changes)
+        done = await self.ask("update-ref", "--no-deref", "--stdin", stdin=stdin, patient=True)
+        _demand(done, "the workspace's refs could not be written")
+
+
+def _no_revision(what: str) -> Failed:
+    return Failed(
+        "R105",
+        what,
+        why="git finds none in /workspace",
+        fix="`hostctl exec S -- git branch -a` shows what there is; SRC:DST names both sides",
+        exit_code=4,
+    )
+
+
+def _demand(finished: Finished, what: str) -> None:
+    if finished.status != 0:
+        raise Failed("R105", what, why=f"the workspace's git says: {finished.why()}")

@@ -1,0 +1,86 @@
+"""Which directories of the host no sandbox gets, whatever its owner asks for.
+
+By name and by identity (device and inode): a bind mount of a forbidden directory is forbidden.
+Nothing below the directory is opened; that it has an entry of a certain name can be seen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from confine.directories import Identity, lineage
+from identity.paths import Paths
+
+# These, all that lies in them, and all that they lie in.
+_SYSTEM = (
+    "/proc", "/sys", "/dev", "/etc", "/boot", "/run", "/var/run", "/var/lib/docker",
+    "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet",
+)  # fmt: skip
+# These and all that they lie in; somebody's project may lie below.
+_TOP = ("/", "/home", "/root")
+# A directory of this name, and all that lies in it.
+_CREDENTIAL_PLACES = (
+    (".ssh",), (".gnupg",), (".aws",), (".azure",), (".kube",), (".docker",), (".password-store",),
+    (".config", "gh"), (".config", "gcloud"), (".config", "git"),
+)  # fmt: skip
+# A directory that has one of these is somebody's home, not a work directory.
+_CREDENTIALS = (
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".git-credentials", ".netrc",
+    ".docker/config.json", ".config/gh", ".config/gcloud", ".config/git/credentials",
+)  # fmt: skip
+
+
+def why_not(path: str, descriptor: int, ours: Paths) -> str | None:
+    """Why this directory may not be a sandbox's, or None."""
+    place = PurePosixPath(path)
+    above = lineage(descriptor)
+    for forbidden in map(PurePosixPath, (*_TOP, *_SYSTEM, *_own_places(ours))):
+        if place == forbidden or above[0] in _identities([forbidden]):
+            return f"{forbidden} is never a work directory"
+        if forbidden.is_relative_to(place) or above[0] in _identities(forbidden.parents):
+            return f"{forbidden} lies in it"
+    for forbidden in map(PurePosixPath, (*_SYSTEM, *_own_places(ours))):
+        if place.is_relative_to(forbidden) or _identities([forbidden]) & set(above):
+            return f"it lies in {forbidden}"
+    return _why_credentials(place, descriptor)
+
+
+def _own_places(ours: Paths) -> tuple[str, ...]:
+    """Of this instance, and of the one that a machine usually has."""
+    found = [place for paths in (ours, Paths("/")) for place in _places_of(paths)]
+    return tuple(dict.fromkeys(map(str, found)))
+
+
+def _places_of(paths: Paths) -> tuple[Path, ...]:
+    return paths.etc, paths.run, paths.state, paths.log_dir
+
+
+def _identities(paths: Iterable[PurePosixPath]) -> set[Identity]:
+    found = set()
+    for path in paths:
+        try:
+            there = Path(path).stat()
+        except OSError:
+            continue
+        found.add((there.st_dev, there.st_ino))
+    return found
+
+
+def _why_credentials(place: PurePosixPath, descriptor: int) -> str | None:
+    for names in _CREDENTIAL_PLACES:
+        if _contains(place.parts, names):
+            return f"{'/'.join(names)} holds credentials"
+    for name in _CREDENTIALS:
+        try:
+            os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+        except OSError:
+            continue
+        return f"it has credentials in it: {name}"
+    return None
+
+
+def _contains(parts: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    starts = range(len(parts) - len(names) + 1)
+    return any(parts[start : start + len(names)] == names for start in starts)

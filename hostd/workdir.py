@@ -1,0 +1,206 @@
+"""Work directories: a directory of the host as a sandbox's /workspace.
+
+It is opened once, without following symlinks, checked, and mounted by that descriptor; a path is
+never resolved again. One live sandbox has it at a time. Its owner's files appear as the untrusted
+uid's and new ones land as the owner's (an idmapped mount); nothing below it is ever walked,
+opened or changed by hostd.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, evolve, frozen
+
+from confine import mounts
+from confine.directories import Identity, identity, lineage, open_directory
+from hostd.failures import Failed
+from hostd.offlimits import why_not
+from hostd.runtimes.bwrap import WORKSPACE
+from hostd.spawner import Spawner
+from identity.paths import Paths
+
+_COPY = "copy the files instead: hostctl cp DIR S:/workspace, and back"
+
+
+@frozen
+class Workdir:
+    """What was asked for; device and inode, once it was opened, say which directory that is."""
+
+    path: str
+    read_only: bool
+    device: int = 0
+    inode: int = 0
+
+    @property
+    def identity(self) -> Identity:
+        return self.device, self.inode
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any] | None) -> Workdir | None:
+        return None if data is None else Workdir(**data)
+
+
+def parse_workdir(data: Mapping[str, Any] | None) -> Workdir | None:
+    """From a request: an absolute path in its shortest spelling, and whether to write to it."""
+    if data is None:
+        return None
+    path, read_only = data.get("path"), data.get("read_only")
+    if isinstance(path, str) and isinstance(read_only, bool) and len(data) == 2 and _plain(path):
+        return Workdir(path, read_only)
+    raise Failed("C105", "a work directory is given by its absolute path", exit_code=2)
+
+
+def _plain(path: str) -> bool:
+    # normpath keeps two leading slashes, as POSIX lets it.
+    absolute = path.startswith("/") and not path.startswith("//")
+    return absolute and "\0" not in path and os.path.normpath(path) == path
+
+
+@frozen
+class _Held:
+    """The checked directory, and whose it was then."""
+
+    descriptor: int
+    uid: int
+    gid: int
+    read_only: bool
+
+    @property
+    def mapped(self) -> bool:
+        """Of root's directory a sandbox reads what anybody may read: no ids are exchanged."""
+        return self.uid != 0 and self.gid != 0
+
+
+class Workdirs:
+    """Who has which work directory, and their mounts while a room is being made."""
+
+    def __init__(self, paths: Paths, spawner: Spawner) -> None:
+        self._paths = paths
+        self._spawner = spawner
+        self._held: dict[str, _Held] = {}
+
+    def claim(self, sandbox: str, wanted: Workdir) -> Workdir:
+        """Open, check and keep a directory for one sandbox; there is no await in between."""
+        descriptor = _open(wanted)
+        try:
+            held = self._checked(descriptor, wanted)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._held[sandbox] = held
+        device, inode = identity(descriptor)
+        return evolve(wanted, device=device, inode=inode)
+
+    def adopt(self, sandbox: str, workdir: Workdir, room: int) -> None:
+        """For a sandbox that runs already: by its path, or by what its room has mounted."""
+        try:
+            descriptor = _open(workdir)
+        except Failed:
+            descriptor = -1
+        if descriptor < 0 or identity(descriptor) != workdir.identity:
+            if descriptor >= 0:
+                os.close(descriptor)
+            inside = f"/proc/{room}/root{WORKSPACE}"
+            descriptor = os.open(inside, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        found = os.fstat(descriptor)
+        self._held[sandbox] = _Held(descriptor, found.st_uid, found.st_gid, workdir.read_only)
+
+    def release(self, sandbox: str) -> None:
+        held = self._held.pop(sandbox, None)
+        if held is not None:
+            os.close(held.descriptor)
+
+    async def mount(self, sandbox: str, uid: int) -> Path:
+        """Where bwrap finds the directory; `unmount` as soon as it has its own copy."""
+        held = self._held[sandbox]
+        target = self._paths.workdir_mounts / sandbox
+        target.mkdir(mode=0o700)
+        table = None
+        if held.mapped:
+            table = await self._spawner.idmap((held.uid, uid), (held.gid, uid))
+        try:
+            _mount(held, table, str(target))
+        finally:
+            if table is not None:
+                os.close(table)
+        return target
+
+    def unmount(self, sandbox: str) -> None:
+        target = self._paths.workdir_mounts / sandbox
+        if target.exists():
+            mounts.detach(str(target))
+            target.rmdir()
+
+    def sweep(self) -> None:
+        """What a killed hostd left: no sandbox that runs needs its mount out here any more."""
+        for target in self._paths.workdir_mounts.iterdir():
+            self.unmount(target.name)
+
+    def _checked(self, descriptor: int, wanted: Workdir) -> _Held:
+        if wanted.inode and identity(descriptor) != wanted.identity:
+            raise _refused(
+                wanted.path,
+                "another directory is there than when the sandbox was made",
+                "put the old one back, or make a new sandbox",
+            )
+        why = why_not(wanted.path, descriptor, self._paths)
+        if why is not None:
+            raise _refused(wanted.path, why, "make a directory for the sandbox alone")
+        found = os.fstat(descriptor)
+        held = _Held(descriptor, found.st_uid, found.st_gid, wanted.read_only)
+        if not held.mapped and not held.read_only:
+            raise _refused(
+                wanted.path,
+                "it belongs to root or to root's group, and so would what the sandbox makes in it",
+                f"chown it to an ordinary user, add :ro, or {_COPY}",
+            )
+        self._check_unused(descriptor, wanted.path)
+        return held
+
+    def _check_unused(self, descriptor: int, path: str) -> None:
+        above = lineage(descriptor)
+        for sandbox, other in self._held.items():
+            if identity(other.descriptor) in above or above[0] in lineage(other.descriptor):
+                raise Failed(
+                    "R111",
+                    f"{path} is in use by sandbox {sandbox}",
+                    why="one lies in the other, or they are the same",
+                    fix=f"hostctl stop {sandbox}, or another directory",
+                )
+
+
+def _open(wanted: Workdir) -> int:
+    try:
+        return open_directory(wanted.path)
+    except OSError as problem:
+        if problem.errno == errno.ELOOP:
+            fix = "if you trust where it leads, give that path; realpath DIR prints it"
+            raise _refused(wanted.path, "a part of the path is a symbolic link", fix) from None
+        why = os.strerror(problem.errno or 0)
+        raise _refused(wanted.path, why, "give the path of an existing directory") from None
+
+
+def _refused(path: str, why: str, fix: str) -> Failed:
+    return Failed("R110", f"{path} cannot be a work directory", why=why, fix=fix)
+
+
+def _mount(held: _Held, table: int | None, target: str) -> None:
+    tree = mounts.clone_mount(held.descriptor)
+    try:
+        mounts.restrict(tree, held.read_only, table)
+        mounts.attach(tree, target)
+    except OSError as problem:
+        raise Failed(
+            "R109", "this file system cannot show a directory to another uid", why=str(problem),
+            fix=_COPY,
+        ) from None  # fmt: skip
+    finally:
+        os.close(tree)

@@ -1,0 +1,83 @@
+"""Hundreds of megabytes pass through sidecar and broker without staying in them."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from hostctl.demo_repositories import git
+from hostctl.demo_stage import Stage
+from tests.live.boxes import HOME, Box, Clone
+from tests.live.conftest import LARGE
+from tests.live.kernel_view import peak_memory
+from tests.live.upstream_repositories import bare, make_empty, refs
+
+pytestmark = pytest.mark.live
+
+MOST_KIB = 20 * 1024
+QUICK = ("-c", "core.compression=0", "-c", "pack.window=0")
+
+
+@pytest.fixture(scope="module")
+def big_clone(player: Box, stage: Stage, large: str) -> Clone:
+    """The whole repository, cloned while nobody else is served."""
+    before = peaks(player, stage)
+    directory = f"{HOME}/large"
+    words = ("git", *QUICK, "clone", "-q", "--no-checkout", stage.url(LARGE), directory)
+    player.run(*words, timeout=300).expect_success("git clone")
+    grown = {name: peak - before[name] for name, peak in peaks(player, stage).items()}
+    assert max(grown.values()) < MOST_KIB, grown
+    return Clone(player, directory)
+
+
+def peaks(box: Box, stage: Stage) -> dict[str, int]:
+    """VmHWM in KiB of all that is ours on the way, and of hostd, which is not."""
+    status = json.loads(stage.hostctl("--json", "status").expect_success("status"))
+    pids = {
+        "sidecar": box.sidecar,
+        "broker": status["broker"]["pid"],
+        "hostd": status["hostd"]["pid"],
+    }
+    return {name: peak_memory(pid) for name, pid in pids.items()}
+
+
+def test_a_300_mb_clone_grows_sidecar_and_broker_by_less_than_20_mb(
+    big_clone: Clone, large: str
+) -> None:
+    assert big_clone.ask("rev-parse", "HEAD") == large
+    size = big_clone.ask("count-objects", "-v")
+    assert int(size.partition("size-pack: ")[2].split()[0]) >= 300 * 1024
+
+
+def test_a_150_mb_push_grows_sidecar_and_broker_by_less_than_20_mb(
+    big_clone: Clone, stage: Stage
+) -> None:
+    make_empty(stage, "play/pushed")
+    half = "cd \"$1\" && git read-tree --empty && git ls-tree HEAD | head -150 > \"$1/half\" &&"
+    half += ' git update-index --index-info < "$1/half" &&'
+    half += ' git commit-tree -m Half "$(git write-tree)"'
+    commit = big_clone.box.sh(half, big_clone.directory).expect_success("git commit-tree")
+    before = peaks(big_clone.box, stage)
+    url = stage.url("play/pushed")
+    ran = big_clone.git(*QUICK, "push", "-q", url, f"{commit}:refs/heads/main", timeout=300)
+    ran.expect_success("git push")
+    grown = {name: peak - before[name] for name, peak in peaks(big_clone.box, stage).items()}
+    assert max(grown.values()) < MOST_KIB, grown
+    assert refs(stage, "play/pushed") == {"refs/heads/main": commit}
+
+
+def test_a_push_above_the_limit_is_refused_in_words_and_leaves_nothing(
+    big_clone: Clone, stage: Stage
+) -> None:
+    path = make_empty(stage, "play/limited")
+    url = stage.url("play/limited")
+    begun = time.monotonic()
+    ran = big_clone.git(*QUICK, "push", url, "HEAD:refs/heads/main", timeout=300)
+    assert ran.code == 1
+    assert "! [remote rejected] HEAD -> main" in ran.err and "(G301)" in ran.err, ran.err
+    assert refs(stage, "play/limited") == {}
+    assert git("--git-dir", str(path), "count-objects") == "0 objects, 0 kilobytes"
+    assert list((bare(stage, "play/limited") / "objects/pack").iterdir()) == []
+    assert time.monotonic() - begun < 120
