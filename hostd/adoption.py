@@ -19,6 +19,7 @@ from hostd.failures import Failed
 from hostd.grants import boot_id
 from hostd.host import ROOMS, Host
 from hostd.lifecycle import end_processes, pin_namespace, remove_files, supervisor
+from hostd.outputs import keep_on
 from hostd.registry import ProcessRecord, Record, Step, start_time
 from hostd.runtimes.bwrap import StartedRoom
 from hostd.sandbox import Plan, Repository, Sandbox
@@ -172,6 +173,7 @@ async def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None
         sandbox.cgroups[room] = host.cgroups.directories(f"{record.id}-{room}")
     if sandbox.plan.workdir is not None:
         host.workdirs.adopt(record.id, sandbox.plan.workdir, sandbox.room.pid)
+    keep_on(host, sandbox)
     await _adopt_sidecar(host, sandbox)
     sandbox.state = "running"
     return sandbox

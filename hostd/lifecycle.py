@@ -22,6 +22,7 @@ from hostd.failures import Failed
 from hostd.grants import SandboxSessions, boot_id
 from hostd.host import ROOMS, Host
 from hostd.nft import apply_ruleset, find_program
+from hostd.outputs import end_output, remove_output
 from hostd.probes import judge
 from hostd.programs import Program
 from hostd.registry import ProcessRecord, Record, Step
@@ -314,6 +315,7 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
     sandbox.close_descriptors()
     await end_processes(host, sandbox.plan.id)
     host.workdirs.release(sandbox.plan.id)
+    end_output(sandbox)
 
 
 async def end_processes(host: Host, identifier: str) -> None:
@@ -327,6 +329,7 @@ async def remove_files(host: Host, identifier: str) -> None:
     """Run and state files of a sandbox whose processes are gone."""
     await remove_run_files(host, identifier)
     host.sidecar_log(identifier).unlink(missing_ok=True)
+    remove_output(host, identifier)
     await _remove_tree(host, host.registry.parent / identifier)
 
 

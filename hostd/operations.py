@@ -19,6 +19,7 @@ from hostd.gate_processes import Stdio
 from hostd.gitgate import GitGate
 from hostd.host import Host
 from hostd.lifecycle import create, destroy, remove_files, save, start, stop
+from hostd.outputs import kept_output
 from hostd.planning import RunRequest, check_variables, make_plan, parse_run
 from hostd.refspecs import parse_gate
 from hostd.registry import Record
@@ -224,6 +225,12 @@ class Operations:
         return sandbox
 
     async def _start(self, sandbox: Sandbox, request: RunRequest, stdio: list[int]) -> Process:
+        if not request.detach:
+            return await self._start_with(sandbox, request, stdio)
+        with kept_output(self._host, sandbox) as sink:
+            return await self._start_with(sandbox, request, [stdio[0], sink, sink])
+
+    async def _start_with(self, sandbox: Sandbox, request: RunRequest, stdio: list[int]) -> Process:
         command = command_for(sandbox, "untrusted", request.argv, request.env, stdio, request.tty)
         process = await start_command(self._host.spawner, command)
         self._running[sandbox.plan.id] = process.pid

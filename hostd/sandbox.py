@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 from twisted.internet.defer import DeferredLock
@@ -19,6 +19,9 @@ from hostd.workdir import Workdir
 from netpolicy.nftables import Uids
 from netpolicy.policy import Policy
 from netpolicy.upstreams import Upstream, UpstreamTable
+
+if TYPE_CHECKING:
+    from hostd.outputs import Keeper
 
 
 @frozen
@@ -72,6 +75,7 @@ class Sandbox:
     namespace: int = -1
     listeners: tuple[int, ...] = ()
     sidecar: SidecarSupervisor | None = None
+    output: Keeper | None = None
     cgroups: dict[str, tuple[str, ...]] = field(factory=dict)
     git_lock: DeferredLock = field(factory=DeferredLock)
 

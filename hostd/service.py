@@ -89,7 +89,7 @@ class Service:
             registry=Registry(self._paths.hostd_state / "sandboxes"),
             cgroups=Cgroups(_instance(self._paths.root)),
             journal=self._journal,
-            workdirs=Workdirs(self._paths, self._spawner),
+            workdirs=Workdirs(self._paths, self._spawner.idmap),
             broker_address=config.broker_address,
             broker_key_text=config.broker_key_text,
             gate_times=config.gate_times,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from confine.directories import Identity, identity, lineage, open_directory
 from hostd.failures import Failed
 from hostd.offlimits import why_not
 from hostd.runtimes.bwrap import WORKSPACE
-from hostd.spawner import Spawner
 from identity.paths import Paths
+
+MakeIdmap = Callable[[tuple[int, int], tuple[int, int]], Awaitable[int]]
 
 _COPY = "copy the files instead: hostctl cp DIR S:/workspace, and back"
 
@@ -82,9 +83,9 @@ class _Held:
 class Workdirs:
     """Who has which work directory, and their mounts while a room is being made."""
 
-    def __init__(self, paths: Paths, spawner: Spawner) -> None:
+    def __init__(self, paths: Paths, idmap: MakeIdmap) -> None:
         self._paths = paths
-        self._spawner = spawner
+        self._idmap = idmap
         self._held: dict[str, _Held] = {}
 
     def claim(self, sandbox: str, wanted: Workdir) -> Workdir:
@@ -125,7 +126,7 @@ class Workdirs:
         target.mkdir(mode=0o700)
         table = None
         if held.mapped:
-            table = await self._spawner.idmap((held.uid, uid), (held.gid, uid))
+            table = await self._idmap((held.uid, uid), (held.gid, uid))
         try:
             _mount(held, table, str(target))
         finally:

@@ -78,8 +78,9 @@ class Zygote:
         data, descriptors, flags, _ = socket.recv_fds(self._link, _MAX_MESSAGE, _MAX_DESCRIPTORS)
         if not data:
             return False
+        request: Request = {}
         try:
-            request: Request = json.loads(data)
+            request = json.loads(data)
             if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
                 raise ValueError("request too large")
             self._fork(request, descriptors)

@@ -149,6 +149,7 @@ class Endless:
             piece = bytes(min(16384, self.left))
             self.left -= len(piece)
             self.written += len(piece)
+            assert self.written < 2**28, "nobody pauses us"
             self.out.write(piece)
 
 

@@ -154,7 +154,7 @@ async def test_download_arrives_unchanged(worlds: Make, framing: Length | Chunke
     client = await world.dial(world.front, secure=False)
     whole: Deferred[Digest] = Deferred()
     client.send(request(NoBody()), NoBody(), Digest(whole.callback))
-    got = await whole
+    got = await whole.addTimeout(30, reactor)
     assert got.ends == ["done"] and got.digest.hexdigest() == expected()
     assert world.outcomes == [Relayed(200, 0, len(BLOCK) * BLOCKS)] and client.idle
 
@@ -176,7 +176,7 @@ async def test_upload_arrives_unchanged(worlds: Make, framing: Length | Chunked)
             answered.callback(self.data.decode())
 
     Blocks(client.send(request(framing), framing, Answer()))
-    assert await answered == expected()
+    assert await answered.addTimeout(30, reactor) == expected()
     assert world.outcomes == [Relayed(200, len(BLOCK) * BLOCKS, 64)] and client.idle
 
 
@@ -196,7 +196,7 @@ async def test_client_gone_in_the_middle_frees_the_upstream(worlds: Make, reset:
             await pause(0.01)
         linger = b"\1\0\0\0\0\0\0\0" if reset else bytes(8)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-    await gone
+    await gone.addTimeout(10, reactor)
     await pause()
     assert [type(each) for each in world.outcomes] == [Broken]
 

@@ -1,0 +1,308 @@
+"""The sandboxes of this host: found by id or name, and changed by one operation at a time.
+
+Whoever starts, stops or removes a sandbox takes its turn first and then looks whether it is still
+there: of two that come together the second finds what the first has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.logger import Logger
+
+from audit.events import AdminOperation, SandboxCreated, SandboxRemoved
+from hostd.adoption import Found, adopt_process, restore
+from hostd.broker_client import BrokerClient
+from hostd.commands import hang_up
+from hostd.failures import Failed
+from hostd.host import Host
+from hostd.lifecycle import create, destroy, remove_files, save, start, stop
+from hostd.planning import RunRequest, make_plan
+from hostd.registry import ProcessRecord, Record, Step
+from hostd.sandbox import Sandbox
+from hostd.spawner import Process
+from hostd.uids import UidRange, free_index
+from netpolicy.reading import PolicyError
+from netpolicy.upstreams import UpstreamTable
+
+_log = Logger()
+
+
+def _no_such(wanted: object) -> Failed:
+    return Failed("R103", f"there is no sandbox {wanted!r}", exit_code=4)
+
+
+class Sandboxes:
+    """Creations are serialised, and so are the names and uids they take."""
+
+    def __init__(self, host: Host, broker: BrokerClient, uids: UidRange) -> None:
+        self._host = host
+        self._broker = broker
+        self._uids = uids
+        self._live: dict[str, Sandbox] = {}
+        self._stopped: dict[str, Record] = {}
+        self._commands: dict[str, Process] = {}
+        self._turns: dict[str, DeferredLock] = {}
+        self._planning = DeferredLock()
+
+    def adopt(self, found: Found) -> None:
+        self._stopped.update(found.stopped)
+        for sandbox in found.live.values():
+            self._live[sandbox.plan.id] = sandbox
+            self._watch_rooms(sandbox)
+            self._adopt_command(sandbox)
+
+    # Looking
+
+    def live(self) -> list[Sandbox]:
+        return list(self._live.values())
+
+    def summaries(self) -> list[dict[str, Any]]:
+        stopped = [_stopped_summary(record) for record in self._stopped.values()]
+        return [each.summary() for each in self._live.values()] + stopped
+
+    def find(self, wanted: object) -> Sandbox:
+        """One that runs, or is being made or ended."""
+        sandbox = self._live.get(self._identify(wanted))
+        if sandbox is None:
+            raise Failed("R106", f"sandbox {wanted} is not running")
+        return sandbox
+
+    def running(self, wanted: object) -> Sandbox:
+        sandbox = self.find(wanted)
+        if sandbox.state != "running":
+            raise Failed("R106", f"sandbox {wanted} is not running")
+        return sandbox
+
+    def _identify(self, wanted: object) -> str:
+        for sandbox in self._live.values():
+            if wanted in (sandbox.plan.id, sandbox.plan.name):
+                return sandbox.plan.id
+        for record in self._stopped.values():
+            if wanted in (record.id, record.name):
+                return record.id
+        raise _no_such(wanted)
+
+    def _turn(self, identifier: str) -> DeferredLock:
+        return self._turns.setdefault(identifier, DeferredLock())
+
+    # Beginning
+
+    async def create(self, request: RunRequest, still_wanted: Callable[[], None]) -> Sandbox:
+        """A sandbox that is served. Until its command is started it is no complete one."""
+        upstreams = UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
+        async with self._planning:
+            still_wanted()
+            index = self._free_index()
+            plan = make_plan(request, upstreams, self._names(), self._uids, index)
+            self._host.registry.remember_index(index)
+            sandbox = await create(self._host, plan, upstreams)
+            self._live[plan.id] = sandbox
+        self._watch_rooms(sandbox)
+        try:
+            self._host.journal.record(SandboxCreated(sandbox=plan.id, name=plan.name))
+        except BaseException:
+            await self.destroy(sandbox, "it could not be recorded")
+            raise
+        return sandbox
+
+    async def start(self, wanted: object) -> str:
+        """A stopped sandbox's rooms, rules, sidecar and session again; no command with them."""
+        identifier = self._identify(wanted)
+        async with self._turn(identifier):
+            record = self._stopped.get(identifier)
+            if record is None:
+                return self.running(identifier).plan.id
+            sandbox = self._restored(record)
+            try:
+                await start(self._host, sandbox)
+            except BaseException:
+                self._stopped[identifier] = sandbox.record
+                raise
+            del self._stopped[identifier]
+            self._live[identifier] = sandbox
+            self._watch_rooms(sandbox)
+        return identifier
+
+    def _restored(self, record: Record) -> Sandbox:
+        if record.step is not Step.STOPPED:
+            raise Failed("R106", f"{record.name} is half removed", fix=f"hostctl rm {record.name}")
+        try:
+            return restore(self._host, self._uids, record)
+        except PolicyError as problem:
+            raise Failed("P101", str(problem), exit_code=8) from None
+
+    def _free_index(self) -> int:
+        live = {sandbox.plan.uid_index for sandbox in self._live.values()}
+        used = live | {record.uid_index for record in self._stopped.values()}
+        ours = {
+            process.pid
+            for sandbox in self._live.values()
+            for process in sandbox.record.processes.values()
+        }
+        return free_index(self._uids, self._host.registry.last_index(), used, ours)
+
+    def _names(self) -> set[str]:
+        live = {sandbox.plan.name for sandbox in self._live.values()}
+        return live | {record.name for record in self._stopped.values()}
+
+    # Ending
+
+    async def remove(self, wanted: object, force: bool) -> str:
+        identifier = self._identify(wanted)
+        async with self._turn(identifier):
+            sandbox = self._live.get(identifier)
+            if sandbox is not None and not force:
+                self._check_idle(sandbox)
+            if not await self._discard(identifier, "removed"):
+                raise _no_such(wanted)
+        return identifier
+
+    def _check_idle(self, sandbox: Sandbox) -> None:
+        name = sandbox.plan.name
+        if sandbox.record.step is Step.WORKSPACE:
+            raise Failed("R108", f"{name} is being made", fix="hostctl rm --force")
+        if sandbox.plan.id in self._commands:
+            raise Failed("R108", f"a command runs in {name}", fix="hostctl rm --force")
+
+    async def destroy(self, sandbox: Sandbox, reason: str) -> None:
+        """Removed, whatever became of it meanwhile."""
+        async with self._turn(sandbox.plan.id):
+            await self._discard(sandbox.plan.id, reason)
+
+    async def _discard(self, identifier: str, reason: str) -> bool:
+        """False when nothing was there. What could not be removed wholly stays listed."""
+        sandbox, record = self._live.get(identifier), self._stopped.get(identifier)
+        if sandbox is not None:
+            self._commands.pop(identifier, None)
+            await destroy(self._host, sandbox, reason)
+            name = sandbox.plan.name
+        elif record is not None:
+            self._stopped[identifier] = record = evolve(record, step=Step.REMOVING)
+            self._host.registry.save(record)
+            await remove_files(self._host, identifier)
+            name = record.name
+        else:
+            return False
+        for table in (self._live, self._stopped, self._turns):
+            table.pop(identifier, None)
+        self._host.journal.record(SandboxRemoved(sandbox=identifier, name=name, reason=reason))
+        return True
+
+    async def stop(self, wanted: object) -> None:
+        identifier = self._identify(wanted)
+        if identifier in self._live:
+            await self._stop(self._live[identifier], "stopped")
+
+    async def stop_all(self) -> None:
+        """Workspaces stay: what was committed and not pushed must survive `hostctl down`."""
+        async with self._planning:  # a creation under way ends first, or would be left over
+            for sandbox in self.live():
+                await self._stop(sandbox, "hostd stopped")
+
+    async def _stop(self, sandbox: Sandbox, reason: str) -> None:
+        """One that never became complete has nothing to keep."""
+        identifier = sandbox.plan.id
+        async with self._turn(identifier):
+            if self._live.get(identifier) is not sandbox:
+                return
+            if sandbox.record.step is Step.WORKSPACE:
+                await self._discard(identifier, reason)
+                return
+            self._commands.pop(identifier, None)
+            await stop(self._host, sandbox, reason)
+            del self._live[identifier]
+            self._stopped[identifier] = sandbox.record
+
+    async def freeze(self, sandbox: Sandbox, why: str) -> None:
+        """A protection does not hold any more: end all access at once, and say so."""
+        _log.error("{name} is stopped: {why}", name=sandbox.plan.name, why=why)
+        event = AdminOperation(
+            op="freeze",
+            decision="deny",
+            peer_uid=0,
+            sandbox=sandbox.plan.id,
+            code="N207",
+            reason=why,
+        )
+        try:
+            self._host.journal.record(event)
+        finally:
+            await self._stop(sandbox, f"frozen: {why}")
+
+    # What runs in them
+
+    def command_started(self, sandbox: Sandbox, process: Process, request: RunRequest) -> None:
+        """From here on the sandbox is complete: the next hostd keeps it."""
+        self._commands[sandbox.plan.id] = process
+        processes = dict(sandbox.record.processes)
+        recorded = ProcessRecord.of(process.pid)
+        if recorded is not None:
+            processes["command"] = recorded
+        attached = not request.detach
+        save(
+            self._host,
+            sandbox,
+            Step.SERVED,
+            processes=processes,
+            attached=attached,
+            remove=request.rm,
+        )
+
+    async def command_ended(self, sandbox: Sandbox, status: int | None) -> None:
+        self._commands.pop(sandbox.plan.id, None)
+        if sandbox.state == "running":
+            left = {k: v for k, v in sandbox.record.processes.items() if k != "command"}
+            save(self._host, sandbox, Step.SERVED, processes=left, exit_status=status)
+        if sandbox.record.remove:
+            await self.destroy(sandbox, "its command ended")
+
+    def watch_command(self, sandbox: Sandbox, process: Process, known: bool = True) -> None:
+        """For a command nobody waits for; `known`: its exit status will be the true one."""
+        process.wait().addCallback(
+            lambda status: _in_background(self.command_ended(sandbox, status if known else None))
+        )
+
+    def _adopt_command(self, sandbox: Sandbox) -> None:
+        recorded = sandbox.record.processes.get("command")
+        if recorded is None:
+            return
+        process = adopt_process(self._host, recorded)
+        if process is None:
+            _in_background(self.command_ended(sandbox, None))
+            return
+        self._commands[sandbox.plan.id] = process
+        self.watch_command(sandbox, process, known=False)
+        if sandbox.record.attached:  # its hostctl went with the hostd it was connected to
+            hang_up(self._host.reactor, process)
+
+    def _watch_rooms(self, sandbox: Sandbox) -> None:
+        """A sandbox whose first processes were killed from outside does not go on half."""
+        for room in (sandbox.room, sandbox.gate):
+            if room is not None:
+                room.monitor.wait().addCallback(lambda _: self._room_ended(sandbox))
+
+    def _room_ended(self, sandbox: Sandbox) -> None:
+        rooms = (sandbox.room, sandbox.gate)
+        if sandbox.state == "running" and not all(room and room.alive() for room in rooms):
+            _in_background(self._stop(sandbox, "its processes were ended"))
+
+
+def _in_background(work: Coroutine[Deferred[Any], Any, None]) -> None:
+    done = Deferred.fromCoroutine(work)
+    done.addErrback(lambda failure: _log.failure("work in the background failed", failure))
+
+
+def _stopped_summary(record: Record) -> dict[str, Any]:
+    return {
+        "sandbox": record.id,
+        "name": record.name,
+        "runtime": "bwrap",
+        "state": "stopped",
+        "policy": record.policy.get("name"),
+        "created": record.created,
+        "exit": record.exit_status,
+    }

@@ -1,0 +1,204 @@
+"""Commands in a sandbox: their bytes, exit codes and signals, and what is left afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from hostctl.demo_stage import ALLOWED, Ran, Stage
+from tests.live.boxes import Box, alive, eventually, hostctl_process, outcome
+from tests.live.inventory import inventory
+from tests.live.kernel_view import namespace, processes_in
+
+pytestmark = pytest.mark.live
+
+TRAPPING = "trap 'echo caught; exit 9' {}; echo up; while :; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 255])
+def test_an_exit_code_is_passed_on(agent: Box, stage: Stage, code: int) -> None:
+    assert agent.sh(f"exit {code}").code == code
+    assert stage.hostctl("run", "--rm", "--", "sh", "-c", f"exit {code}").code == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_command_that_a_signal_ended_gives_128_and_its_number(agent: Box, number: int) -> None:
+    assert agent.sh(f"kill -{int(number)} $$").code == 128 + number
+
+
+def test_a_program_that_is_not_there_is_127_and_one_that_cannot_run_126(
+    agent: Box, stage: Stage
+) -> None:
+    before = stage.hostctl("ls", "-q").out
+    missing = "error: the sandbox has no program 'no-such-program' [R107]"
+    for start in (("exec", agent.name), ("run", "--rm"), ("run",)):
+        ran = stage.hostctl(*start, "--", "no-such-program")
+        assert (ran.code, ran.err.splitlines()[0]) == (127, missing)
+    assert stage.hostctl("exec", agent.name, "--", "/etc/passwd").code == 126
+    assert stage.hostctl("ls", "-q").out == before
+
+
+def test_an_unknown_sandbox_is_4_whatever_was_asked(stage: Stage) -> None:
+    for words in (
+        ["exec", "nobody", "--", "true"],
+        ["git", "nobody", "--", "fetch"],
+        ["inspect", "nobody"],
+        ["rm", "nobody"],
+        ["session", "revoke", "nobody"],
+        ["session", "show", "nobody"],
+    ):
+        ran = stage.hostctl(*words)
+        assert ran.code == 4, (words, ran.err)
+        assert len(ran.err.splitlines()) == 3
+
+
+def test_output_and_errors_stay_apart_and_arrive_whole(agent: Box) -> None:
+    ran = agent.sh("head -c 3000000 /dev/zero | tr '\\0' o; head -c 1000000 /dev/zero | tr '\\0' e >&2")
+    assert (ran.out.count("o"), len(ran.out)) == (3_000_000, 3_000_000)
+    assert (ran.err.count("e"), len(ran.err)) == (1_000_000, 1_000_000)
+
+
+def test_stdin_reaches_the_command_with_i_and_is_empty_without(agent: Box, stage: Stage) -> None:
+    text = "a line\n" * 100_000
+    count = ("wc", "-c")
+    assert stage.hostctl("exec", "-i", agent.name, "--", *count, stdin=text).out == "700000\n"
+    assert stage.hostctl("exec", agent.name, "--", *count, stdin=text).out == "0\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_reaches_the_command(agent: Box, number: signal.Signals) -> None:
+    process = agent.begin("sh", "-c", TRAPPING.format(number.name[3:]))
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    process.send_signal(number)
+    ran = outcome(process)
+    assert (ran.out, ran.code) == ("caught\n", 9)
+
+
+def test_an_interrupt_ends_a_command_that_does_not_expect_it(agent: Box) -> None:
+    process = agent.begin("sh", "-c", "echo up; exec sleep 600")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert outcome(process).code == 130
+
+
+def test_a_command_ends_when_its_client_is_killed(agent: Box) -> None:
+    inside = {agent.inspect()["netns"]}
+    before = processes_in(inside)
+    process = agent.begin("sh", "-c", "echo up; sleep 600")
+    assert process.stdout is not None
+    process.stdout.readline()
+    (started, *_) = processes_in(inside) - before
+    process.kill()
+    outcome(process)
+    eventually(lambda: not alive(started), "the command to end")
+
+
+def test_the_working_directory_and_environment_are_what_was_asked(agent: Box, stage: Stage) -> None:
+    words = ("run", "--rm", "-e", "A=1 2", "-e", "B=", "--", "sh", "-c", 'echo "$A|${B-unset}|$PWD"')
+    assert stage.hostctl(*words).out == "1 2||/workspace\n"
+
+
+def test_nothing_of_hostctls_own_environment_gets_in(agent: Box) -> None:
+    shown = agent.run("env").expect_success("env")
+    assert "PYTHON" not in shown and str(agent.stage.root) not in shown
+
+
+def test_run_rm_leaves_nothing(stage: Stage) -> None:
+    before = inventory(stage)
+    script = "git log -1 && sleep 100 & sleep 100 & mkdir -m 0 /tmp/x $HOME/x && exit 3"
+    ran = stage.hostctl("run", "--rm", "--repo", stage.url(ALLOWED), "--", "sh", "-c", script)
+    assert ran.code == 3
+    _same_soon(stage, before)
+
+
+def test_a_detached_sandbox_goes_when_its_command_ends(stage: Stage) -> None:
+    before = inventory(stage)
+    ran = stage.hostctl("run", "-d", "--rm", "--", "true")
+    assert ran.code == 0
+    _same_soon(stage, before)
+
+
+def test_rm_takes_a_running_sandbox_only_by_force_and_then_wholly(stage: Stage) -> None:
+    before = inventory(stage)
+    words = ("run", "-d", "--name", "t-rm", "--agent", "--repo", stage.url(ALLOWED))
+    stage.hostctl(*words, "--", "sleep", "infinity").expect_success("run")
+    box = Box(stage, "t-rm")
+    net = box.inspect()["netns"]
+    refused = stage.hostctl("rm", "t-rm")
+    assert (refused.code, "[R108]" in refused.err) == (1, True)
+    stage.hostctl("rm", "--force", "t-rm").expect_success("rm")
+    assert processes_in({net}) == set()
+    _same_soon(stage, before)
+
+
+def test_a_start_that_fails_leaves_nothing(stage: Stage) -> None:
+    before = inventory(stage)
+    assert stage.hostctl("run", "--repo", stage.url("acme/nothing"), "--", "true").code == 125
+    assert stage.hostctl("run", "--", "no-such-program").code == 127
+    _same_soon(stage, before)
+
+
+def test_an_interrupted_start_leaves_nothing(stage: Stage, large: str) -> None:
+    """hostctl is killed while the gate still clones."""
+    before = inventory(stage)
+    process = hostctl_process(stage, "run", "--rm", "--repo", stage.url("play/large"), "--", "true")
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith(b"cloning ")
+    process.kill()
+    outcome(process)
+    _same_soon(stage, before, seconds=60)
+
+
+def test_a_name_is_taken_once(agent: Box, stage: Stage) -> None:
+    before = stage.hostctl("ls", "-q").out
+    ran = stage.hostctl("run", "--name", agent.name, "--", "true")
+    assert ran.code == 125
+    assert "[R104]" in ran.err
+    assert stage.hostctl("ls", "-q").out == before
+
+
+def test_two_sandboxes_start_at_the_same_time(stage: Stage) -> None:
+    words = ("run", "--rm", "--", "sh", "-c", "id -u; readlink /proc/self/ns/net")
+    processes = [hostctl_process(stage, *words) for _ in range(3)]
+    seen: list[Ran] = [outcome(process) for process in processes]
+    assert [ran.code for ran in seen] == [0, 0, 0], seen
+    assert len({ran.out for ran in seen}) == 3
+    assert str(namespace("self", "net")) not in "".join(ran.out for ran in seen)
+
+
+def _same_soon(stage: Stage, before: dict[str, object], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while (after := inventory(stage)) != before and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert after == before
+
+
+def test_the_terminal_of_a_command_is_not_ours(agent: Box, stage: Stage) -> None:
+    import pty
+    import subprocess
+    import sys
+
+    from hostctl.daemons import clean_environment
+
+    master, slave = pty.openpty()
+    command = [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root)]
+    script = "tty; test -t 0 && test -t 1 && test -t 2 && echo three"
+    process = subprocess.Popen(
+        [*command, "exec", "-it", agent.name, "--", "sh", "-c", script],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=clean_environment(),
+        start_new_session=True,
+    )
+    assert process.wait(30) == 0
+    shown = os.read(master, 4096).decode()
+    os.close(master)
+    os.close(slave)
+    assert "three" in shown
+    assert os.ttyname(pty.openpty()[1]) not in shown
