@@ -26,8 +26,8 @@ $(STAMP): requirements.lock setup.cfg pyproject.toml
 	@echo "setup: making $(VENV) and installing what requirements.lock pins"
 	@$(PY) -c 'import sys' 2>/dev/null || python3 -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--config-settings editable_mode=compat -e .
+	@PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --disable-pip-version-check --no-deps \
+		--no-build-isolation --config-settings editable_mode=compat -e .
 	@touch $@
 
 demo: setup

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from attrs import define, field
@@ -70,21 +70,25 @@ class Case:
     def lines(self, code: str) -> list[str]:
         return refusal_lines(code, self.request_id, self.asked.policy, self.asked.tier)
 
-    def refuse(self, code: str, retry: int = 0, more: str = "") -> None:
+    def refuse(self, code: str, retry: int = 0, more: str = "", close: bool = False) -> None:
         """Answers with a refusal in the shape that git shows for this request."""
         request, commands = self.asked.request, self.commands
         if isinstance(request, Push) and commands is not None and not has_own_status(code):
             self.refuse_refs(commands, code, _reason(code, more))
         else:
-            self._reply(refuse(request, code, self.lines(code), self.request_id, retry))
+            self._reply(refuse(request, code, self.lines(code), self.request_id, retry), close)
 
     def refuse_refs(
-        self, commands: PushCommands, code: str, reason: str | Mapping[str, str]
+        self,
+        commands: PushCommands,
+        code: str,
+        reason: str | Mapping[str, str],
+        odd: Sequence[str] = (),
     ) -> None:
         request = self.asked.request
         assert isinstance(request, Push)  # noqa: S101 - only pushes have commands
         lines = self.lines(code)
-        self._reply(refuse_commands(request, commands, lines, reason, self.request_id))
+        self._reply(refuse_commands(request, commands, lines, reason, self.request_id, odd))
 
     def report(self, code: str, more: str) -> bytes:
         """The body of a push's refusal, for an answer whose head has gone already."""
@@ -96,10 +100,11 @@ class Case:
         assert isinstance(request, Push)  # noqa: S101 - only pushes are probed
         self._reply(answer_probe(request, self.request_id))
 
-    def _reply(self, reply: Reply) -> None:
+    def _reply(self, reply: Reply, close: bool = False) -> None:
         self.incoming.discard(DROP)
         # A client that was told its session is over has nothing more to ask here.
-        self.incoming.reply(reply.status, reply.headers, reply.body, close=reply.status == 401)
+        close = close or reply.status == 401
+        self.incoming.reply(reply.status, reply.headers, reply.body, close=close)
 
     def record_allowed(self, rule: str) -> None:
         """On disk when it returns; JournalUnavailable otherwise."""

@@ -272,6 +272,7 @@ def _store(table: Table) -> str:
 def _timeouts(table: Table) -> Timeouts:
     given = Timeouts(
         connect=table.quantity("connect", parse_duration, Timeouts().connect, _DAY),
+        head=table.quantity("head", parse_duration, Timeouts().head, _DAY),
         idle=table.quantity("idle", parse_duration, Timeouts().idle, _DAY),
         operation=table.quantity("operation", parse_duration, Timeouts().operation, _DAY),
     )

@@ -25,8 +25,9 @@ from broker.responses import judge
 from broker.routes import Route
 from broker.upstream import Acquired
 from gitwire.framing import Framing, Headers, Length
+from gitwire.gzipped import GzipReader
 from gitwire.http import ResponseHead
-from gitwire.smarthttp import Advertise, Push, response_type
+from gitwire.smarthttp import Advertise, Fetch, Push, response_type
 from streams.relay import Broken, Outcome, Refuse, Relayed, Side, Unanswered
 
 log = Logger()
@@ -131,7 +132,13 @@ class Forwarding:
         )
         relay.answers = AnswerFilter(self._answer_limit, report=self._is_push)
         relay.ending = self._ending
+        relay.packed = self._packed()
         return relay
+
+    def _packed(self) -> GzipReader | None:
+        request = self.case.asked.request
+        gzip = isinstance(request, Fetch) and request.gzip
+        return GzipReader(_FETCH_REQUEST_MAX) if gzip else None
 
     def _ending(self, why: str | None) -> Ending | None:
         """How an answer that has begun can be ended in words, if it can."""

@@ -105,4 +105,5 @@ def decide_commands(asked: Asked, commands: PushCommands) -> Allow | PushDenied:
         asked.tier,
         upstream.case_insensitive,
         commands.commands,
+        options=bool(commands.options),
     )

@@ -104,12 +104,12 @@ class GitOperation:
     def _bad_push(self, bad: BadPush) -> None:
         case = self.case
         case.commands = bad.commands
-        case.record_denied("G203", "", bad.what)
+        case.record_denied(bad.code, "", bad.what)
         if bad.commands is None:
-            case.refuse("G203")
+            case.refuse(bad.code, close=True)
         else:
-            case.refuse_refs(bad.commands, "G203", f"{bad.what} (G203)")
-        self._end("G203", bad.what)
+            case.refuse_refs(bad.commands, bad.code, f"{bad.what} ({bad.code})", bad.odd)
+        self._end(bad.code, bad.what)
 
     def _throttled_push(self, commands: PushCommands) -> None:
         self.case.refuse("G303")

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from broker.answers import AnswerFilter
 from gitwire.framing import Length
+from gitwire.gzipped import GzipReader
 from gitwire.http import ResponseHead
 from streams.relay import Refuse, Relay, Relayed
 
@@ -28,12 +29,26 @@ class Ending:
 
 
 class GitRelay(Relay):
-    """Cleans the answer's text; ends an answer that went wrong with a message of ours."""
+    """Cleans the answer's text; ends an answer that went wrong with a message of ours.
+
+    Malformed, raised for a request's body, is answered by the connection it came on.
+    """
 
     answers: AnswerFilter
     ending: Callable[[str | None], Ending | None]  # of why the upstream failed; None: over limit
+    packed: GzipReader | None = None
     ended: Ending | None = None
     _open_ended: bool = False
+
+    def to_upstream(self, data: bytes) -> None:
+        if self.packed is not None and not self._over:
+            self.packed.feed(data)
+        super().to_upstream(data)
+
+    def request_done(self) -> None:
+        if self.packed is not None and not self._over:
+            self.packed.finish()
+        super().request_done()
 
     def answered(self, head: ResponseHead) -> None:
         self._open_ended = not isinstance(head.framing, Length)

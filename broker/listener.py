@@ -14,6 +14,7 @@ from broker.desk import Desk
 from broker.errors import Problem
 from broker.operations import dispatch
 from broker.settings import Address
+from broker.settings import Timeouts as BrokerTimeouts
 from identity.tlsoptions import PeerKeyUnknown, PinnedServer, over_tls, peer_key
 from streams.http import Incoming, ServerConnection, Timeouts
 
@@ -115,8 +116,8 @@ class _Door(Factory[Protocol]):
         return None if self._listener.full() else self._tls.buildProtocol(addr)
 
 
-def server_timeouts(idle: float, operation: float) -> Timeouts:
-    return Timeouts(idle=idle, wait=_WAIT, drain=operation)
+def server_timeouts(given: BrokerTimeouts) -> Timeouts:
+    return Timeouts(head=given.head, idle=given.idle, wait=_WAIT, drain=given.operation)
 
 
 def serve(reactor: Any, sock: socket.socket, listener: Listener, seed: bytes) -> Any:

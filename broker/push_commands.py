@@ -7,15 +7,22 @@ from collections.abc import Callable
 from attrs import define, field, frozen
 
 from gitwire.errors import Malformed
-from gitwire.receivepack import CommandReader, PushCommands, PushRefused
+from gitwire.receivepack import CommandReader, PushCommands, PushRefused, Refusal
+
+_CODES = {Refusal.SIGNED: "G205", Refusal.TOO_MANY: "G304"}
 
 
 @frozen
 class BadPush:
-    """Not understood, or (with `commands`) understood and never served."""
+    """Not understood, or (with `commands`) understood and never served.
+
+    `odd` are names among the commands that are no refs, for the report.
+    """
 
     what: str
     commands: PushCommands | None = None
+    odd: tuple[str, ...] = ()
+    code: str = "G203"
 
 
 @define(eq=False)
@@ -48,7 +55,8 @@ class CommandSink:
         try:
             return self._reader.feed(data)
         except PushRefused as refused:
-            return BadPush(refused.what, refused.commands)
+            code = _CODES.get(refused.why, "G203")
+            return BadPush(refused.what, refused.commands, refused.odd, code)
         except Malformed as malformed:
             return BadPush(malformed.what)
 

@@ -15,7 +15,7 @@ from gitwire.smarthttp import Fetch, GitRequest, Push, response_type
 # A 403 is not in here: on a POST git hides its body and prints "Everything up-to-date".
 _STATUS = {
     "G101": 404,
-    "G102": 404,
+    "G102": 501,
     "G103": 404,
     "G104": 400,
     "G105": 404,
@@ -74,10 +74,11 @@ def refuse_commands(
     lines: Sequence[str],
     reason: str | Mapping[str, str],
     request_id: str,
+    odd: Sequence[str] = (),
 ) -> Reply:
     """The refusal of a push whose commands are known: git shows a reason for each ref."""
     headers = _headers(response_type(request), request_id, 0)
-    return Reply(200, headers, refuse_push(commands, lines, reason))
+    return Reply(200, headers, refuse_push(commands, lines, reason, odd))
 
 
 def answer_probe(request: Push, request_id: str) -> Reply:

@@ -89,7 +89,8 @@ def _table(config: BrokerConfig) -> UpstreamTable:
             tuple(
                 Upstream(one.name, (one.authority, *one.also), one.case_insensitive)
                 for one in config.upstreams.values()
-            )
+            ),
+            config.timeouts.idle,
         )
     except ValueError as error:
         raise Misconfigured("broker.toml", "upstream", str(error), "correct the hosts") from None

@@ -52,7 +52,7 @@ class Broker:
     def __attrs_post_init__(self) -> None:
         self.desk = self._make_desk()
         config = self._opened.config
-        timeouts = server_timeouts(config.timeouts.idle, config.timeouts.operation)
+        timeouts = server_timeouts(config.timeouts)
         self._listener = Listener(self.desk, config.connections, timeouts)
 
     def _make_desk(self) -> Desk:

@@ -16,6 +16,7 @@ from broker.refusals import json_reply, lfs_reply, text_reply
 from broker.reports import REPORT_LIMIT, parse_report
 from broker.sessions import Session
 from broker.store.interface import State
+from gitwire.errors import Malformed
 from gitwire.smarthttp import (
     Advertise,
     Fetch,
@@ -34,7 +35,7 @@ GIT_PREFIX = b"/git/"
 def serve_git(desk: Desk, session: Session, incoming: Incoming) -> None:
     """Malformed is answered, with the end of the connection, by whoever called us."""
     envelope = read_envelope(incoming.head)
-    request = classify(incoming.head, GIT_PREFIX)
+    request = _classify(incoming)
     match request:
         case Advertise() | Fetch() | Push():
             _begin(desk, session, incoming, request, envelope)
@@ -42,10 +43,26 @@ def serve_git(desk: Desk, session: Session, incoming: Incoming) -> None:
             lines = refusal_lines("G102", envelope.request_id, session.policy, envelope.tier)
             send(incoming, lfs_reply(lines, envelope.request_id))
         case Unserved():
-            lines = refusal_lines("G103", envelope.request_id, session.policy, envelope.tier)
-            send(incoming, text_reply("G103", lines, envelope.request_id))
+            _refuse(session, incoming, envelope, "G103")
+        case None:
+            _refuse(session, incoming, envelope, "G101")
         case _:
             assert_never(request)
+
+
+def _classify(incoming: Incoming) -> GitRequest | LfsRequest | Unserved | None:
+    """None for a path that names no repository: it is answered like an unknown one."""
+    try:
+        return classify(incoming.head, GIT_PREFIX)
+    except Malformed as malformed:
+        if malformed.status != 404:
+            raise
+        return None
+
+
+def _refuse(session: Session, incoming: Incoming, envelope: Envelope, code: str) -> None:
+    lines = refusal_lines(code, envelope.request_id, session.policy, envelope.tier)
+    send(incoming, text_reply(code, lines, envelope.request_id))
 
 
 def _begin(

@@ -52,7 +52,10 @@ class UpstreamConfig:
 
 @frozen
 class Timeouts:
+    """Seconds. `head` is for a sidecar's TLS handshake and for the head of a request."""
+
     connect: int = 5
+    head: int = 10
     idle: int = 60
     operation: int = 900
 

@@ -1,8 +1,8 @@
 """The system-call filters of the house, as data.
 
-SIDECAR lists what a sidecar may call; all else fails. SANDBOX lists what sandboxed commands may
-not: every way to a new namespace, a socket family with a way out, or another process's memory.
-BROKER lists what the broker may not: to start anything, or to listen anew.
+SIDECAR and SANDBOX list what may be called; all else fails, also what a later kernel brings. Not in
+SANDBOX: every way to a new namespace, a socket family with a way out, another process's memory.
+BROKER lists what the broker may not do: start anything, or listen anew.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _NEW_NAMESPACES = (
     | CLONE_NEWNET
 )
 _CLONE_THREAD = 0x00010000
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+# PER_LINUX, UNAME26, PER_LINUX32, both, and the question which it is: what programs ask for.
+_PERSONALITIES = (0x0, 0x20000, 0x8, 0x20008, 0xFFFFFFFF)
+_TIOCSTI = 0x5412
 _FIONBIO, _FIONCLEX, _FIOCLEX = 0x5421, 0x5450, 0x5451
 _PIDFD_GET_INFO = (3 << 30) | (64 << 16) | (0xFF << 8) | 11
 
@@ -70,7 +72,7 @@ SIDECAR = Profile(
     default=Fail(errno.EPERM),
 )  # fmt: skip
 
-# No program of ours or of a sandbox has a use for these.
+# The broker has no use for these.
 _NEVER = (
     "io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "bpf",
     "perf_event_open", "keyctl", "add_key", "request_key", "process_vm_readv",
@@ -84,14 +86,60 @@ _NEVER = (
     "ustat", "sysfs", "modify_ldt", "migrate_pages", "move_pages", "memfd_secret",
 )  # fmt: skip
 
+# What programs in a sandbox call from day to day.
+_EVERYDAY = (
+    "accept", "accept4", "access", "alarm", "arch_prctl", "bind", "brk", "cachestat", "capget",
+    "capset", "chdir", "chmod", "chown", "clock_getres", "clock_gettime", "clock_nanosleep",
+    "close", "close_range", "connect", "copy_file_range", "creat", "dup", "dup2", "dup3",
+    "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait",
+    "eventfd", "eventfd2", "execve", "execveat", "exit", "exit_group", "faccessat", "faccessat2",
+    "fadvise64", "fallocate", "fchdir", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat",
+    "fcntl", "fdatasync", "fgetxattr", "flistxattr", "flock", "fork", "fremovexattr", "fsetxattr",
+    "fstat", "fstatat", "fstatfs", "fsync", "ftruncate", "futex", "futex_requeue", "futex_wait",
+    "futex_waitv", "futex_wake", "futimesat", "get_mempolicy", "get_robust_list", "getcpu",
+    "getcwd", "getdents", "getdents64", "getegid", "geteuid", "getgid", "getgroups", "getitimer",
+    "getpeername", "getpgid", "getpgrp", "getpid", "getppid", "getpriority", "getrandom",
+    "getresgid", "getresuid", "getrlimit", "getrusage", "getsid", "getsockname", "getsockopt",
+    "gettid", "gettimeofday", "getuid", "getxattr", "getxattrat", "inotify_add_watch",
+    "inotify_init", "inotify_init1", "inotify_rm_watch", "io_cancel", "io_destroy",
+    "io_getevents", "io_pgetevents", "io_setup", "io_submit", "ioprio_get", "ioprio_set", "kill",
+    "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "lchown",
+    "lgetxattr", "link", "linkat", "listen", "listxattr", "listxattrat", "llistxattr",
+    "lremovexattr", "lseek", "lsetxattr", "lstat", "madvise", "mbind", "membarrier",
+    "memfd_create", "mincore", "mkdir", "mkdirat", "mknod", "mknodat", "mlock", "mlock2",
+    "mlockall", "mmap", "mprotect", "mq_getsetattr", "mq_notify", "mq_open", "mq_timedreceive",
+    "mq_timedsend", "mq_unlink", "mremap", "mseal", "msgctl", "msgget", "msgrcv", "msgsnd",
+    "msync", "munlock", "munlockall", "munmap", "nanosleep", "newfstatat", "open", "openat",
+    "openat2", "pause", "pidfd_open", "pidfd_send_signal", "pipe", "pipe2", "pkey_alloc",
+    "pkey_free", "pkey_mprotect", "poll", "ppoll", "prctl", "pread64", "preadv", "preadv2",
+    "prlimit64", "process_mrelease", "pselect6", "ptrace", "pwrite64", "pwritev", "pwritev2",
+    "read", "readahead", "readlink", "readlinkat", "readv", "recvfrom", "recvmmsg", "recvmsg",
+    "removexattr", "removexattrat", "rename", "renameat", "renameat2", "restart_syscall", "rmdir",
+    "rseq", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn",
+    "rt_sigsuspend", "rt_sigtimedwait", "rt_tgsigqueueinfo", "sched_get_priority_max",
+    "sched_get_priority_min", "sched_getaffinity", "sched_getattr", "sched_getparam",
+    "sched_getscheduler", "sched_rr_get_interval", "sched_setaffinity", "sched_setattr",
+    "sched_setparam", "sched_setscheduler", "sched_yield", "seccomp", "select", "semctl",
+    "semget", "semop", "semtimedop", "sendfile", "sendmmsg", "sendmsg", "sendto", "set_mempolicy",
+    "set_robust_list", "set_tid_address", "setfsgid", "setfsuid", "setgid", "setgroups",
+    "setitimer", "setpgid", "setpriority", "setregid", "setresgid", "setresuid", "setreuid",
+    "setrlimit", "setsid", "setsockopt", "setuid", "setxattr", "setxattrat", "shmat", "shmctl",
+    "shmdt", "shmget", "shutdown", "sigaltstack", "signalfd", "signalfd4", "splice", "stat",
+    "statfs", "statx", "symlink", "symlinkat", "sync", "sync_file_range", "syncfs", "sysinfo",
+    "tee", "tgkill", "time", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime",
+    "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime", "times", "tkill",
+    "truncate", "umask", "uname", "unlink", "unlinkat", "utime", "utimensat", "utimes", "vfork",
+    "vmsplice", "wait4", "waitid", "write", "writev",
+)  # fmt: skip
+
+# No nfnetlink: what the kernel's packet filter understands is not for a sandbox to try.
 _ORDINARY_SOCKETS = (
     Rule(_SOCKETS, Allow(), (_family(_AF_UNIX, _AF_INET, _AF_INET6),)),
     Rule(
         _SOCKETS,
-        Fail(errno.EAFNOSUPPORT),
-        (_family(_AF_NETLINK), Argument(2, Compare.EQUAL, (_NETLINK_NETFILTER,))),
+        Allow(),
+        (_family(_AF_NETLINK), Argument(2, Compare.NONE_OF, (_NETLINK_NETFILTER,))),
     ),
-    Rule(_SOCKETS, Allow(), (_family(_AF_NETLINK),)),
     Rule(_SOCKETS, Fail(errno.EAFNOSUPPORT)),
 )
 _NO_NEW_NAMESPACE = Rule(
@@ -103,13 +151,16 @@ _NO_CLONE3 = Rule(("clone3",), Fail(errno.ENOSYS))
 SANDBOX = Profile(
     name="sandbox",
     rules=(
+        Rule(_EVERYDAY, Allow()),
         *_ORDINARY_SOCKETS,
         _NO_NEW_NAMESPACE,
-        _NO_CLONE3,
-        Rule(("ioctl",), Fail(errno.EPERM), (Argument(1, Compare.EQUAL, (_TIOCSTI, _TIOCLINUX)),)),
-        Rule(_NEVER, Fail(errno.ENOSYS)),
+        Rule(("clone",), Allow()),
+        Rule(("ioctl",), Fail(errno.EPERM), (Argument(1, Compare.EQUAL, (_TIOCSTI,)),)),
+        Rule(("ioctl",), Allow()),
+        Rule(("personality",), Allow(), (Argument(0, Compare.EQUAL, _PERSONALITIES),)),
+        Rule(("personality",), Fail(errno.EPERM)),
     ),
-    default=Allow(),
+    default=Fail(errno.ENOSYS),
 )
 
 # Threads for the resolver, sockets to dial with; no process, no program, no new listener.

@@ -50,11 +50,13 @@ Action = Allow | Fail
 class Compare(Enum):
     EQUAL = "equal"
     ANY_BIT = "any-bit"
+    NONE_OF = "none-of"
 
 
 @frozen
 class Argument:
-    """Holds when the argument passes the test for at least one of the values."""
+    """Holds when one of the values is equal to the argument or has a bit in common with it; for
+    NONE_OF, when the argument is none of the values."""
 
     index: int
     test: Compare
@@ -88,10 +90,15 @@ def _verdict(action: Action) -> bytes:
 
 
 def _argument_test(argument: Argument, after: int) -> list[bytes]:
-    """Continue when one value matches, else skip the `after` instructions that follow."""
-    jump = _JUMP_EQUAL if argument.test is Compare.EQUAL else _JUMP_SET
+    """Continue when the test holds, else skip the `after` instructions that follow."""
     code = [_encode(_LOAD_WORD, _OFFSET_ARGUMENTS + 8 * argument.index)]
     last = len(argument.values) - 1
+    if argument.test is Compare.NONE_OF:
+        return code + [
+            _encode(_JUMP_EQUAL, value, last - position + after, 0)
+            for position, value in enumerate(argument.values)
+        ]
+    jump = _JUMP_EQUAL if argument.test is Compare.EQUAL else _JUMP_SET
     for position, value in enumerate(argument.values):
         miss = 0 if position < last else after
         code.append(_encode(jump, value, last - position, miss))

@@ -9,32 +9,35 @@ from attrs import field, frozen
 from attrs.validators import instance_of
 
 from gitwire.errors import Malformed
-from gitwire.pktline import FLUSH, Data, Delim, Flush, Pkt, PktReader, ResponseEnd, format_data
+from gitwire.pktline import FLUSH, Data, Delim, Flush, PktReader, ResponseEnd, format_data
+from gitwire.pushcapabilities import AGENT, PUSH_OPTIONS, Capabilities, parse_capabilities
+from gitwire.pushcertificate import PushCertificate
+
+__all__ = [
+    "AGENT",
+    "PUSH_OPTIONS",
+    "Change",
+    "Command",
+    "CommandReader",
+    "ObjectId",
+    "PushCommands",
+    "PushRefused",
+    "RefName",
+    "Refusal",
+    "parse_ref",
+]
 
 MAX_REF: Final = 1024
-AGENT: Final = "agent=gitmoat"
-PUSH_OPTIONS: Final = "push-options"
+MAX_OPTIONS: Final = 64
+_OPTIONS_LIMIT: Final = 1 << 16
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_VALUE = re.compile(r"[!-~]{1,256}")
+_OPTION = re.compile(r"[ -~]{1,1024}")
+_PRINTABLE = re.compile(r"[!-~]{1,1024}")
 # git-check-ref-format(1), and C1 controls (terminals obey them) and lone surrogates.
 _BAD_IN_REF = re.compile(
     r"[\x00-\x20\x7f-\x9f\ud800-\udfff~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|\Z)|[./]\Z"
 )
-_PLAIN: Final = frozenset(
-    {
-        "report-status",
-        "report-status-v2",
-        "side-band",
-        "side-band-64k",
-        "delete-refs",
-        "quiet",
-        "atomic",
-        "ofs-delta",
-        PUSH_OPTIONS,
-    }
-)
-_HEX_DIGITS: Final = {"object-format=sha1": 40, "object-format=sha256": 64}
 
 
 @frozen
@@ -106,6 +109,7 @@ class PushCommands:
     commands: tuple[Command, ...] = ()
     capabilities: tuple[str, ...] = ()
     shallow: tuple[ObjectId, ...] = ()
+    options: tuple[str, ...] = ()
 
     @property
     def report_status(self) -> bool:
@@ -124,59 +128,83 @@ class PushCommands:
         lines += [f"{each.old.hex} {each.new.hex} {each.ref.text}" for each in self.commands]
         if self.commands:
             lines[len(self.shallow)] += "\0" + "".join(f" {each}" for each in self.capabilities)
-        return b"".join(format_data(line.encode()) for line in lines) + FLUSH
+        return _section(lines) + (_section(self.options) if self._has_options else b"")
+
+    @property
+    def _has_options(self) -> bool:
+        return PUSH_OPTIONS in self.capabilities
+
+
+class Refusal(Enum):
+    """Why a push that was understood is never served."""
+
+    SIGNED = "signed pushes are not served"
+    TOO_MANY = "push changes too many refs"
+    CAPABILITY = "push asks for an unknown capability"
+    REF_NAME = "push names something that is not a ref"
+    OPTION = "push options are too many or not plain text"
 
 
 class PushRefused(Malformed):
-    """Understood, but never served. With `commands` the refusal can be one that git shows."""
+    """Understood, but never served: `commands` and `odd` are the refs to report on.
 
-    def __init__(self, what: str, commands: PushCommands) -> None:
-        super().__init__(what)
+    `odd` are names that are no refs, as sent; only a report may carry them.
+    """
+
+    def __init__(self, why: Refusal, commands: PushCommands, odd: tuple[str, ...] = ()) -> None:
+        super().__init__(why.value, 413 if why is Refusal.TOO_MANY else 400)
+        self.why = why
         self.commands = commands
+        self.odd = odd
 
 
 class CommandReader:
-    """Reads up to the flush in front of the pack; single use."""
+    """Reads up to the pack; single use. Push options, if there are any, are read too."""
 
     def __init__(self, limit: int = 1 << 20, max_commands: int = 1000) -> None:
         self._pkts = PktReader(limit, stop_at_flush=True)
         self._max_commands = max_commands
         self._shallow: list[ObjectId] = []
         self._commands: dict[RefName, Command] = {}
-        self._capabilities: tuple[str, ...] = ()
+        self._odd: list[str] = []
+        self._capabilities: Capabilities | None = None
+        self._certificate: PushCertificate | None = None
+        self._options: list[str] | None = None
+        self._refusal: Refusal | None = None
         self._failure: Malformed | None = None
+        self._done = False
 
     def feed(self, data: bytes) -> PushCommands | None:
         """Return the commands once they are whole; after an error every call raises it again."""
         if self._failure is not None:
             raise self._failure
-        if self._pkts.stopped:
+        if self._done:
             raise RuntimeError("the commands were read already")
         try:
-            return self._take(self._pkts.feed(data))
+            return self._take(data)
         except Malformed as failure:
-            self._failure = failure
-            raise
+            self._failure = self._in_words(failure)
+            raise self._failure from None
 
     def finish(self) -> None:
         """The body has ended: refuse one without a whole command list."""
         if self._failure is not None:
             raise self._failure
-        if not self._pkts.stopped:
+        if not self._done:
             raise Malformed("push ends inside its commands")
 
     @property
     def leftover(self) -> bytes:
         """What came with the last of the commands: the beginning of the pack."""
-        return self._pkts.leftover
+        return self._pkts.leftover if self._done else b""
 
-    def _take(self, pkts: Iterable[Pkt]) -> PushCommands | None:
-        for pkt in pkts:
+    def _take(self, data: bytes) -> PushCommands | None:
+        for pkt in self._pkts.feed(data):
             match pkt:
                 case Data(payload):
                     self._line(payload.removesuffix(b"\n"))
                 case Flush():
-                    return self._whole()
+                    return self._end_section()
                 case Delim() | ResponseEnd():
                     raise Malformed("pkt-line has no place in a push")
                 case _:
@@ -184,78 +212,123 @@ class CommandReader:
         return None
 
     def _line(self, line: bytes) -> None:
-        if line.startswith(b"push-cert"):
-            raise Malformed("signed pushes are not served")
-        if line.startswith(b"shallow "):
+        if self._options is not None:
+            self._option(line)
+        elif self._certificate is not None and not self._certificate.ended:
+            command = self._certificate.feed(line)
+            if command is not None:
+                self._command(command)
+        elif line.startswith(b"shallow "):
             self._shallow_line(line.removeprefix(b"shallow "))
-        elif self._commands:
-            self._command(line)
+        elif self._capabilities is None:
+            self._first_line(line)
         else:
-            # Receive-pack reads capabilities behind any command, git writes them behind the
-            # first: a NUL in a later line falls to parse_ref, which refuses it.
-            line, _, capabilities = line.partition(b"\0")
             self._command(line)
-            self._capabilities = _parse_capabilities(capabilities)
+
+    def _first_line(self, raw: bytes) -> None:
+        # Receive-pack reads capabilities behind any command, git writes them behind the first:
+        # a NUL in a later line falls to parse_ref, which refuses it.
+        line, _, capabilities = raw.partition(b"\0")
+        self._capabilities = parse_capabilities(capabilities)
+        if self._capabilities.unknown:
+            self._refuse(Refusal.CAPABILITY)
+        if line == b"push-cert":
+            self._certificate = PushCertificate()
+            self._refuse(Refusal.SIGNED)
+        else:
+            self._command(line)
 
     def _shallow_line(self, raw: bytes) -> None:
-        if self._commands:
+        if self._capabilities is not None:
             raise Malformed("shallow line behind a command")
         self._shallow.append(ObjectId(_utf8(raw)))
 
     def _command(self, line: bytes) -> None:
-        command = _parse_command(line)
-        if command.ref in self._commands:
+        old, new, name = _words(line)
+        try:
+            ref = parse_ref(name)
+        except Malformed:
+            self._odd_name(name)
+            return
+        if ref in self._commands:
             raise Malformed("push names one ref twice")
-        if len(self._commands) >= self._max_commands:
-            raise Malformed("push changes too many refs", 413)
-        self._commands[command.ref] = command
+        self._commands[ref] = Command(old, new, ref)
+        if len(self._commands) > self._max_commands:
+            self._refuse(Refusal.TOO_MANY)
 
-    def _whole(self) -> PushCommands:
-        if self._shallow and not self._commands:
+    def _odd_name(self, raw: bytes) -> None:
+        """Git sends such names (HEAD, refs/x) where the upstream offers them or is to refuse."""
+        name = _utf8(raw)
+        if _PRINTABLE.fullmatch(name) is None:
+            raise Malformed("not a valid ref name")
+        self._odd.append(name)
+        self._refuse(Refusal.REF_NAME)
+
+    def _option(self, line: bytes) -> None:
+        option = _utf8(line)
+        options = self._options or []
+        if len(options) >= MAX_OPTIONS or _OPTION.fullmatch(option) is None:
+            self._refuse(Refusal.OPTION)
+        else:
+            self._options = [*options, option]
+
+    def _refuse(self, why: Refusal) -> None:
+        """Read on, so that every ref can be named in the refusal."""
+        self._refusal = self._refusal or why
+
+    def _end_section(self) -> PushCommands | None:
+        if self._options is None:
+            self._check_commands()
+            if self._wants_options and self._refusal is None:
+                rest, self._options = self._pkts.leftover, []
+                self._pkts = PktReader(_OPTIONS_LIMIT, stop_at_flush=True)
+                return self._take(rest)
+        self._done = True
+        if self._refusal is not None:
+            raise self._refused(self._refusal)
+        return self._whole()
+
+    @property
+    def _wants_options(self) -> bool:
+        return self._capabilities is not None and PUSH_OPTIONS in self._capabilities.served
+
+    def _check_commands(self) -> None:
+        if self._certificate is not None and not self._certificate.ended:
+            raise Malformed("push certificate has no end")
+        if self._shallow and self._capabilities is None:
             raise Malformed("shallow lines without a command")
-        self._check_object_format()
-        served = tuple(each for each in self._capabilities if each != PUSH_OPTIONS)
-        commands = PushCommands(tuple(self._commands.values()), served, tuple(self._shallow))
-        if served != self._capabilities:
-            raise PushRefused("push options are not served", commands)
-        return commands
-
-    def _check_object_format(self) -> None:
-        digits = next((_HEX_DIGITS[each] for each in self._capabilities if each in _HEX_DIGITS), 40)
+        digits = self._capabilities.hex_digits if self._capabilities is not None else 40
         named = self._shallow + [
             each for command in self._commands.values() for each in (command.old, command.new)
         ]
         if any(len(each.hex) != digits for each in named):
             raise Malformed("object id is not of the push's object format")
 
+    def _whole(self) -> PushCommands:
+        served = self._capabilities.served if self._capabilities is not None else ()
+        commands, options = tuple(self._commands.values()), tuple(self._options or ())
+        return PushCommands(commands, served, tuple(self._shallow), options)
 
-def _parse_command(line: bytes) -> Command:
+    def _refused(self, why: Refusal) -> PushRefused:
+        return PushRefused(why, self._whole(), tuple(self._odd))
+
+    def _in_words(self, failure: Malformed) -> Malformed:
+        """More than we read is no nonsense: git is told in the way it shows."""
+        known = self._capabilities is not None and not isinstance(failure, PushRefused)
+        if not known or failure.status != 413:
+            return failure
+        return self._refused(Refusal.TOO_MANY if self._options is None else Refusal.OPTION)
+
+
+def _section(lines: Iterable[str]) -> bytes:
+    return b"".join(format_data(line.encode()) for line in lines) + FLUSH
+
+
+def _words(line: bytes) -> tuple[ObjectId, ObjectId, bytes]:
     words = line.split(b" ", 2)
     if len(words) != 3:
         raise Malformed("not a push command")
-    old, new, ref = words
-    return Command(ObjectId(_utf8(old)), ObjectId(_utf8(new)), parse_ref(ref))
-
-
-def _parse_capabilities(raw: bytes) -> tuple[str, ...]:
-    # Git itself writes one space in front of the first capability.
-    text = _utf8(raw).removeprefix(" ")
-    words = text.split(" ") if text else []
-    names = [word.partition("=")[0] for word in words]
-    if len(names) != len(set(names)):
-        raise Malformed("push repeats a capability")
-    known = [_capability(word) for word in words]
-    return tuple(each for each in known if each is not None)
-
-
-def _capability(word: str) -> str | None:
-    """What goes upstream for it: itself, our own value, or nothing."""
-    if word in _PLAIN or word in _HEX_DIGITS:
-        return word
-    name, _, value = word.partition("=")
-    if name not in ("agent", "session-id") or _VALUE.fullmatch(value) is None:
-        raise Malformed("push asks for an unknown capability")
-    return AGENT if name == "agent" else None
+    return ObjectId(_utf8(words[0])), ObjectId(_utf8(words[1])), words[2]
 
 
 def _utf8(raw: bytes) -> str:

@@ -16,10 +16,17 @@ _NOT_SHOWN = re.compile(r"[^ -~]")
 
 
 def refuse_push(
-    commands: PushCommands, text: Sequence[str], reason: str | Mapping[str, str]
+    commands: PushCommands,
+    text: Sequence[str],
+    reason: str | Mapping[str, str],
+    odd: Sequence[str] = (),
 ) -> bytes:
-    """The whole answer to a refused push: `text` for people, `reason` (per ref) for each ref."""
-    report = _report(commands, reason) if commands.report_status else b""
+    """The whole answer to a refused push: `text` for people, `reason` (per ref) for each ref.
+
+    `odd` are names among the commands that are no refs.
+    """
+    names = [*(command.ref.text for command in commands.commands), *map(_shown, odd)]
+    report = _report(names, reason) if commands.report_status else b""
     limit = commands.side_band_limit
     if not limit:
         return report
@@ -34,14 +41,13 @@ def refuse_fetch(message: str) -> bytes:
     return format_data(b"ERR " + "\n".join(lines).encode()[: MAX_PAYLOAD - 4])
 
 
-def _report(commands: PushCommands, reason: str | Mapping[str, str]) -> bytes:
+def _report(names: Sequence[str], reason: str | Mapping[str, str]) -> bytes:
     # "ok" although nothing was unpacked: on any other word git adds "remote unpack failed"
     # of its own, which sends people looking for a broken pack.
     lines = [b"unpack ok\n"]
-    for command in commands.commands:
-        ref = command.ref.text
-        why = reason if isinstance(reason, str) else reason.get(ref, WITH_THE_REST)
-        lines.append(f"ng {ref} {_shown(why)[:_MAX_REASON]}\n".encode())
+    for name in names:
+        why = reason if isinstance(reason, str) else reason.get(name, WITH_THE_REST)
+        lines.append(f"ng {name} {_shown(why)[:_MAX_REASON]}\n".encode())
     return b"".join(map(format_data, lines)) + FLUSH
 
 

@@ -37,6 +37,7 @@ class Channel:
         self._descriptors = descriptors
         self._signal: Callable[[int], None] = lambda number: None
         self._lost: Callable[[], None] = lambda: None
+        self._gone = False
 
     def progress(self, text: str) -> None:
         self._send({"progress": text})
@@ -54,7 +55,15 @@ class Channel:
         self._signal = callback
 
     def on_lost(self, callback: Callable[[], None]) -> None:
+        """Called at once when the client has gone already."""
         self._lost = callback
+        if self._gone:
+            callback()
+
+    def still_wanted(self) -> None:
+        """Raises when nobody is left who waits for the answer."""
+        if self._gone:
+            raise Failed("R101", "hostctl went away before its sandbox was made")
 
     def release(self) -> None:
         for descriptor in self._descriptors:
@@ -67,6 +76,7 @@ class Channel:
                 self._signal(number)
 
     def lost(self) -> None:
+        self._gone = True
         self._lost()
 
 

@@ -15,9 +15,12 @@ from gitwire.http import Length, NoBody, ResponseHead, format_request
 from hostd.failures import Failed
 from identity.tlsoptions import PinnedClient, over_tls
 from streams.client import ClientConnection
+from streams.timing import Timeouts
 
 _ANSWER_LIMIT = 1024 * 1024
 _CONNECT_TIMEOUT = 5.0
+# A broker that hangs must not hang what waits for it: `rm`, or a hostd that starts.
+_PATIENCE = Timeouts(head=5.0, idle=10.0)
 
 
 class _Answer:
@@ -98,7 +101,9 @@ class BrokerClient:
             if not ready.called:  # TLS: most likely one of the two keys is not the pinned one
                 ready.errback(_unreachable(f"no TLS connection: {reason.getErrorMessage()}"))
 
-        protocol = ClientConnection(self._reactor, on_ready=ready.callback, on_lost=lost)
+        protocol = ClientConnection(
+            self._reactor, _PATIENCE, on_ready=ready.callback, on_lost=lost
+        )
         factory = Factory.forProtocol(lambda: protocol)
         factory.noisy = False
         try:

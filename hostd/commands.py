@@ -73,6 +73,12 @@ def _not_started(program: str, problem: Failed) -> Failed:
     return problem
 
 
+def hang_up(reactor: Any, process: Process) -> None:
+    """End a command whose client is gone; it may tidy up for a moment."""
+    process.signal_session(signal.SIGHUP)
+    reactor.callLater(_HANGUP_GRACE, process.kill_session)
+
+
 async def attend(reactor: Any, channel: Channel, process: Process) -> int:
     """Stay with an attached command: pass signals on, end it when its client is gone."""
 
@@ -80,11 +86,7 @@ async def attend(reactor: Any, channel: Channel, process: Process) -> int:
         if number in _FORWARDED:
             process.signal_session(number)
 
-    def hang_up() -> None:
-        process.signal_session(signal.SIGHUP)
-        reactor.callLater(_HANGUP_GRACE, process.kill_session)
-
     channel.on_signal(forward)
-    channel.on_lost(hang_up)
+    channel.on_lost(lambda: hang_up(reactor, process))
     status = await process.wait()
     return status if status >= 0 else 128 - status

@@ -14,6 +14,7 @@ from identity.keyfile import KeyMalformed, parse_public
 from netpolicy.units import parse_duration
 
 DEFAULT_UIDS = UidRange(base=2_000_000_000, count=300_000)
+WATCHDOG_INTERVAL = 15
 
 
 @frozen
@@ -33,6 +34,7 @@ class Config:
     uids: UidRange = DEFAULT_UIDS
     default_runtime: str = "bwrap"
     gate_times: GateTimes = GateTimes()
+    watchdog_interval: int = WATCHDOG_INTERVAL
 
     @property
     def broker_key(self) -> bytes:
@@ -97,6 +99,7 @@ def parse_config(path: Path, text: str) -> Config:
     uids = table.table("uids", {})
     runtime = table.table("runtime", {})
     gate = table.table("gate", {})
+    watchdog = table.table("watchdog", {})
     config = Config(
         host=table.take("host", str),
         broker_address=_address(path, broker.take("address", str)),
@@ -106,8 +109,9 @@ def parse_config(path: Path, text: str) -> Config:
         ),
         default_runtime=runtime.take("default", str, "bwrap"),
         gate_times=_gate_times(gate),
+        watchdog_interval=watchdog.duration("interval", WATCHDOG_INTERVAL),
     )
-    for part in (broker, uids, runtime, gate, table):
+    for part in (broker, uids, runtime, gate, watchdog, table):
         part.end()
     return _checked(path, config)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import evolve
 from nacl.signing import SigningKey
-from twisted.internet.defer import DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from audit.events import GrantIssued
@@ -38,14 +38,15 @@ class Grants:
         self._broker = broker
         self._journal = journal
         self._lock = DeferredLock()
+        # Sandboxes whose sessions the broker could not yet be told to end, and why they end.
+        self._owed: dict[str, str] = {}
 
     async def register(self, sandbox: Sandbox, public_key: bytes) -> str:
         """A closed session for this key; it opens with `activate`."""
-        await self._lock.acquire()
-        try:
+        async with self._lock:
+            if sandbox.plan.id in self._owed:  # or it would end the session made here
+                await self._settle(sandbox.plan.id)
             return await self._register(sandbox, public_key)
-        finally:
-            self._lock.release()
 
     async def _register(self, sandbox: Sandbox, public_key: bytes) -> str:
         plan = sandbox.plan
@@ -86,14 +87,36 @@ class Grants:
             _log.warn("the session of {id} has ended at the broker", id=sandbox.plan.id)
 
     async def close(self, session: str, reason: str) -> None:
-        await self._broker.post_json("/host/revoke", {"session": session, "reason": reason})
+        try:
+            await self._broker.post_json("/host/revoke", {"session": session, "reason": reason})
+        except Failed as problem:
+            if problem.code != "S103":  # a session that nobody knows is over
+                raise
 
     async def close_sandbox(self, sandbox: str, reason: str) -> None:
-        """Every session of a sandbox; one that is not revoked now has lost its key anyway."""
+        """Every session of a sandbox; a broker that cannot be told now is told later."""
+        self._owed[sandbox] = reason
         try:
-            await self._broker.post_json("/host/revoke", {"sandbox": sandbox, "reason": reason})
+            await self._settle(sandbox)
         except Failed as problem:
-            _log.info("sessions of {id} not revoked: {why}", id=sandbox, why=str(problem))
+            _log.info("sessions of {id} not ended yet: {why}", id=sandbox, why=str(problem))
+
+    def close_overdue(self) -> None:
+        """Tell the broker what it could not be told before."""
+        for sandbox in list(self._owed):
+            done = Deferred.fromCoroutine(self._settle_in_turn(sandbox))
+            done.addErrback(lambda failure: failure.trap(Failed))
+
+    async def _settle_in_turn(self, sandbox: str) -> None:
+        """Not while a grant is registered, which might be the same sandbox's next one."""
+        async with self._lock:
+            if sandbox in self._owed:
+                await self._settle(sandbox)
+
+    async def _settle(self, sandbox: str) -> None:
+        body = {"sandbox": sandbox, "reason": self._owed[sandbox]}
+        await self._broker.post_json("/host/revoke", body)
+        self._owed.pop(sandbox, None)
 
 
 class SandboxSessions:
@@ -111,3 +134,6 @@ class SandboxSessions:
 
     async def close(self, session: str, reason: str) -> None:
         await self._grants.close(session, reason)
+
+    async def close_all(self, reason: str) -> None:
+        await self._grants.close_sandbox(self._sandbox.plan.id, reason)

@@ -23,6 +23,7 @@ from hostd.host import Host
 from hostd.operations import Operations
 from hostd.programs import Programs
 from hostd.registry import Registry
+from hostd.sandboxes import Sandboxes
 from hostd.spawner import Spawner
 from hostd.watchdog import Watchdog
 from hostd.workdir import Workdirs
@@ -52,7 +53,7 @@ class Service:
         self._journal = open_journal(self._paths.hostd_audit, self._config.host, time.time)
         self._spawner = Spawner(self._reactor)
         self._spawner.start()
-        self._operations = self._make_operations()
+        self._make_parts()
         self._reactor.addSystemEventTrigger("before", "shutdown", self._stop)
         self._journal.record(DaemonStarted(name="hostd"))
         return Deferred.fromCoroutine(self._take_over(listener))
@@ -60,10 +61,12 @@ class Service:
     async def _take_over(self, listener: socket.socket) -> None:
         """Nobody is answered before everything left by an earlier hostd is in order."""
         found = await take_over(self._host, self._config.uids)
-        self._operations.remember(found)
-        operations = self._operations
-        self._watchdog = Watchdog(self._host, operations.live, operations.freeze)
-        serve_admin(self._reactor, listener, operations.table, self._refused)
+        sandboxes, config = self._sandboxes, self._config
+        sandboxes.adopt(found)
+        self._watchdog = Watchdog(
+            self._host, sandboxes.live, sandboxes.freeze, config.watchdog_interval
+        )
+        serve_admin(self._reactor, listener, self._operations.table, self._refused)
 
     def _make_directories(self) -> None:
         root = self._paths.root
@@ -75,7 +78,7 @@ class Service:
         make_private_directory(self._paths.workdir_mounts, 0o700, 0, 0, root=root)
         make_private_directory(self._paths.run / "empty", 0o555, 0, 0, root=root)
 
-    def _make_operations(self) -> Operations:
+    def _make_parts(self) -> None:
         config = self._config
         broker = BrokerClient(
             self._reactor, config.broker_address, self._key.encode(), config.broker_key
@@ -95,7 +98,8 @@ class Service:
             gate_times=config.gate_times,
         )
         self._host = host
-        return Operations(host, broker, config.uids, VERSION)
+        self._sandboxes = Sandboxes(host, broker, config.uids)
+        self._operations = Operations(host, broker, self._sandboxes, VERSION)
 
     def _refused(self, uid: int) -> None:
         self._journal.record(PeerRefused(code="C102", peer_uid=uid, op="hostd.sock"))
@@ -105,7 +109,7 @@ class Service:
         if self._watchdog is not None:
             self._watchdog.stop()
         self._spawner.stop()
-        if not self._operations.live():
+        if not self._sandboxes.live():
             self._host.cgroups.remove_parent()
         self._paths.hostd_socket.unlink(missing_ok=True)
         self._journal.record(DaemonStopped(name="hostd"))

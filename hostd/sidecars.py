@@ -1,4 +1,5 @@
-"""Keeps one sandbox served: starts its sidecar, gets it a session, and replaces it when it dies.
+"""Keeps one sandbox served: starts its sidecar, gets it a session, and replaces it when it dies
+or hangs.
 
 The sidecar is not believed: its messages are READY (a public key), DIAL and a self-test's answer,
 33 bytes each; anything else ends it.
@@ -9,12 +10,15 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from attrs import define, field, frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import TimeoutError as TimedOut
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from hostd.dialler import dial
 from hostd.failures import Failed
@@ -29,6 +33,7 @@ _DIALS_PER_SECOND = 16
 _DIAL_BURST = 64
 _FIRST_DELAY, _LAST_DELAY = 0.02, 5.0
 _READY_WITHIN = 10.0
+_ANSWERS_WITHIN = 5.0
 _STABLE_AFTER = 30.0
 
 SELFTEST_NAMES = (
@@ -69,6 +74,7 @@ class Sessions(Protocol):
     async def register(self, public_key: bytes) -> str: ...
     async def activate(self, session: str, pid: int) -> None: ...
     async def close(self, session: str, reason: str) -> None: ...
+    async def close_all(self, reason: str) -> None: ...
 
 
 @define
@@ -95,9 +101,11 @@ class _Life:
     process: Process
     link: SeqpacketConnection
     ready: Deferred[bytes] = field(factory=Deferred)
-    tested: Deferred[bytes] | None = None
+    # Self-tests asked for and not answered, in order; also those nobody waits for any more.
+    tests: deque[Deferred[bytes]] = field(factory=deque)
     session: str | None = None
     started: float = 0.0
+    serving: bool = False
 
 
 class SidecarSupervisor:
@@ -118,6 +126,9 @@ class SidecarSupervisor:
         self._sessions = sessions
         self._budget = DialBudget()
         self._life: _Life | None = None
+        # Sessions of sidecars that are gone, to be closed before the next one begins.
+        self._left: list[str] = []
+        self._starting = DeferredLock()
         self._stopped = False
         self._delay = _FIRST_DELAY
         self.restarts = 0
@@ -131,39 +142,67 @@ class SidecarSupervisor:
         return self._life.session if self._life else None
 
     async def start(self) -> None:
-        life = await self._spawn()
-        try:
-            await self._activate(life)
-        except BaseException:
-            await self._finish(life, "start failed")
-            raise
-        life.process.wait().addCallback(self._ended, life)
+        async with self._starting:
+            await self._close_left()
+            life = await self._spawn()
+            try:
+                await self._activate(life)
+            except BaseException:
+                self._end(life)
+                raise
+            self._serves(life)
 
     async def stop(self, reason: str) -> None:
         """A broker that cannot be told does not keep a sandbox alive: its key dies here."""
         self._stopped = True
-        if self._life is None:
-            return
-        life, self._life = self._life, None
-        try:
-            await self._finish(life, reason)
-        except Failed as problem:
-            _log.warn("session not revoked: {why}", why=str(problem))
+        if self._life is not None:
+            self._life.process.kill_session()
+        async with self._starting:  # a start under way fails now, and cleans up after itself
+            if self._life is not None:
+                self._end(self._life)
+            await self._sessions.close_all(reason)
 
     async def selftest(self) -> list[dict[str, Any]]:
         life = self._life
         if life is None:
             raise Failed("R101", "the sidecar is being replaced; try again")
-        life.tested = Deferred()
-        life.tested.addTimeout(10, self._reactor)
-        life.link.send(json.dumps({"op": "selftest"}).encode())
-        results = await life.tested
+        try:
+            results = await self._test(life)
+        except TimedOut:
+            raise Failed("R101", "the sidecar does not answer; it is being replaced") from None
         return [
             {"name": name, "denied": result == 1}
             for name, result in zip(SELFTEST_NAMES, results, strict=False)
         ]
 
+    def check(self) -> None:
+        """Ask whether it still answers; the answer itself does not matter here."""
+        life = self._life
+        if life is not None and life.serving and not life.tests:
+            self._test(life).addErrback(lambda failure: failure.trap(TimedOut))
+
+    def adopt(self, process: Process | None, session: str | None) -> None:
+        """Take over a sidecar that an earlier hostd started, and that has gone on serving; one
+        that has ended or does not answer is replaced."""
+        if process is None:
+            self._left += [] if session is None else [session]
+            self.start_soon()
+            return
+        life = self._connect(process)
+        life.session = session
+        self._serves(life)
+        life.ready.addCallbacks(
+            lambda _: life.link.send(b'{"op":"activate"}'), lambda _: self._stuck(life)
+        )
+
+    def start_soon(self) -> None:
+        """Start without waiting for it, and again until it works."""
+        self._reactor.callLater(0, self._replace)
+
+    # One life
+
     async def _spawn(self) -> _Life:
+        self._check_wanted()
         configuration = os.memfd_create("sidecar", os.MFD_CLOEXEC)
         setting = self._setting
         try:
@@ -182,9 +221,14 @@ class SidecarSupervisor:
         return self._connect(process)
 
     def _connect(self, process: Process) -> _Life:
+        """A sidecar that cannot be reached is one that ends before it is ready."""
         link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        link.connect(self._setting.control_path)
         link.setblocking(False)
+        try:
+            link.connect(self._setting.control_path)
+        except OSError as problem:
+            _log.warn("sidecar not reached: {why}", why=str(problem))
+            process.kill_session()
         connection = SeqpacketConnection(
             self._reactor,
             link,
@@ -193,24 +237,46 @@ class SidecarSupervisor:
         )
         life = _Life(process, connection, started=self._reactor.seconds())
         life.ready.addTimeout(_READY_WITHIN, self._reactor)
+        process.wait().addCallback(lambda _: _never_ready(life))
         self._life = life
         return life
 
     async def _activate(self, life: _Life) -> None:
-        key = await life.ready
+        try:
+            key = await life.ready
+        except TimedOut:
+            raise Failed("R101", "the sidecar did not become ready") from None
+        self._check_wanted()
         life.session = await self._sessions.register(key)
+        self._check_wanted()
         await self._setting.probe()
+        self._check_wanted()
         await self._sessions.activate(life.session, life.process.pid)
         self._setting.started(life.process.pid, life.session)
         life.link.send(b'{"op":"activate"}')
 
-    async def adopt(self, process: Process, session: str | None) -> None:
-        """Take over a sidecar that an earlier hostd started; it has gone on serving."""
-        life = self._connect(process)
-        life.session = session
+    def _check_wanted(self) -> None:
+        if self._stopped:
+            raise Failed("R106", "the sandbox is being ended")
+
+    def _serves(self, life: _Life) -> None:
+        life.serving = True
         life.process.wait().addCallback(self._ended, life)
-        await life.ready
-        life.link.send(b'{"op":"activate"}')
+
+    def _end(self, life: _Life) -> None:
+        life.process.kill_session()
+        life.link.close()
+        if life.session is not None:
+            self._left.append(life.session)
+        if self._life is life:
+            self._life = None
+
+    async def _close_left(self) -> None:
+        while self._left:
+            await self._sessions.close(self._left[-1], "sidecar replaced")
+            self._left.pop()
+
+    # What it says
 
     def _message(self, life: _Life, data: bytes, descriptors: list[int]) -> None:
         for descriptor in descriptors:  # none is ever expected
@@ -222,14 +288,34 @@ class SidecarSupervisor:
             life.ready.callback(payload)
         elif kind == _DIAL:
             self._dial(life)
-        elif kind == _TESTED and life.tested is not None and not life.tested.called:
-            life.tested.callback(payload)
+        elif kind == _TESTED and life.tests:
+            waiting = life.tests.popleft()
+            if not waiting.called:
+                waiting.callback(payload)
         else:
             self._distrust(life)
 
     def _distrust(self, life: _Life) -> None:
         _log.warn("sidecar of {sandbox} broke its protocol", sandbox=self._setting.sandbox)
         life.process.kill_session()
+
+    def _test(self, life: _Life) -> Deferred[bytes]:
+        """A sidecar that cannot do the quickest thing in time cannot serve either."""
+        tested: Deferred[bytes] = Deferred()
+        tested.addTimeout(_ANSWERS_WITHIN, self._reactor)
+        tested.addErrback(lambda failure: self._too_late(life, failure))
+        life.tests.append(tested)
+        life.link.send(b'{"op":"selftest"}')
+        return tested
+
+    def _too_late(self, life: _Life, failure: Failure) -> Failure:
+        self._stuck(life)
+        return failure
+
+    def _stuck(self, life: _Life) -> None:
+        if life.process.status is None:
+            _log.warn("sidecar of {sandbox} does not answer", sandbox=self._setting.sandbox)
+            life.process.kill_session()
 
     def _dial(self, life: _Life) -> None:
         if not self._budget.spend(self._reactor.seconds()):
@@ -250,6 +336,8 @@ class SidecarSupervisor:
         if life is self._life:
             life.link.send(b'{"op":"dial-failed"}')
 
+    # Its end, and the next one
+
     def _link_lost(self, life: _Life) -> None:
         """The process's end decides what happens; a sidecar without a link is of no use."""
         life.process.kill_session()
@@ -257,7 +345,7 @@ class SidecarSupervisor:
     def _ended(self, status: int, life: _Life) -> None:
         if self._stopped or self._life is not life:
             return
-        self._life = None
+        self._end(life)
         if self._reactor.seconds() - life.started > _STABLE_AFTER:
             self._delay = _FIRST_DELAY
         _log.warn(
@@ -266,35 +354,24 @@ class SidecarSupervisor:
             status=status,
             delay=self._delay,
         )
-        self._reactor.callLater(self._delay, self._replace, life)
+        self._replace_later()
+
+    def _replace_later(self) -> None:
+        self._reactor.callLater(self._delay, self._replace)
         self._delay = min(self._delay * 2, _LAST_DELAY)
 
-    def start_soon(self) -> None:
-        """Start without waiting for it, and again until it works."""
-        self._reactor.callLater(0, self._replace, None)
+    def _replace(self) -> None:
+        if not self._stopped:
+            self.restarts += 1
+            Deferred.fromCoroutine(self.start()).addErrback(self._not_replaced)
 
-    def _replace(self, old: _Life | None) -> None:
-        done = Deferred.fromCoroutine(self._start_again(old))
-        done.addErrback(lambda failure: self._not_replaced(old, failure))
+    def _not_replaced(self, failure: Failure) -> None:
+        if not self._stopped:
+            _log.warn("no new sidecar yet: {why}", why=failure.getErrorMessage())
+            self._replace_later()
 
-    async def _start_again(self, old: _Life | None) -> None:
-        if self._stopped:
-            return
-        self.restarts += 1
-        if old is not None:
-            await self._finish(old, "sidecar replaced")
-        await self.start()
 
-    def _not_replaced(self, old: _Life | None, failure: Any) -> None:
-        if self._stopped:
-            return
-        _log.warn("no new sidecar yet: {why}", why=failure.getErrorMessage())
-        self._reactor.callLater(self._delay, self._replace, old)
-        self._delay = min(self._delay * 2, _LAST_DELAY)
-
-    async def _finish(self, life: _Life, reason: str) -> None:
-        life.process.kill_session()
-        life.link.close()
-        if life.session is not None:
-            await self._sessions.close(life.session, reason)
-            life.session = None
+def _never_ready(life: _Life) -> None:
+    """Whoever waits for a sidecar that has ended is told at once."""
+    if not life.ready.called:
+        life.ready.errback(Failed("R101", "the sidecar ended before it was ready"))

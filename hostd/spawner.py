@@ -23,6 +23,7 @@ from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
 _LISTENERS = 4
+_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 @define(eq=False)
@@ -149,6 +150,7 @@ class Spawner:
         self._next = 0
         self._waiting: dict[int, Deferred[Answer]] = {}
         self._processes: dict[int, Process] = {}
+        self._orphans: dict[int, Process] = {}
         self._link: SeqpacketConnection | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._stopping = False
@@ -259,16 +261,31 @@ class Spawner:
         if process is not None:
             process.ended(status)
 
+    def reap_strays(self) -> None:
+        """Children that nobody waits for: started by a zygote that died before it said so."""
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitid(os.P_ALL, 0, _ENDED)) is not None:
+                if found.si_pid in self._orphans or found.si_pid == self.zygote_pid:
+                    return  # its own watch takes it, now; the rest is left to the next round
+                os.waitpid(found.si_pid, 0)
+
     def _lost(self) -> None:
+        """Another one first: who hears that his request failed may need it to clean up."""
         self._link = None
-        waiting, self._waiting = self._waiting, {}
-        for done in waiting.values():
-            done.errback(Failed("R101", "the process that starts sandboxes ended"))
         if self._child is not None:
+            self._child.kill()
             self._child.wait()
+        waiting, self._waiting = self._waiting, {}
         if not self._stopping:
             _log.warn("zygote ended; starting another")
-            orphans, self._processes = self._processes, {}
-            for process in orphans.values():
-                Watch(self._reactor, process)
+            self._adopt_orphans()
             self.start()
+        for done in waiting.values():
+            done.errback(Failed("R101", "the process that starts sandboxes ended"))
+
+    def _adopt_orphans(self) -> None:
+        orphans, self._processes = self._processes, {}
+        for pid, process in orphans.items():
+            self._orphans[pid] = process
+            process.wait().addCallback(lambda _, pid=pid: self._orphans.pop(pid, None))
+            Watch(self._reactor, process)

@@ -1,4 +1,8 @@
-"""Looks again, all the time, whether the rules of each sandbox are still the ones we loaded."""
+"""Looks again, all the time, whether each sandbox is still as we left it, and is still served.
+
+Rules, interfaces and settings of its network that were changed from outside end its access; a
+sidecar that does not answer is replaced.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +17,33 @@ from hostd.nft import loaded_hash
 from hostd.sandbox import Sandbox
 
 _log = Logger()
-INTERVAL = 15.0
 
 
-async def check_rules(host: Host, sandbox: Sandbox) -> str | None:
-    """What is wrong with the sandbox's network, or None."""
-    try:
-        if await loaded_hash(host.programs, sandbox.network()) != sandbox.record.rules:
-            return "its network rules were changed"
-        found = await host.spawner.survey(sandbox.namespace)
-    except Failed as problem:
-        return str(problem)
+async def _what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
+    if await loaded_hash(host.programs, sandbox.network()) != sandbox.record.rules:
+        return "its network rules were changed"
+    found = await host.spawner.survey(sandbox.namespace)
     if found["interfaces"]:
         return f"its network got an interface: {', '.join(found['interfaces'])}"
     if found["sysctls"]:
         return f"a setting of its network was changed: {found['sysctls'][0]}"
     return None
+
+
+async def check_network(host: Host, sandbox: Sandbox) -> str | None:
+    """What is wrong with the sandbox's network, or None.
+
+    A look that fails is taken once more: a zygote that was just killed says nothing about the
+    sandbox. Rules that still cannot be read then are not known to hold.
+    """
+    try:
+        return await _what_is_wrong(host, sandbox)
+    except Failed as problem:
+        _log.info("looking again at {name}: {why}", name=sandbox.plan.name, why=str(problem))
+    try:
+        return await _what_is_wrong(host, sandbox)
+    except Failed as problem:
+        return str(problem)
 
 
 class Watchdog:
@@ -39,7 +54,7 @@ class Watchdog:
         host: Host,
         running: Callable[[], Iterable[Sandbox]],
         freeze: Callable[[Sandbox, str], Awaitable[None]],
-        interval: float = INTERVAL,
+        interval: float,
     ) -> None:
         self._host = host
         self._running = running
@@ -52,6 +67,8 @@ class Watchdog:
             self._timer.cancel()
 
     def _round(self) -> None:
+        self._host.spawner.reap_strays()
+        self._host.grants.close_overdue()
         done = Deferred.fromCoroutine(self._look_at_all())
         done.addErrback(lambda failure: _log.failure("the watchdog stumbled", failure))
         done.addBoth(lambda _: self._again())
@@ -63,6 +80,8 @@ class Watchdog:
         for sandbox in list(self._running()):
             if sandbox.state != "running":
                 continue
-            wrong = await check_rules(self._host, sandbox)
+            if sandbox.sidecar is not None:
+                sandbox.sidecar.check()
+            wrong = await check_network(self._host, sandbox)
             if wrong is not None and sandbox.state == "running":
                 await self._freeze(sandbox, wrong)

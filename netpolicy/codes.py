@@ -57,7 +57,17 @@ _TABLE = (
     Code(
         "G203",
         "malformed push",
-        "use an unmodified git client; push options and signed pushes are not supported",
+        "use an unmodified git client; the reason says what was not understood",
+    ),
+    Code(
+        "G204",
+        "push options are not allowed",
+        "push without -o, or set `push.options = true` in a [[git]] rule that covers the ref",
+    ),
+    Code(
+        "G205",
+        "signed pushes are not supported",
+        "push with --no-signed; signed commits and tags pass as they are",
     ),
     # G3xx: size and rate
     Code(
@@ -74,6 +84,11 @@ _TABLE = (
         "G303",
         "too many git requests; try again later",
         "wait, or raise `limits.git_requests_per_minute` or `limits.git_concurrency`",
+    ),
+    Code(
+        "G304",
+        "the push changes too many refs",
+        "push at most 1000 refs at once",
     ),
     # H1xx: the helper and who is at the other end
     Code(
@@ -213,6 +228,7 @@ _TABLE = (
         "this directory is in use by another sandbox",
         "stop that one, or choose another directory",
     ),
+    Code("R112", "this cannot be copied", "the lines above say what, and what to do"),
     # C1xx: control sockets
     Code(
         "C101",

@@ -67,14 +67,20 @@ def decide_push(
     tier: Tier,
     fold: bool,
     commands: Sequence[Command],
+    options: bool = False,
 ) -> Allow | PushDenied:
-    """One denied ref denies them all. No commands: git's probe, decided by the repository."""
+    """One denied ref denies them all. No commands: git's probe, decided by the repository.
+
+    `options`: the push carries options, which a rule must allow for every ref.
+    """
     rules = _applying(policy, upstream, repository, tier, fold)
     seen = _see(rules)
     if isinstance(seen, Deny):
         unseen = {command.ref.text: CODES[seen.code].text for command in commands}
         return PushDenied(seen.code, unseen, seen.rule)
-    verdicts = [(command.ref.text, _decide_command(rules, command)) for command in commands]
+    verdicts = [
+        (command.ref.text, _decide_command(rules, command, options)) for command in commands
+    ]
     denied = {ref: verdict for ref, verdict in verdicts if isinstance(verdict, Deny)}
     if denied:
         return _push_denied([ref for ref, _ in verdicts], denied)
@@ -101,10 +107,14 @@ def _deny_first(rules: Sequence[GitRule], code: str, otherwise: str) -> Verdict:
     return Allow(rules[0].id) if rules else Deny(code, otherwise)
 
 
-def _decide_command(rules: Sequence[GitRule], command: Command) -> Verdict:
+def _decide_command(rules: Sequence[GitRule], command: Command, options: bool) -> Verdict:
     code = "G202" if command.change is Change.DELETE else "G201"
     speaking = [rule for rule in rules if _speaks(rule, command)]
-    return _deny_first(speaking, code, CODES[code].text)
+    verdict = _deny_first(speaking, code, CODES[code].text)
+    if isinstance(verdict, Deny) or not options:
+        return verdict
+    optional = [rule for rule in speaking if rule.push is not None and rule.push.options]
+    return _deny_first(optional, "G204", CODES["G204"].text)
 
 
 def _speaks(rule: GitRule, command: Command) -> bool:

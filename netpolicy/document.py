@@ -171,6 +171,7 @@ def _push(table: Table, effect: Effect) -> PushRule | None:
         update=push.flag("update", True),
         delete=push.flag("delete", denied),
         workflows=push.flag("workflows", False),
+        options=push.flag("options", False),
     )
     push.close()
     _check_push(push, rule, denied)
@@ -182,8 +183,9 @@ def _check_push(table: Table, rule: PushRule, denied: bool) -> None:
         raise PolicyError(table.path, "names no ref", 'add `branches = ["agent/**"]`')
     if not (rule.create or rule.update or rule.delete):
         raise PolicyError(table.path, "covers no change", "set create, update or delete")
-    if denied and rule.workflows:
-        raise PolicyError(table.at("workflows"), "has no meaning in a deny rule")
+    for key, value in (("workflows", rule.workflows), ("options", rule.options)):
+        if denied and value:
+            raise PolicyError(table.at(key), "has no meaning in a deny rule")
 
 
 def _who(table: Table, effect: Effect) -> frozenset[Tier]:

@@ -83,7 +83,8 @@ def _push(push: PushRule) -> str:
     changes = {"create": push.create, "update": push.update, "delete": push.delete}
     kinds = "/".join(kind for kind, included in changes.items() if included)
     usual = kinds == "create/update"
-    return f"push {', '.join(_refs(push))}" + ("" if usual else f" ({kinds})")
+    options = " with options" if push.options else ""
+    return f"push {', '.join(_refs(push))}" + ("" if usual else f" ({kinds})") + options
 
 
 def _refs(push: PushRule) -> list[str]:

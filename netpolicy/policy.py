@@ -39,7 +39,10 @@ class Limits:
 
 @frozen
 class PushRule:
-    """Refs and the kinds of change to them. `update` includes forced updates."""
+    """Refs and the kinds of change to them. `update` includes forced updates.
+
+    `options`: the push may carry push options.
+    """
 
     branches: tuple[RefPattern, ...]
     tags: tuple[RefPattern, ...]
@@ -48,6 +51,7 @@ class PushRule:
     update: bool
     delete: bool
     workflows: bool
+    options: bool = False
 
     def covers(self, ref: RefName, fold: bool) -> bool:
         patterns = (*self.branches, *self.tags, *self.refs)

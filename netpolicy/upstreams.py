@@ -13,6 +13,8 @@ from gitwire.repository import Place, RepositoryPath, parse_repository
 from netpolicy.matchers import is_upstream_name
 from netpolicy.reading import PolicyError, Table, open_table
 
+DEFAULT_IDLE = 60
+_LONGEST_IDLE = 86400
 _WORKSPACE = re.compile(r"/[ -~]*")
 
 
@@ -49,9 +51,13 @@ class Upstream:
 
 @frozen
 class UpstreamTable:
-    """Upstreams with distinct names, none of whose hosts belongs to two."""
+    """Upstreams with distinct names, none of whose hosts belongs to two.
+
+    `idle` is how many seconds the broker waits for a byte; a sidecar waits longer than that.
+    """
 
     upstreams: tuple[Upstream, ...] = field()
+    idle: int = DEFAULT_IDLE
 
     @upstreams.validator
     def _check(self, _attribute: object, upstreams: tuple[Upstream, ...]) -> None:
@@ -111,7 +117,8 @@ class UpstreamTable:
                     "case_insensitive": each.case_insensitive,
                 }
                 for each in self.upstreams
-            ]
+            ],
+            "idle": self.idle,
         }
 
     @classmethod
@@ -119,9 +126,10 @@ class UpstreamTable:
         """PolicyError for anything but what `to_mapping` makes."""
         table = open_table(data)
         upstreams = tuple(map(_upstream, table.tables("upstreams")))
+        idle = table.number("idle", DEFAULT_IDLE, _LONGEST_IDLE)
         table.close()
         try:
-            return cls(upstreams)
+            return cls(upstreams, idle)
         except ValueError as error:
             raise PolicyError("upstreams", str(error)) from None
 

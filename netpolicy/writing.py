@@ -66,6 +66,7 @@ def _push(rule: PushRule) -> dict[str, object]:
         "update": rule.update,
         "delete": rule.delete,
         "workflows": rule.workflows,
+        "options": rule.options,
     }
 
 

@@ -17,8 +17,6 @@ from sidecar.loop import Loop
 from streams.client import ClientConnection
 from streams.timing import Timeouts
 
-# Longer than the broker's own patience with an upstream, so that its answer is the one shown.
-TIMEOUTS = Timeouts(idle=90.0)
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
@@ -52,8 +50,10 @@ class BrokerLink:
         broker_keys: frozenset[bytes],
         dial: Callable[[], bool],
         cap: int,
+        timeouts: Timeouts,
     ) -> None:
         self._loop = loop
+        self._timeouts = timeouts
         self._creator = PinnedClient(seed, lambda: broker_keys)
         self._ready: set[ClientConnection] = set()
         self.pool: ConnectionPool[ClientConnection] = ConnectionPool(loop, dial, cap)
@@ -61,7 +61,7 @@ class BrokerLink:
     def adopt(self, sock: socket.socket) -> None:
         """Take over a connected socket, or close it: it never stays open for nothing."""
         link = ClientConnection(
-            self._loop, TIMEOUTS, secure=True, on_ready=self._opened, on_lost=self._lost
+            self._loop, self._timeouts, secure=True, on_ready=self._opened, on_lost=self._lost
         )
         with sock:
             if not self.pool.add(link):

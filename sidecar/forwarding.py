@@ -40,9 +40,12 @@ Headers = tuple[tuple[bytes, bytes], ...]
 Accepts = Callable[[ScopedRepository, bytes], bool]
 
 NOT_FOUND: Final = "G101"
+MALFORMED: Final = "G104"
 _PLAIN: Final = b"text/plain"
 # What the broker may say besides 200; anything else is not an answer of ours.
-_REFUSALS: Final = frozenset({400, 401, 404, 429, 502, 503})
+_REFUSALS: Final = frozenset({400, 401, 404, 413, 429, 502, 503})
+# It found the body malformed: nothing behind that is read as a request.
+CLOSING: Final = frozenset({400, 413})
 _RETRY: Final = frozenset({429, 503})
 
 
@@ -86,6 +89,11 @@ class Refuse:
     status: int
     repository: str | None = None
 
+    @property
+    def close(self) -> bool:
+        """What was misread once is not read on: its rest could be a request of its own."""
+        return self.code == MALFORMED
+
 
 @frozen
 class Challenge:
@@ -127,7 +135,7 @@ def decide(scope: Scope, tier: Tier, head: RequestHead, accepts: Accepts) -> Dec
 
 
 def _malformed(error: Malformed) -> Refuse:
-    return Refuse(NOT_FOUND if error.status == 404 else "G104", error.status)
+    return Refuse(NOT_FOUND if error.status == 404 else MALFORMED, error.status)
 
 
 def _decide_git(

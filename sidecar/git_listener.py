@@ -16,7 +16,16 @@ from gitwire.http import Headers, ResponseHead
 from netpolicy.policy import Tier
 from sidecar import forwarding
 from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Share
-from sidecar.forwarding import Accepts, Challenge, Forward, Refuse, Scope, broker_head, decide
+from sidecar.forwarding import (
+    CLOSING,
+    Accepts,
+    Challenge,
+    Forward,
+    Refuse,
+    Scope,
+    broker_head,
+    decide,
+)
 from sidecar.listening import Acceptor
 from sidecar.loop import Loop
 from sidecar.refusals import Reply, challenge, refusal
@@ -29,7 +38,6 @@ from streams.server import ServerConnection
 from streams.timing import Timeouts
 from streams.wire import Transport
 
-TIMEOUTS = Timeouts(idle=90.0)
 UNREACHABLE = Refuse("B101", 502)
 _SHARES = {Tier.HELPER: Share.TRUSTED, Tier.UNTRUSTED: Share.UNTRUSTED}
 
@@ -53,6 +61,7 @@ class Office:
     pool: ConnectionPool[ClientConnection]
     report: Callable[[Report], None]
     new_id: Callable[[], str]
+    timeouts: Timeouts
 
     def refused(self, code: str, repository: str | None, request_id: str | None) -> None:
         uid = self.port.uid
@@ -90,10 +99,10 @@ class Exchange:
 
     def _refuse(self, refuse: Refuse) -> None:
         office = self._office
-        self._reply(refusal(refuse, self._id, office.scope.policy, office.port.tier))
+        self._reply(refusal(refuse, self._id, office.scope.policy, office.port.tier), refuse.close)
 
-    def _reply(self, reply: Reply) -> None:
-        self._incoming.reply(reply.status, reply.headers, reply.body)
+    def _reply(self, reply: Reply, close: bool = False) -> None:
+        self._incoming.reply(reply.status, reply.headers, reply.body, close)
         self._on_end()
 
     def _client_lost(self) -> None:
@@ -119,6 +128,7 @@ class Exchange:
 
         def answer(head: ResponseHead) -> tuple[int, Headers] | relay.Refuse:
             seen.append(head)
+            self._incoming.closes = self._incoming.closes or head.status in CLOSING
             return _answer(forward, self._office.port.tier, head)
 
         def ended(outcome: Outcome) -> None:
@@ -205,7 +215,7 @@ class GitListener:
         client.connection = ServerConnection(
             self._loop,
             lambda incoming: self._requested(client, incoming),
-            TIMEOUTS,
+            self._office.timeouts,
             on_malformed=self._malformed,
             on_lost=lambda: self._lost(client),
         )

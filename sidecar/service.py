@@ -31,6 +31,7 @@ from sidecar.reporter import Reporter
 from sidecar.reports import Reports
 from sidecar.tokens import Tokens
 from sidecar.warmup import warm
+from streams.timing import Timeouts
 
 __all__ = ["Inherited", "Service", "main", "warm"]
 
@@ -39,6 +40,8 @@ __all__ = ["Inherited", "Service", "main", "warm"]
 HELPER_CONNECTIONS: Final = 32
 UNTRUSTED_CONNECTIONS: Final = 64
 DRAIN: Final = 30.0
+# Longer than the broker's own patience with an upstream, so that its answer is the one shown.
+_LONGER: Final = 30.0
 
 
 @frozen
@@ -75,7 +78,9 @@ class Service:
         self._deadline: Timer | None = None
         scope = Scope(config.policy, config.upstreams)
         tokens = Tokens(loop.seconds)
-        self.link = BrokerLink(loop, seed, config.broker_keys, self._dial, config.dial_cap)
+        self._timeouts = Timeouts(idle=config.upstreams.idle + _LONGER)
+        keys, cap = config.broker_keys, config.dial_cap
+        self.link = BrokerLink(loop, seed, keys, self._dial, cap, self._timeouts)
         self._reporter = Reporter(loop, self.link.pool, Reports(loop.seconds))
         attestation = Attestation(frozenset({config.uids.helper}), config.helper_cgroups)
         self._credential = CredentialSocket(
@@ -105,7 +110,8 @@ class Service:
 
     def _port(self, scope: Scope, tokens: Tokens, port: Port, fd: int) -> GitListener:
         pool, report = self.link.pool, self._reporter
-        office = Office(port, scope, tokens.accepts, pool, report, new_request_id)
+        timeouts = self._timeouts
+        office = Office(port, scope, tokens.accepts, pool, report, new_request_id, timeouts)
         return GitListener(self._loop, _listener(fd), office)
 
     def _orders(self) -> Orders:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
+from hostctl.daemons import clean_environment
 from hostctl.demo_stage import ALLOWED, Ran, Stage
 from tests.live.boxes import Box, alive, eventually, hostctl_process, outcome
+from tests.live.conftest import LARGE
 from tests.live.inventory import inventory
 from tests.live.kernel_view import namespace, processes_in
 
@@ -66,6 +71,27 @@ def test_stdin_reaches_the_command_with_i_and_is_empty_without(agent: Box, stage
     count = ("wc", "-c")
     assert stage.hostctl("exec", "-i", agent.name, "--", *count, stdin=text).out == "700000\n"
     assert stage.hostctl("exec", agent.name, "--", *count, stdin=text).out == "0\n"
+
+
+def test_the_terminal_of_a_command_is_not_ours(agent: Box, stage: Stage) -> None:
+    master, slave = pty.openpty()
+    command = [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root)]
+    script = "tty; test -t 0 && test -t 1 && test -t 2 && echo three"
+    process = subprocess.Popen(
+        [*command, "exec", "-it", agent.name, "--", "sh", "-c", script],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=clean_environment(),
+        start_new_session=True,
+    )
+    assert process.wait(30) == 0
+    shown = os.read(master, 4096).decode().split()
+    ours = os.ttyname(slave)
+    os.close(master)
+    os.close(slave)
+    assert shown[1] == "three"
+    assert shown[0] != ours
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -146,7 +172,8 @@ def test_a_start_that_fails_leaves_nothing(stage: Stage) -> None:
 def test_an_interrupted_start_leaves_nothing(stage: Stage, large: str) -> None:
     """hostctl is killed while the gate still clones."""
     before = inventory(stage)
-    process = hostctl_process(stage, "run", "--rm", "--repo", stage.url("play/large"), "--", "true")
+    words = ("run", "--rm", "--repo", stage.url(LARGE), "--", "sleep", "infinity")
+    process = hostctl_process(stage, *words)
     assert process.stderr is not None
     assert process.stderr.readline().startswith(b"cloning ")
     process.kill()
@@ -176,29 +203,3 @@ def _same_soon(stage: Stage, before: dict[str, object], seconds: float = 15) -> 
     while (after := inventory(stage)) != before and time.monotonic() < deadline:
         time.sleep(0.2)
     assert after == before
-
-
-def test_the_terminal_of_a_command_is_not_ours(agent: Box, stage: Stage) -> None:
-    import pty
-    import subprocess
-    import sys
-
-    from hostctl.daemons import clean_environment
-
-    master, slave = pty.openpty()
-    command = [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root)]
-    script = "tty; test -t 0 && test -t 1 && test -t 2 && echo three"
-    process = subprocess.Popen(
-        [*command, "exec", "-it", agent.name, "--", "sh", "-c", script],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env=clean_environment(),
-        start_new_session=True,
-    )
-    assert process.wait(30) == 0
-    shown = os.read(master, 4096).decode()
-    os.close(master)
-    os.close(slave)
-    assert "three" in shown
-    assert os.ttyname(pty.openpty()[1]) not in shown

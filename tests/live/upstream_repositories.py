@@ -73,9 +73,9 @@ def objects(stage: Stage, repository: str = ALLOWED) -> set[str]:
 
 
 def receiving(stage: Stage, repository: str = ALLOWED) -> int:
-    """How many bytes of a pack the upstream has quarantined while a push is under way."""
+    """How many bytes the upstream has quarantined while a push is under way."""
     total = 0
-    for path in (bare(stage, repository) / "objects").glob("*incoming*/pack/*"):
+    for path in (bare(stage, repository) / "objects").glob("*incoming*/*/*"):
         try:
             total += path.stat().st_size
         except FileNotFoundError:

@@ -154,6 +154,8 @@ def expected(profile: Profile, call: str, given_arguments: tuple[int, ...]) -> i
         value = given_arguments[argument.index] & 0xFFFFFFFF
         if argument.test is Compare.EQUAL:
             return value in argument.values
+        if argument.test is Compare.NONE_OF:
+            return value not in argument.values
         return any(value & wanted for wanted in argument.values)
 
     for rule in profile.rules:

@@ -1,0 +1,89 @@
+"""A profile of ours in the words of Docker's `--security-opt seccomp=`.
+
+libseccomp takes only one comparison per argument and rule, and no order of rules; so only rules
+that allow are written, what they do not allow gets the default, and a rule that allows the rest of
+a call after exceptions becomes one that names the exceptions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confine.seccomp import Allow, Argument, Compare, Fail, Profile, Rule
+
+_ARCHITECTURES = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}
+
+
+class Inexpressible(Exception):
+    """A rule that libseccomp has no words for."""
+
+
+def docker_profile(profile: Profile, machine: str) -> dict[str, Any]:
+    """Allows nothing that the profile does not; a refusal may have another errno."""
+    if not isinstance(profile.default, Fail):
+        raise Inexpressible("only a profile that refuses by default")
+    return {
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "defaultErrnoRet": profile.default.number,
+        "architectures": [_ARCHITECTURES[machine]],
+        "syscalls": [entry for rule in profile.rules for entry in _entries(profile, rule)],
+    }
+
+
+def _entries(profile: Profile, rule: Rule) -> list[dict[str, Any]]:
+    if not isinstance(rule.action, Allow):
+        return []
+    conditions = [*rule.when, *_exceptions(profile, rule)]
+    if len({argument.index for argument in conditions}) != len(conditions):
+        raise Inexpressible(f"two comparisons of one argument of {rule.calls[0]}")
+    return [
+        {"names": list(rule.calls), "action": "SCMP_ACT_ALLOW", "args": alternative}
+        for alternative in _alternatives(conditions)
+    ]
+
+
+def _exceptions(profile: Profile, rule: Rule) -> list[Argument]:
+    """What earlier rules refuse of the same calls, turned round."""
+    earlier = profile.rules[: profile.rules.index(rule)]
+    refused = [one for one in earlier if set(one.calls) & set(rule.calls) and _refuses(one)]
+    return [_opposite(one) for one in refused]
+
+
+def _refuses(rule: Rule) -> bool:
+    return isinstance(rule.action, Fail)
+
+
+def _opposite(rule: Rule) -> Argument:
+    if len(rule.when) != 1:
+        raise Inexpressible(f"an exception to {rule.calls[0]} with several conditions")
+    (argument,) = rule.when
+    if argument.test is Compare.EQUAL:
+        return Argument(argument.index, Compare.NONE_OF, argument.values)
+    return argument
+
+
+def _alternatives(conditions: list[Argument]) -> list[list[dict[str, Any]]]:
+    """All combinations, each with one comparison per argument."""
+    found: list[list[dict[str, Any]]] = [[]]
+    for argument in conditions:
+        found = [[*before, one] for before in found for one in _comparisons(argument)]
+    return found
+
+
+def _comparisons(argument: Argument) -> list[dict[str, Any]]:
+    match argument.test:
+        case Compare.EQUAL:
+            return [_compare(argument, "SCMP_CMP_EQ", value) for value in argument.values]
+        case Compare.ANY_BIT:  # only as an exception: none of the bits
+            mask = 0
+            for value in argument.values:
+                mask |= value
+            return [_compare(argument, "SCMP_CMP_MASKED_EQ", mask, 0)]
+        case Compare.NONE_OF:
+            if len(argument.values) != 1:
+                raise Inexpressible("several values that an argument must not have")
+            return [_compare(argument, "SCMP_CMP_NE", argument.values[0])]
+
+
+def _compare(argument: Argument, operator: str, value: int, second: int = 0) -> dict[str, Any]:
+    return {"index": argument.index, "value": value, "valueTwo": second, "op": operator}

@@ -1,0 +1,155 @@
+"""`hostctl cp`: files and directories into a running sandbox, and out of it."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from hostctl.failure import NOT_FOUND, Failure, usage
+from hostctl.output import Output
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hostctl.untar import Extractor
+
+ABOUT = """\
+Copies a file or a directory into a running sandbox, or out of it.
+
+  hostctl cp S:PATH DIR     out of sandbox S; a relative PATH starts at /workspace
+  hostctl cp PATH S:DIR     into sandbox S, as files of the untrusted uid
+
+If the target is a directory the copy goes into it under its own name, else it becomes the
+target. Coming out, files are those of who runs hostctl, without setuid bits; links that lead out
+of the copy, hard links and devices end the copy, or are left out with --skip. No symbolic
+link is followed on this host, not even in the path that is typed."""
+_PLACE = re.compile(r"([a-z0-9][a-z0-9-]*):(.+)", re.DOTALL)
+_WORKSPACE = "/workspace"
+_ENTRIES = 200_000
+_SIZE = 4 << 30
+
+
+class Place(NamedTuple):
+    """A path of the host, or with `sandbox` one in there; absolute, without `..`."""
+
+    sandbox: str | None
+    path: str
+
+    @property
+    def parent(self) -> str:
+        return posixpath.dirname(self.path)
+
+    @property
+    def name(self) -> bytes:
+        return os.fsencode(posixpath.basename(self.path))
+
+
+def arguments(parser: ArgumentParser) -> None:
+    from hostctl.run import count, memory
+
+    parser.add_argument("source", metavar="FROM", help="PATH or S:PATH")
+    parser.add_argument("target", metavar="TO", help="PATH or S:PATH; one of both is a sandbox's")
+    parser.add_argument("--skip", action="store_true", help="leave out what cannot be copied")
+    parser.add_argument(
+        "--max-entries", type=count, default=_ENTRIES, metavar="N", help=f"default {_ENTRIES}"
+    )
+    parser.add_argument("--max-size", type=memory, default=_SIZE, metavar="4g", help="default 4g")
+
+
+def main(args: Namespace, out: Output) -> int:
+    from identity.paths import Paths
+
+    source, target = parse_place(args.source), parse_place(args.target)
+    if (source.sandbox is None) == (target.sandbox is None):
+        raise usage("one of the two must be in a sandbox", "hostctl cp S:PATH DIR, or PATH S:DIR")
+    copy = _copy_out if source.sandbox is not None else _copy_in
+    try:
+        entries, size = copy(args, out, Paths(args.root).hostd_socket, source, target)
+    except OSError as problem:
+        why = f"{problem.strerror}: {problem.filename}" if problem.filename else problem.strerror
+        raise Failure("R112", "the copy was not made", why or "") from None
+    except Failure as failure:
+        if failure.code == "R106":
+            failure.fix = f"hostctl start {source.sandbox or target.sandbox}"
+        raise
+    fields = {"schema": "gitmoat.cp/1", "entries": entries, "bytes": size}
+    out.result(f"copied {entries} entries, {size} bytes", fields)
+    return 0
+
+
+def parse_place(text: str) -> Place:
+    matched = _PLACE.fullmatch(text)
+    sandbox, path = (matched[1], matched[2]) if matched else (None, text)
+    if not path or "\0" in path:
+        raise usage("a path is empty", "hostctl cp S:PATH DIR, or PATH S:DIR")
+    whole = posixpath.join(_WORKSPACE if sandbox else os.getcwd(), path)  # noqa: PTH109
+    whole = posixpath.normpath(whole).replace("//", "/")
+    if whole == "/":
+        raise usage("the root directory cannot be copied", "name a directory in it")
+    return Place(sandbox, whole)
+
+
+def _copy_out(
+    args: Namespace, out: Output, socket: Path, source: Place, target: Place
+) -> tuple[int, int]:
+    from hostctl.carry import carry
+    from hostctl.tarstream import TarMalformed, TarReader
+    from hostctl.untar import Bounds, Extractor
+
+    reader = TarReader()
+    bounds = Bounds(args.max_entries, args.max_size)
+    with _opened_target(target, source.name) as (directory, name):
+        skipped = out.progress if args.skip else None
+        extractor = Extractor(directory, source.name, name, bounds, skipped)
+
+        def take(data: bytes) -> None:
+            for event in reader.feed(data):
+                extractor.take(event)
+
+        try:
+            code, complaint = carry(socket, _exec(source, *_pack(source)), iter(()), take)
+            _judge(code, complaint, extractor)
+            reader.finish()
+        except TarMalformed as problem:
+            what = "what the sandbox sent is no copy"
+            raise Failure("R112", what, str(problem), "trust nothing of it") from None
+        finally:
+            extractor.close()
+    return extractor.entries, extractor.size
+
+
+def _judge(code: int, complaint: str, extractor: Extractor) -> None:
+    """tar's status 1 is a file that changed while it was read; that is the command's affair."""
+    if code in (0, 1):
+        return
+    if code == 2 and extractor.entries == 0:
+        raise Failure("R112", "there is nothing to copy", complaint, exit_code=NOT_FOUND)
+    raise Failure("R112", "not everything was copied", complaint or f"tar ended with {code}")
+
+
+def _copy_in(
+    args: Namespace, out: Output, socket: Path, source: Place, target: Place
+) -> tuple[int, int]:
+    from confine.directories import open_directory
+    from hostctl.carry import carry
+    from hostctl.packing import packed
+
+    inside, _ = carry(socket, _exec(target, "test", "-d", target.path), iter(()), _ignore)
+    where = target.path if inside == 0 else target.parent
+    name = source.name if inside == 0 else target.name
+    counted = Counted(args.max_entries, args.max_size)
+    parent = open_directory(source.parent)
+    try:
+        stream = counted.stream(packed(parent, source.name, name, out.progress, counted.entry))
+        unpack = ("tar", "-xf", "-", "--no-same-owner", "-C", where)
+        code, complaint = carry(socket, _exec(target, *unpack), stream, _ignore)
+    finally:
+        os.close(parent)
+    if code != 0:
+        raise Failure("R112", "not everything was copied", complaint or f"tar ended with {code}")
+    return counted.entries, counted.size

@@ -1,0 +1,29 @@
+"""`hostctl start`: makes a stopped sandbox run again, on its old files."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from hostctl.output import Output
+
+_PATIENCE = 120.0
+ABOUT = """\
+Makes a stopped sandbox run again: its files, new rules, a new sidecar and a new session.
+
+No command is started; use `hostctl exec`. A work directory is checked again, and refused when
+another one has taken its place."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("sandbox", metavar="S", help="id or name")
+
+
+def main(args: Namespace, out: Output) -> int:
+    from hostctl.client import ask
+    from identity.paths import Paths
+
+    request = {"op": "start", "sandbox": args.sandbox}
+    answer = ask(Paths(args.root).hostd_socket, request, out.progress, timeout=_PATIENCE)
+    fields = {"schema": "gitmoat.start/1", "sandbox": answer.get("sandbox")}
+    out.result(args.sandbox, fields)
+    return 0

@@ -1,0 +1,27 @@
+"""`hostctl stop`: ends a sandbox and keeps its files."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from hostctl.output import Output
+
+_PATIENCE = 120.0
+ABOUT = """\
+Revokes the session and ends every process of a sandbox; its files stay.
+
+`hostctl start` makes it run again, `hostctl rm` removes it."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("sandbox", metavar="S", help="id or name")
+
+
+def main(args: Namespace, out: Output) -> int:
+    from hostctl.client import ask
+    from identity.paths import Paths
+
+    request = {"op": "stop", "sandbox": args.sandbox}
+    ask(Paths(args.root).hostd_socket, request, out.progress, timeout=_PATIENCE)
+    out.result(args.sandbox, {"schema": "gitmoat.stop/1", "sandbox": args.sandbox})
+    return 0

@@ -1,0 +1,204 @@
+"""kill -9 at the worst moment: a clear error, nothing half applied, and the next operation works."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from hostctl.demo_stage import ALLOWED, Ran, Stage
+from tests.live.boxes import HOME, Box, Clone, alive, eventually, hostctl_process, outcome
+from tests.live.conftest import LARGE, MakeBox
+from tests.live.upstream_repositories import (
+    make_empty,
+    objects,
+    reaching_upstream,
+    receiving,
+    refs,
+)
+
+pytestmark = pytest.mark.live
+
+_MIB = 1 << 20
+QUICK = ("-c", "core.compression=0", "-c", "pack.window=0")
+
+
+@pytest.fixture(scope="module")
+def victim(make_shared_box: MakeBox) -> Box:
+    return make_shared_box("--policy", "play", repo=None)
+
+
+@pytest.fixture(scope="module")
+def stock(victim: Box) -> Clone:
+    """A repository with a commit that takes a moment to push."""
+    directory = f"{HOME}/stock"
+    script = (
+        'git init -q -b main "$1" && cd "$1" && git config core.bigFileThreshold 1k &&'
+        " git config core.compression 0 && head -c 80000000 /dev/urandom | split -b 1000000 &&"
+        ' git add . && git commit -q -m Stock'
+    )
+    victim.sh(script, directory).expect_success("git commit")
+    return Clone(victim, directory)
+
+
+def begin_clone(box: Box, name: str) -> subprocess.Popen[bytes]:
+    """A clone of the large repository that has begun to bring objects."""
+    url = box.stage.url(LARGE)
+    process = box.begin("git", *QUICK, "clone", "--no-checkout", "-q", url, f"{HOME}/{name}")
+    packs = box.path(f"{HOME}/{name}/.git/objects/pack")
+
+    def begun() -> bool:
+        assert process.poll() is None, outcome(process)
+        return any(path.stat().st_size > 5 * _MIB for path in packs.glob("tmp_pack_*"))
+
+    eventually(begun, "the clone to begin")
+    return process
+
+
+def begin_push(clone: Clone, repository: str) -> subprocess.Popen[bytes]:
+    """A push of which the upstream has some, and not all."""
+    stage = clone.box.stage
+    words = ("push", stage.url(repository), "HEAD:refs/heads/main")
+    process = clone.box.begin("git", "-C", clone.directory, *QUICK, *words)
+
+    def begun() -> bool:
+        assert process.poll() is None, outcome(process)
+        return receiving(stage, repository) > _MIB
+
+    eventually(begun, "the push to arrive")
+    return process
+
+
+def kill_sidecar(box: Box) -> int:
+    pid = box.sidecar
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def works(box: Box) -> None:
+    listed = box.run("git", "ls-remote", box.stage.url("play/one"))
+    listed.expect_success("the next operation")
+
+
+def clear(ran: Ran) -> None:
+    """Git says that the transfer broke, and does not say that it went well."""
+    assert ran.code in (1, 128), ran
+    assert "fatal: " in ran.err or "error: " in ran.err, ran.err
+    assert "Everything up-to-date" not in ran.err
+
+
+def test_a_sidecar_killed_while_idle_is_replaced_before_anybody_notices(
+    victim: Box, stage: Stage
+) -> None:
+    old = kill_sidecar(victim)
+    begun = time.monotonic()
+    works(victim)
+    assert time.monotonic() - begun < 5
+    new = victim.inspect()["sidecar"]
+    assert new["pid"] != old and alive(new["pid"])
+    sessions = json.loads(stage.hostctl("--json", "session", "ls").out)["items"]
+    mine = [one["state"] for one in sessions if one["name"] == victim.name]
+    assert mine.count("active") == 1
+
+
+def test_nobody_can_take_the_port_while_the_sidecar_is_dead(victim: Box) -> None:
+    script = (
+        "import socket, time, sys\n"
+        "end = time.monotonic() + 1.5\n"
+        "while time.monotonic() < end:\n"
+        "    for port in (418, 419):\n"
+        "        for address in ('127.0.0.1', '0.0.0.0', '127.0.0.2'):\n"
+        "            sock = socket.socket()\n"
+        "            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+        "            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n"
+        "            try:\n"
+        "                sock.bind((address, port))\n"
+        "                sys.exit('bound %s:%d' % (address, port))\n"
+        "            except OSError:\n"
+        "                sock.close()\n"
+    )
+    squatter = victim.begin("/usr/bin/python3", "-I", "-c", script)
+    time.sleep(0.3)
+    for _ in range(3):
+        kill_sidecar(victim)
+        eventually(lambda: victim.inspect()["sidecar"]["pid"], "a new sidecar")
+    ran = outcome(squatter)
+    assert (ran.code, ran.err) == (0, "")
+    works(victim)
+
+
+def test_a_sidecar_killed_in_a_clone_ends_it_with_an_error_and_the_next_works(
+    victim: Box, large: str
+) -> None:
+    process = begin_clone(victim, "broken")
+    kill_sidecar(victim)
+    clear(outcome(process))
+    works(victim)
+    assert victim.run("ls", f"{HOME}/broken").code != 0  # git removes what it has not finished
+
+
+def test_a_sidecar_killed_in_a_push_leaves_nothing_half_applied(
+    stock: Clone, stage: Stage
+) -> None:
+    make_empty(stage, "play/half")
+    process = begin_push(stock, "play/half")
+    kill_sidecar(stock.box)
+    clear(outcome(process))
+    assert refs(stage, "play/half") == {}
+    eventually(lambda: objects(stage, "play/half") == set(), "the upstream to drop what it got")
+    url = stage.url("play/half")
+    stock.ask(*QUICK, "push", "-q", url, "HEAD:refs/heads/main")
+    assert refs(stage, "play/half") == {"refs/heads/main": stock.ask("rev-parse", "HEAD")}
+
+
+def test_a_client_killed_in_a_push_leaves_nothing_half_applied(stock: Clone, stage: Stage) -> None:
+    make_empty(stage, "play/left")
+    process = begin_push(stock, "play/left")
+    process.kill()  # hostctl; hostd then ends the command
+    outcome(process)
+    eventually(lambda: objects(stage, "play/left") == set(), "the upstream to drop what it got")
+    assert refs(stage, "play/left") == {}
+    works(stock.box)
+
+
+def test_a_killed_zygote_is_replaced_and_running_sandboxes_do_not_notice(
+    victim: Box, stage: Stage
+) -> None:
+    sidecar = victim.sidecar
+    command = hostctl_process(stage, "exec", victim.name, "--", "sh", "-c", "echo up; sleep 2; exit 9")
+    assert command.stdout is not None
+    assert command.stdout.readline() == b"up\n"
+    old = zygote(stage)
+    os.kill(old, signal.SIGKILL)
+    eventually(lambda: zygote(stage) not in (None, old), "a new zygote")
+    works(victim)
+    assert victim.sidecar == sidecar
+    ran = stage.hostctl("run", "--rm", "--repo", stage.url(ALLOWED), "--", "sh", "-c", "exit 5")
+    assert ran.code == 5, ran.err
+    assert outcome(command).code == 9  # hostd waits for what the old one had started
+    kill_sidecar(victim)
+    works(victim)
+
+
+def zygote(stage: Stage) -> int | None:
+    pid: int | None = json.loads(stage.hostctl("--json", "status").out)["hostd"]["zygote"]
+    return pid
+
+
+def test_a_sandbox_whose_pause_is_killed_is_over_and_can_be_removed(
+    make_box: MakeBox, stage: Stage
+) -> None:
+    """Killing the first process of a pid namespace ends everything in it."""
+    box = make_box("--agent")
+    about = box.inspect()
+    os.kill(about["pid"], signal.SIGKILL)
+    eventually(lambda: not alive(about["pid"]), "its end")
+    with reaching_upstream(stage) as requests:
+        assert box.run("git", "ls-remote", stage.url(ALLOWED)).code != 0
+    assert requests == []
+    stage.hostctl("rm", "--force", box.name).expect_success("rm")
+    assert stage.hostctl("inspect", box.name).code == 4

@@ -1,0 +1,146 @@
+"""Revoked means over: at once, for what runs too, and whatever dies or restarts afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from hostctl.demo_stage import ALLOWED, Stage
+from tests.live.boxes import Box, Clone, eventually, outcome, told
+from tests.live.conftest import MakeBox
+from tests.live.test_killed_processes import begin_clone, begin_push, clear
+from tests.live.upstream_repositories import make_empty, objects, reaching_upstream, refs
+
+pytestmark = pytest.mark.live
+
+OVER = ["remote: gitmoat: this session has ended (S101)", "remote: request id: ID"]
+
+
+def revoke(box: Box, reason: str = "a test") -> None:
+    ran = box.stage.hostctl("session", "revoke", box.name, "--reason", reason)
+    assert (ran.code, ran.out) == (0, f"revoked {box.name}\n")
+
+
+def states(box: Box) -> list[str]:
+    listed = json.loads(box.stage.hostctl("--json", "session", "ls").expect_success("session ls"))
+    return [one["state"] for one in listed["items"] if one["name"] == box.name]
+
+
+def test_a_revoked_command_is_refused_with_the_reason(make_box: MakeBox, stage: Stage) -> None:
+    box = make_box("--agent", "--push", "agent/**")
+    url = stage.url(ALLOWED)
+    box.run("git", "fetch", "-q").expect_success("git fetch")
+    revoke(box)
+    with reaching_upstream(stage) as requests:
+        for words in (["fetch"], ["ls-remote", url], ["push", "origin", "HEAD:agent/x"]):
+            ran = box.run("git", *words)
+            assert ran.code == 128
+            assert told(ran, stage)[:2] == OVER
+    assert requests == []
+    assert "active" not in states(box)
+
+
+def test_a_revoked_gate_is_refused_with_the_reason(make_box: MakeBox, stage: Stage) -> None:
+    box = make_box("--push", "ci/**")
+    revoke(box)
+    with reaching_upstream(stage) as requests:
+        for words in (["fetch"], ["ls-remote"], ["push", "origin", "HEAD:ci/x"]):
+            ran = box.git(*words)
+            assert ran.code != 0
+            assert told(ran, stage)[:2] == OVER, words
+    assert requests == []
+
+
+def test_the_rest_of_a_revoked_sandbox_goes_on(make_box: MakeBox) -> None:
+    box = make_box("--agent")
+    revoke(box)
+    assert box.sh("git log --oneline | wc -l").out.strip() != "0"
+    assert box.inspect()["state"] == "running"
+    again = box.stage.hostctl("session", "revoke", box.name)
+    assert again.code == 4
+
+
+def test_other_sandboxes_go_on(make_box: MakeBox, agent: Box, stage: Stage) -> None:
+    revoke(make_box("--agent"))
+    agent.run("git", "ls-remote", stage.url(ALLOWED)).expect_success("ls-remote")
+
+
+def test_a_clone_that_runs_is_cut(make_box: MakeBox, large: str) -> None:
+    box = make_box("--policy", "play", repo=None)
+    process = begin_clone(box, "cut")
+    begun = time.monotonic()
+    revoke(box)
+    clear(outcome(process))
+    assert time.monotonic() - begun < 3
+
+
+def test_a_push_that_runs_is_cut_and_nothing_of_it_is_applied(
+    make_box: MakeBox, stage: Stage
+) -> None:
+    make_empty(stage, "play/cut")
+    box = make_box("--policy", "play", repo=None)
+    script = (
+        "git init -q -b main $HOME/r && cd $HOME/r && git config core.compression 0 &&"
+        " git config core.bigFileThreshold 1k && head -c 80000000 /dev/urandom | split -b 1000000"
+        " && git add . && git commit -q -m Large"
+    )
+    box.sh(script).expect_success("git commit")
+    process = begin_push(Clone(box, "/home/sandbox/r"), "play/cut")
+    revoke(box)
+    clear(outcome(process))
+    assert refs(stage, "play/cut") == {}
+    eventually(lambda: objects(stage, "play/cut") == set(), "the upstream to drop what it got")
+
+
+@pytest.mark.parametrize("order", ["revoked, then killed", "killed, then revoked"])
+def test_a_killed_sidecar_does_not_bring_a_revoked_session_back(
+    make_box: MakeBox, stage: Stage, order: str
+) -> None:
+    box = make_box("--agent")
+    url = stage.url(ALLOWED)
+    box.run("git", "ls-remote", url).expect_success("ls-remote")
+    sidecar = box.sidecar
+    if order.startswith("killed"):
+        os.kill(sidecar, signal.SIGKILL)
+        box.run("git", "ls-remote", url).expect_success("ls-remote after the kill")
+        revoke(box)
+        sidecar = box.sidecar
+    else:
+        revoke(box)
+    os.kill(sidecar, signal.SIGKILL)
+    with reaching_upstream(stage) as requests:
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            assert box.sh('timeout 5 git ls-remote "$1"', url).code != 0
+            assert "active" not in states(box)
+            time.sleep(0.3)
+    assert requests == []
+    said = box.sh('timeout 15 git ls-remote "$1"', url)
+    assert "S101" in said.err, said.err
+
+
+def test_the_audit_names_the_revocation_and_its_reason(make_box: MakeBox, stage: Stage) -> None:
+    box = make_box("--agent")
+    revoke(box, "left the team")
+    ran = stage.hostctl("--json", "audit", "tail", "--sandbox", box.inspect()["sandbox"])
+    events = [json.loads(line) for line in ran.expect_success("audit tail").splitlines()]
+    (event,) = [one for one in events if one["event"] == "session-revoked"]
+    assert "left the team" in json.dumps(event)
+    stage.hostctl("audit", "verify").expect_success("audit verify")
+
+
+def test_a_session_ends_by_its_ttl(make_box: MakeBox, stage: Stage) -> None:
+    box = make_box("--agent", "--ttl", "4s")
+    url = stage.url(ALLOWED)
+
+    def over() -> bool:
+        return "S101" in box.run("git", "ls-remote", url).err
+
+    eventually(over, "the session to end", seconds=15)
+    with reaching_upstream(stage) as requests:
+        assert over()
+    assert requests == []
