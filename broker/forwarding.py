@@ -17,7 +17,7 @@ from audit.journal import JournalUnavailable
 from broker.answers import AnswerFilter
 from broker.case import DROP, Case
 from broker.errors import Unavailable
-from broker.git_relay import TOO_LARGE, Ending, GitRelay
+from broker.git_relay import STOPPED, TOO_LARGE, Ending, GitRelay
 from broker.injection import upstream_head
 from broker.providers.credential import Credential
 from broker.push_commands import CommandSink
@@ -35,6 +35,7 @@ log = Logger()
 _FETCH_REQUEST_MAX = 64 << 20
 _REPORT_MAX = 64 << 20
 _LOST = ("connection was", "no answer")
+_DOUBTFUL = ("U101", "U104", "S101")
 _UNSURE = "; it may have been applied: fetch and look"
 
 Ended = Callable[[str | None, str], None]
@@ -150,12 +151,14 @@ class Forwarding:
         return Ending(code, self.case.report(code, self._doubt(code, self._relay.bytes_up)))
 
     def _code_of(self, why: str) -> str:
+        if why == STOPPED:
+            return self._stopped or "U101"
         if why == TOO_LARGE:
             return "G301" if self._is_push else "G302"
         return "U101" if why.startswith(_LOST) else "U104"
 
     def _doubt(self, code: str, up: int) -> str:
-        return _UNSURE if self._is_push and up and code in ("U101", "U104") else ""
+        return _UNSURE if self._is_push and up and code in _DOUBTFUL else ""
 
     @property
     def _answer_limit(self) -> int:
@@ -222,10 +225,10 @@ class Forwarding:
     def stop(self, code: str) -> None:
         self._stopped = code
         if self._relay is not None:
-            self._relay.cut("stopped")
+            self._relay.stop()
             return
         self.case.refuse(code)
-        self._end(code, "stopped")
+        self._end(code, STOPPED)
         self._cancel()
 
     def _cancel(self) -> None:

@@ -18,6 +18,7 @@ from gitwire.http import ResponseHead
 from streams.relay import Refuse, Relay, Relayed
 
 TOO_LARGE = "request is too large"
+STOPPED = "stopped"
 
 
 @frozen
@@ -60,6 +61,11 @@ class GitRelay(Relay):
         super().to_client(self.answers.feed(data))
         if self.answers.over and not self._end_well(None):
             self.cut("answer is too large")
+
+    def stop(self) -> None:
+        """At once, and in words where the answer allows it: git takes a cut push for no news."""
+        if not self._end_well(STOPPED):
+            self.cut(STOPPED)
 
     def upstream_failed(self, why: str) -> None:
         if not self._end_well(why):

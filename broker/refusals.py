@@ -15,7 +15,7 @@ from gitwire.smarthttp import Fetch, GitRequest, Push, response_type
 # A 403 is not in here: on a POST git hides its body and prints "Everything up-to-date".
 _STATUS = {
     "G101": 404,
-    "G102": 501,
+    "G102": 404,
     "G103": 404,
     "G104": 400,
     "G105": 404,
@@ -88,7 +88,7 @@ def answer_probe(request: Push, request_id: str) -> Reply:
 
 def lfs_reply(lines: Sequence[str], request_id: str) -> Reply:
     body = json.dumps({"message": " ".join(lines)}).encode()
-    return Reply(_STATUS["G102"], _headers(_LFS_JSON, request_id, 0), body)
+    return Reply(501, _headers(_LFS_JSON, request_id, 0), body)
 
 
 def json_reply(status: int, fields: Mapping[str, object]) -> Reply:

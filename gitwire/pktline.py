@@ -1,6 +1,7 @@
 """pkt-line framing (gitprotocol-common): four hex digits of length, then the payload."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from attrs import frozen
@@ -49,11 +50,15 @@ class PktReader:
 
     def feed(self, data: bytes) -> list[Pkt]:
         """Return the pkts completed by `data`; after an error every call raises it again."""
+        return list(self.walk(data))
+
+    def walk(self, data: bytes) -> Iterator[Pkt]:
+        """The same one by one: those in front of an error are given before it is raised."""
         if self._failure is not None:
             raise self._failure
         self._buffer += data
         try:
-            return self._cut()
+            yield from self._cut()
         except Malformed as failure:
             self._failure = failure
             self._buffer.clear()
@@ -71,12 +76,10 @@ class PktReader:
         """What came after the flush the reader stopped at."""
         return bytes(self._buffer) if self.stopped else b""
 
-    def _cut(self) -> list[Pkt]:
-        pkts: list[Pkt] = []
+    def _cut(self) -> Iterator[Pkt]:
         while not self.stopped and (pkt := self._next()) is not None:
-            pkts.append(pkt)
             self.stopped = self._stop_at_flush and isinstance(pkt, Flush)
-        return pkts
+            yield pkt
 
     def _next(self) -> Pkt | None:
         if len(self._buffer) < 4:

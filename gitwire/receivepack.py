@@ -199,7 +199,7 @@ class CommandReader:
         return self._pkts.leftover if self._done else b""
 
     def _take(self, data: bytes) -> PushCommands | None:
-        for pkt in self._pkts.feed(data):
+        for pkt in self._pkts.walk(data):
             match pkt:
                 case Data(payload):
                     self._line(payload.removesuffix(b"\n"))

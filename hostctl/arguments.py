@@ -12,12 +12,12 @@ from hostctl.failure import Failure, usage
 from hostctl.output import Output
 
 VERBS = (
-    "audit", "cred", "demo", "down", "exec", "explain", "git", "inspect", "ls", "policy",
-    "rm", "run", "session", "status", "up", "upstream", "version",
+    "audit", "cp", "cred", "demo", "down", "exec", "explain", "git", "inspect", "logs", "ls",
+    "policy", "reload", "rm", "run", "session", "start", "status", "stop", "up", "upstream",
+    "version",
 )  # fmt: skip
 LATER = (
-    "attach", "broker", "completion", "cp", "doctor", "host", "init", "logs", "reload",
-    "start", "stop", "top", "verify",
+    "attach", "broker", "completion", "doctor", "host", "init", "top", "verify",
 )  # fmt: skip
 _WITH_COMMAND = {"run": "CMD...", "exec": "CMD...", "git": "fetch|push|ls-remote ..."}
 

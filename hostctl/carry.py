@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from hostctl.client import Connection, Done, connect
-from hostctl.failure import Failure
+from hostctl.failure import Failure, plain
 from hostctl.stdio import Ends, pipe_ends
 
 _PIECE = 65536
@@ -123,7 +123,7 @@ def carry(
     feed: Iterator[bytes],
     take: Callable[[bytes], None],
 ) -> tuple[int, str]:
-    """Runs an `exec` request; its exit status and the last line it complained with."""
+    """Runs an `exec` request; its exit status and the first line of its complaints."""
     ends = pipe_ends(interactive=True)
     with connect(path, timeout=None) as connection:
         try:
@@ -136,4 +136,4 @@ def carry(
         finally:
             ends.close_near()
     lines = carrier.complaints.decode(errors="replace").splitlines()
-    return code, lines[0] if lines else ""
+    return code, plain(lines[0]) if lines else ""

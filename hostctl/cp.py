@@ -8,10 +8,12 @@ import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ELOOP
 from typing import TYPE_CHECKING, NamedTuple
 
 from hostctl.failure import NOT_FOUND, Failure, usage
 from hostctl.output import Output
+from hostctl.quantities import count, size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,15 +52,13 @@ class Place(NamedTuple):
 
 
 def arguments(parser: ArgumentParser) -> None:
-    from hostctl.run import count, memory
-
     parser.add_argument("source", metavar="FROM", help="PATH or S:PATH")
     parser.add_argument("target", metavar="TO", help="PATH or S:PATH; one of both is a sandbox's")
     parser.add_argument("--skip", action="store_true", help="leave out what cannot be copied")
     parser.add_argument(
         "--max-entries", type=count, default=_ENTRIES, metavar="N", help=f"default {_ENTRIES}"
     )
-    parser.add_argument("--max-size", type=memory, default=_SIZE, metavar="4g", help="default 4g")
+    parser.add_argument("--max-size", type=size, default=_SIZE, metavar="4g", help="default 4g")
 
 
 def main(args: Namespace, out: Output) -> int:
@@ -71,15 +71,20 @@ def main(args: Namespace, out: Output) -> int:
     try:
         entries, size = copy(args, out, Paths(args.root).hostd_socket, source, target)
     except OSError as problem:
-        why = f"{problem.strerror}: {problem.filename}" if problem.filename else problem.strerror
-        raise Failure("R112", "the copy was not made", why or "") from None
+        raise Failure("R112", "the copy was not finished", _why(problem)) from None
     except Failure as failure:
         if failure.code == "R106":
             failure.fix = f"hostctl start {source.sandbox or target.sandbox}"
         raise
     fields = {"schema": "gitmoat.cp/1", "entries": entries, "bytes": size}
-    out.result(f"copied {entries} entries, {size} bytes", fields)
+    out.result(f"copied {entries} {'entry' if entries == 1 else 'entries'}, {size} bytes", fields)
     return 0
+
+
+def _why(problem: OSError) -> str:
+    name = problem.filename
+    words = [problem.strerror or type(problem).__name__]
+    return ": ".join([*words, os.fsdecode(name)] if isinstance(name, str | bytes) else words)
 
 
 def parse_place(text: str) -> Place:
@@ -128,28 +133,67 @@ def _judge(code: int, complaint: str, extractor: Extractor) -> None:
     if code in (0, 1):
         return
     if code == 2 and extractor.entries == 0:
-        raise Failure("R112", "there is nothing to copy", complaint, exit_code=NOT_FOUND)
+        fix = "a relative path starts at /workspace"
+        raise Failure("R112", "there is nothing to copy", complaint, fix, NOT_FOUND)
     raise Failure("R112", "not everything was copied", complaint or f"tar ended with {code}")
 
 
 def _copy_in(
     args: Namespace, out: Output, socket: Path, source: Place, target: Place
 ) -> tuple[int, int]:
-    from confine.directories import open_directory
     from hostctl.carry import carry
-    from hostctl.packing import packed
+    from hostctl.packing import Packer
 
     inside, _ = carry(socket, _exec(target, "test", "-d", target.path), iter(()), _ignore)
     where = target.path if inside == 0 else target.parent
     name = source.name if inside == 0 else target.name
-    counted = Counted(args.max_entries, args.max_size)
-    parent = open_directory(source.parent)
+    packer = Packer(out.progress)
+    unpack = ("tar", "-xf", "-", "--no-same-owner", "-C", where)
+    parent = _open(source.parent)
     try:
-        stream = counted.stream(packed(parent, source.name, name, out.progress, counted.entry))
-        unpack = ("tar", "-xf", "-", "--no-same-owner", "-C", where)
+        stream = packer.stream(parent, source.name, name)
         code, complaint = carry(socket, _exec(target, *unpack), stream, _ignore)
     finally:
         os.close(parent)
     if code != 0:
         raise Failure("R112", "not everything was copied", complaint or f"tar ended with {code}")
-    return counted.entries, counted.size
+    return packer.entries, packer.size
+
+
+def _exec(place: Place, *argv: str) -> dict[str, object]:
+    return {"op": "exec", "sandbox": place.sandbox, "as": "untrusted", "argv": list(argv)}
+
+
+def _pack(source: Place) -> tuple[str, ...]:
+    whose = ("--owner=0", "--group=0", "--numeric-owner")
+    what = ("-C", source.parent, "--", os.fsdecode(source.name))
+    return ("tar", "-cf", "-", "--format=gnu", "--hard-dereference", *whose, *what)
+
+
+def _ignore(data: bytes) -> None:
+    pass
+
+
+@contextmanager
+def _opened_target(target: Place, name: bytes) -> Iterator[tuple[int, bytes]]:
+    """The directory that the copy goes to, and its name there."""
+    try:
+        directory = _open(target.path)
+    except (FileNotFoundError, NotADirectoryError):
+        directory, name = _open(target.parent), target.name
+    try:
+        yield directory, name
+    finally:
+        os.close(directory)
+
+
+def _open(path: str) -> int:
+    from confine.directories import open_directory
+
+    try:
+        return open_directory(path)
+    except OSError as problem:
+        if problem.errno != ELOOP:
+            raise OSError(problem.errno, os.strerror(problem.errno or 0), path) from None
+        what, fix = f"{path} is not followed", "give the path it leads to; realpath prints it"
+        raise Failure("R112", what, "a part of it is a symbolic link", fix) from None

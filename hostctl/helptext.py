@@ -10,6 +10,7 @@ start here
   up         start broker and hostd on this machine (idempotent)
   down       stop both
   status     are they running?
+  reload     make the broker read its configuration again
 
 sandboxes
   run        start a sandbox and a command in it
@@ -17,6 +18,10 @@ sandboxes
   inspect    everything about one sandbox
   exec       another command in a running sandbox
   git        fetch, push or ls-remote for a sandbox, through the git gate
+  cp         copy files into a sandbox, or out of it
+  logs       what the command of `run -d` printed
+  stop       end a sandbox and keep its files
+  start      make a stopped sandbox run again
   rm         end a sandbox and remove everything of it
 
 what is allowed

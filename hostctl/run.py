@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from hostctl.arguments import need_command, not_yet
 from hostctl.failure import FAILED, RUNTIME_FAILED, Failure, usage
 from hostctl.output import Output
+from hostctl.quantities import count, cpus, duration, size
 
 if TYPE_CHECKING:
     from identity.paths import Paths
@@ -29,8 +29,6 @@ and a directory that another sandbox has are refused.
 
 --repo, --push and --ttl narrow a --policy; they never widen it."""
 _LATER = {"image": "--image", "allow_host": "--allow-host"}
-_SIZE = re.compile(r"([1-9][0-9]{0,14})([kmgt]?)(?:i?b)?")
-_STEP = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -40,11 +38,11 @@ def arguments(parser: ArgumentParser) -> None:
     add("--push", action="append", default=[], metavar="GLOB", help="branches that may be pushed")
     add("--agent", action="store_true", help="the command may use git by itself")
     add("--name", metavar="N", help="a name to call the sandbox by")
-    add("--ttl", type=_duration, metavar="8h", help="hard end of the session")
+    add("--ttl", type=duration, metavar="8h", help="hard end of the session")
     add("--workdir", type=_workdir, metavar="DIR[:ro]", help="a directory to be /workspace")
-    add("--memory", type=_memory, metavar="2g", help="most memory for all its processes")
-    add("--pids", type=_count, metavar="N", help="most processes and threads")
-    add("--cpus", type=_cpus, metavar="C", help="most processor time, 1.5 is one and a half CPUs")
+    add("--memory", type=size, metavar="2g", help="most memory for all its processes")
+    add("--pids", type=count, metavar="N", help="most processes and threads")
+    add("--cpus", type=cpus, metavar="C", help="most processor time, 1.5 is one and a half CPUs")
     add("-e", "--env", action="append", default=[], type=_variable, metavar="K=V")
     add("--rm", action="store_true", help="remove the sandbox when the command ends")
     add("-i", "--interactive", action="store_true", help="pass stdin on")
@@ -147,15 +145,6 @@ def _refuse_misuse(args: Namespace) -> None:
         raise usage("--push says what may be pushed, but no repository is named", "add --repo URL")
 
 
-def _duration(text: str) -> int:
-    from netpolicy.units import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{text!r} is {error}") from None
-
-
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier() or not name.isascii() or "\0" in value:
@@ -170,26 +159,3 @@ def _workdir(text: str) -> dict[str, object]:
         raise ArgumentTypeError("write DIR, or DIR:ro to only read it")
     absolute = os.path.abspath(path)  # noqa: PTH100 -- symlinks are judged later, not resolved
     return {"path": absolute.replace("//", "/"), "read_only": text.endswith(":ro")}
-
-
-def _memory(text: str) -> int:
-    matched = _SIZE.fullmatch(text.lower())
-    if matched is None:
-        raise ArgumentTypeError(f"{text!r} is not a size like 512m or 2g")
-    return int(matched[1]) << _STEP[matched[2]]
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise ArgumentTypeError(f"{text!r} is not a number of processes")
-    return int(text)
-
-
-def _cpus(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0.01 <= number <= 4096:
-        raise ArgumentTypeError(f"{text!r} is not a number of CPUs like 2 or 0.5")
-    return number

@@ -88,6 +88,7 @@ class Extractor:
                 fix = "--skip leaves such entries out"
                 raise Failure("R112", "an entry cannot be copied", text, fix) from None
             self._skipped(f"skipped {text}")
+            self.entries -= 1
 
     def _parts(self, entry: Entry) -> list[bytes]:
         """Where the entry goes, as names; a path that leads elsewhere is nobody's mistake."""

@@ -1,8 +1,8 @@
 """What a new hostd does with what an earlier one left: adopt, finish, or sweep away.
 
-A sandbox that was served and whose rooms still stand in the recorded namespace is taken over,
-with its sidecar if that lives. One that was half made or half removed is removed. One whose rooms
-are gone keeps its files. Whatever has no record at all is found by its cgroup and ended.
+A sandbox whose command was started and whose rooms still stand in the recorded namespace is taken
+over, with its sidecar if that lives. One that was half made or half removed is removed. One whose
+rooms are gone keeps its files. Whatever has no record at all is found by its cgroup and ended.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ async def take_over(host: Host, uids: UidRange) -> Found:
         await _settle(host, uids, record, found)
     for identifier in {*unreadable, *_strangers(host, {record.id for record in records})}:
         _log.warn("sweeping away {id}, which has no record", id=identifier)
-        await _sweep(host, identifier)
+        await _swept(host, identifier)
     return found
 
 
 async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> None:
     if record.step is Step.SERVED:
-        sandbox = await _adopted(host, uids, record)
+        sandbox = _adopted(host, uids, record)
         if sandbox is not None:
             found.live[record.id] = sandbox
             return
@@ -66,7 +66,8 @@ async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> N
         return
     _log.warn("{name} was left at step {step}: removing it", name=record.name, step=record.step)
     await _end_recorded(host, record)
-    await _sweep(host, record.id)
+    if not await _swept(host, record.id):
+        found.stopped[record.id] = evolve(record, step=Step.REMOVING)
 
 
 def _strangers(host: Host, known: set[str]) -> set[str]:
@@ -77,10 +78,16 @@ def _strangers(host: Host, known: set[str]) -> set[str]:
     return (groups | directories | sockets) - known - {""}
 
 
-async def _sweep(host: Host, identifier: str) -> None:
+async def _swept(host: Host, identifier: str) -> bool:
+    """False when files are left: no reason for hostd not to serve the others."""
     await host.grants.close_sandbox(identifier, "swept away")
     await end_processes(host, identifier)
-    await remove_files(host, identifier)
+    try:
+        await remove_files(host, identifier)
+    except Failed as problem:
+        _log.error("{id} is not swept away: {why}", id=identifier, why=str(problem))
+        return False
+    return True
 
 
 async def _end_recorded(host: Host, record: Record) -> None:
@@ -152,7 +159,22 @@ def restore(host: Host, uids: UidRange, record: Record) -> Sandbox:
     return Sandbox(plan, host.directories(record.id), upstreams, record, state="stopped")
 
 
-async def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
+def _enter_rooms(host: Host, sandbox: Sandbox) -> bool:
+    """Whether both rooms still stand, in the network namespace of the record."""
+    recorded = sandbox.record
+    sandbox.room = _adopt_room(host, "room", recorded.processes)
+    sandbox.gate = _adopt_room(host, "gate", recorded.processes)
+    sandbox.descriptors += [room.pidfd for room in (sandbox.room, sandbox.gate) if room]
+    if sandbox.room is None or sandbox.gate is None:
+        return False
+    try:
+        pin_namespace(sandbox, sandbox.room)
+    except OSError:  # it has ended just now
+        return False
+    return sandbox.record.netns == recorded.netns
+
+
+def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
     if record.boot_id != boot_id():
         return None
     try:
@@ -160,13 +182,7 @@ async def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None
     except PolicyError as problem:
         _log.warn("{name} cannot be adopted: {why}", name=record.name, why=str(problem))
         return None
-    sandbox.room = _adopt_room(host, "room", record.processes)
-    sandbox.gate = _adopt_room(host, "gate", record.processes)
-    if sandbox.room is None or sandbox.gate is None:
-        return None
-    sandbox.descriptors += [sandbox.room.pidfd, sandbox.gate.pidfd]
-    pin_namespace(sandbox, sandbox.room)
-    if sandbox.record.netns != record.netns:
+    if not _enter_rooms(host, sandbox) or sandbox.room is None:
         sandbox.close_descriptors()
         return None
     for room in ROOMS:
@@ -174,18 +190,8 @@ async def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None
     if sandbox.plan.workdir is not None:
         host.workdirs.adopt(record.id, sandbox.plan.workdir, sandbox.room.pid)
     keep_on(host, sandbox)
-    await _adopt_sidecar(host, sandbox)
+    sandbox.sidecar = supervisor(host, sandbox)
+    process = adopt_process(host, record.processes.get("sidecar"))
+    sandbox.sidecar.adopt(process, record.session)
     sandbox.state = "running"
     return sandbox
-
-
-async def _adopt_sidecar(host: Host, sandbox: Sandbox) -> None:
-    sandbox.sidecar = supervisor(host, sandbox)
-    process = adopt_process(host, sandbox.record.processes.get("sidecar"))
-    if process is not None:
-        try:
-            await sandbox.sidecar.adopt(process, sandbox.record.session)
-            return
-        except (Failed, OSError, TimeoutError) as problem:
-            _log.warn("sidecar not adopted: {why}", why=str(problem))
-    sandbox.sidecar.start_soon()

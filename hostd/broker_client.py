@@ -101,9 +101,7 @@ class BrokerClient:
             if not ready.called:  # TLS: most likely one of the two keys is not the pinned one
                 ready.errback(_unreachable(f"no TLS connection: {reason.getErrorMessage()}"))
 
-        protocol = ClientConnection(
-            self._reactor, _PATIENCE, on_ready=ready.callback, on_lost=lost
-        )
+        protocol = ClientConnection(self._reactor, _PATIENCE, on_ready=ready.callback, on_lost=lost)
         factory = Factory.forProtocol(lambda: protocol)
         factory.noisy = False
         try:

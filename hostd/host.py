@@ -18,6 +18,7 @@ from hostd.runtimes.bwrap import Directories
 from hostd.spawner import Spawner
 from hostd.workdir import Workdirs
 from identity.paths import Paths
+from identity.peer import Means
 
 ROOMS = ("sandbox", "gate", "sidecar")
 
@@ -36,6 +37,7 @@ class Host:
     broker_address: tuple[str, int]
     broker_key_text: str
     gate_times: GateTimes
+    peer_means: Means
 
     def directories(self, identifier: str) -> Directories:
         state = self.registry.parent / identifier

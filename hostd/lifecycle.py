@@ -30,6 +30,7 @@ from hostd.runtimes import bwrap
 from hostd.runtimes.bwrap import StartedRoom, start_room
 from hostd.sandbox import Plan, Sandbox
 from hostd.sidecars import Setting, SidecarSupervisor
+from identity.peer import Means
 from netpolicy.nftables import GIT_UNTRUSTED, render
 from netpolicy.upstreams import UpstreamTable, gitconfig_for
 from netpolicy.writing import policy_to_mapping
@@ -110,7 +111,7 @@ async def _provision(host: Host, sandbox: Sandbox) -> None:
     note(Step.SIDECAR)
     sandbox.sidecar = supervisor(host, sandbox)
     await sandbox.sidecar.start()
-    save(host, sandbox, Step.SERVED)
+    save(host, sandbox, Step.SERVED if again else Step.WORKSPACE)
 
 
 def _claim_workdir(host: Host, sandbox: Sandbox) -> None:
@@ -247,7 +248,9 @@ def _remember(host: Host, sandbox: Sandbox, pid: int, session: str) -> None:
 
 def _sidecar_configuration(host: Host, sandbox: Sandbox) -> dict[str, Any]:
     plan = sandbox.plan
-    gate = host.cgroups.identity(f"{plan.id}-gate")
+    # Without a /proc the sidecar knows a peer's cgroup from the kernel's own word only.
+    known = host.peer_means is Means.INFO
+    gate = host.cgroups.identity(f"{plan.id}-gate") if known else None
     return {
         "schema": "gitmoat.sidecar/1",
         "sandbox": plan.id,
@@ -258,6 +261,7 @@ def _sidecar_configuration(host: Host, sandbox: Sandbox) -> dict[str, Any]:
             "untrusted": plan.uids.untrusted,
         },
         "helper_cgroups": None if gate is None else [gate],
+        "peer": host.peer_means.value,
         "broker_keys": [host.broker_key_text],
         "policy": policy_to_mapping(plan.policy),
         "upstreams": sandbox.upstreams.to_mapping(),
@@ -343,7 +347,10 @@ async def _remove_tree(host: Host, tree: Path) -> None:
         return
     # rm walks by descriptor and at any depth; nothing lives in the tree any more.
     remover = Program([find_program("rm"), "-rf", "--one-file-system", "--", str(tree)], {})
-    finished = await host.programs.run(remover, timeout=600)
+    try:
+        finished = await host.programs.run(remover, timeout=600)
+    except Failed:  # the zygote ended under it; there is another
+        finished = await host.programs.run(remover, timeout=600)
     if finished.status != 0:
         raise Failed("R101", "the sandbox's files were not all removed", why=finished.why())
 

@@ -15,10 +15,11 @@ from hostd.cgroups import ResourceLimits
 from hostd.failures import Failed
 from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Plan, Repository
-from hostd.uids import UidRange, check_unnamed
+from hostd.uids import UidRange
 from hostd.workdir import Workdir, parse_workdir
 from netpolicy.decision import Deny, decide_fetch
 from netpolicy.document import adhoc_policy, policy_from_mapping
+from netpolicy.narrowing import NamedRepository, narrow
 from netpolicy.policy import Policy, Tier
 from netpolicy.reading import PolicyError
 from netpolicy.upstreams import UpstreamTable
@@ -103,14 +104,18 @@ def _policy(request: RunRequest, name: str, repositories: tuple[Repository, ...]
     if request.policy is None:
         scope = [f"{each.upstream.name}:{each.path.text}" for each in repositories]
         return adhoc_policy(name, scope, request.push, request.agent, request.ttl)
-    if request.push or request.agent or request.ttl is not None:
+    if request.agent:
         raise Failed(
             "C105",
-            "--push, --agent and --ttl do not go with --policy",
-            fix="say it in the policy: push, who and session.ttl",
+            "--agent does not go with --policy",
+            fix='say it in the policy: who = ["helper", "untrusted"]',
             exit_code=2,
         )
-    return policy_from_mapping(request.policy)
+    named = [
+        NamedRepository(each.upstream.name, each.path, each.upstream.case_insensitive)
+        for each in repositories
+    ]
+    return narrow(policy_from_mapping(request.policy), named, request.push, request.ttl)
 
 
 def _check_clonable(policy: Policy, repositories: tuple[Repository, ...]) -> None:
@@ -185,7 +190,6 @@ def make_plan(
     except PolicyError as problem:
         raise Failed("P101", str(problem), exit_code=8) from None
     _check_clonable(policy, repositories)
-    check_unnamed(uids.at(uid_index))
     return Plan(
         id=identifier,
         name=name,

@@ -25,12 +25,14 @@ from hostd.programs import Programs
 from hostd.registry import Registry
 from hostd.sandboxes import Sandboxes
 from hostd.spawner import Spawner
+from hostd.uids import check_subordinate
 from hostd.watchdog import Watchdog
 from hostd.workdir import Workdirs
 from identity.controlsocket import listen_control
 from identity.directories import make_private_directory
 from identity.keyfile import load_key
 from identity.paths import Paths
+from identity.peer import find_means
 
 _log = Logger()
 VERSION = "0.1.0"
@@ -47,6 +49,7 @@ class Service:
         self._watchdog: Watchdog | None = None
 
     def open(self) -> Deferred[None]:
+        check_subordinate(self._config.uids)
         self._make_directories()
         listener = listen_control(self._paths.hostd_socket, root=self._paths.root)
         linux.adopt_orphans()
@@ -96,6 +99,7 @@ class Service:
             broker_address=config.broker_address,
             broker_key_text=config.broker_key_text,
             gate_times=config.gate_times,
+            peer_means=find_means(),
         )
         self._host = host
         self._sandboxes = Sandboxes(host, broker, config.uids)

@@ -287,5 +287,8 @@ class Spawner:
         orphans, self._processes = self._processes, {}
         for pid, process in orphans.items():
             self._orphans[pid] = process
-            process.wait().addCallback(lambda _, pid=pid: self._orphans.pop(pid, None))
+            process.wait().addCallback(self._orphan_ended, pid)
             Watch(self._reactor, process)
+
+    def _orphan_ended(self, status: int, pid: int) -> None:
+        del self._orphans[pid]

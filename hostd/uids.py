@@ -1,9 +1,11 @@
-"""Three fresh uids for each sandbox, from the configured range."""
+"""Three fresh uids for each sandbox, from the configured range: nobody's, and not in use."""
 
 from __future__ import annotations
 
+import os
 import pwd
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from pathlib import Path
 
 from attrs import frozen
 
@@ -11,6 +13,7 @@ from hostd.failures import Failed
 from netpolicy.nftables import Uids
 
 _PER_SANDBOX = 3
+_SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 
 
 @frozen
@@ -25,13 +28,18 @@ class UidRange:
         first = self.base + index * _PER_SANDBOX
         return Uids(sidecar=first, helper=first + 1, untrusted=first + 2)
 
+    def index_of(self, uid: int) -> int | None:
+        """The sandbox a uid belongs to, or None for a uid outside the range."""
+        index = (uid - self.base) // _PER_SANDBOX
+        return index if 0 <= index < self.sandboxes() else None
+
 
 def next_index(uids: UidRange, last: int, used: Collection[int]) -> int:
-    """The first index after the last one given out that no sandbox uses, going round."""
+    """The first index after the last one given out that nobody uses, going round."""
     total = uids.sandboxes()
     for step in range(1, total + 1):
         index = (last + step) % total
-        if index not in used:
+        if index not in used and not _named(uids.at(index)):
             return index
     raise Failed(
         "R101",
@@ -40,15 +48,73 @@ def next_index(uids: UidRange, last: int, used: Collection[int]) -> int:
     )
 
 
-def check_unnamed(uids: Uids) -> None:
+def free_index(uids: UidRange, last: int, used: Collection[int], ours: Collection[int]) -> int:
+    """As `next_index`; also passes over the uids of any process but those of `ours`.
+
+    A process left of an earlier sandbox, or one of another hostd, must not be the new one's peer.
+    """
+    busy = {uids.index_of(uid) for uid in running_uids(ours)}
+    return next_index(uids, last, {*used, *(index for index in busy if index is not None)})
+
+
+def _named(uids: Uids) -> bool:
     """A uid that has a name on this host belongs to somebody."""
-    for uid in (uids.sidecar, uids.helper, uids.untrusted):
-        try:
-            entry = pwd.getpwuid(uid)
-        except KeyError:
-            continue
-        raise Failed(
-            "R101",
-            f"uid {uid} of the sandbox range belongs to {entry.pw_name}",
-            fix="choose another [uids] base in hostd.toml",
-        )
+    return any(_has_name(uid) for uid in (uids.sidecar, uids.helper, uids.untrusted))
+
+
+def _has_name(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+def running_uids(skip: Collection[int] = ()) -> set[int]:
+    """The uids, real to file-system, of every process but those with a pid in `skip`."""
+    found: set[int] = set()
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is needed
+        if name.isdigit() and int(name) not in skip:
+            found.update(_uids_of(name))
+    return found
+
+
+def _uids_of(pid: str) -> Iterator[int]:
+    try:
+        owner = Path("/proc", pid).stat().st_uid
+        if owner:
+            yield owner
+            return
+        # Root's, or one that hides: whoever is not dumpable looks as if it were root's.
+        text = Path("/proc", pid, "status").read_text(encoding="ascii", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    line = next((line for line in text.splitlines() if line.startswith("Uid:")), "Uid:")
+    yield from map(int, line.split()[1:])
+
+
+def check_subordinate(uids: UidRange, files: Collection[Path] = _SUBORDINATE) -> None:
+    """A range that was given to a user for his own namespaces is his, not ours."""
+    for file in files:
+        for name, first, count in _ranges(file):
+            if first < uids.base + uids.count and uids.base < first + count:
+                raise Failed(
+                    "N104",
+                    f"[uids] of hostd.toml overlaps with what {file} gives to {name}",
+                    why=f"{first} to {first + count - 1} there, "
+                    f"{uids.base} to {uids.base + uids.count - 1} here",
+                    fix="choose another uids.base in hostd.toml",
+                    exit_code=8,
+                )
+
+
+def _ranges(file: Path) -> Iterator[tuple[str, int, int]]:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        name, _, numbers = line.strip().partition(":")
+        first, _, count = numbers.partition(":")
+        if first.isdigit() and count.isdigit():
+            yield name, int(first), int(count)

@@ -1,4 +1,10 @@
-"""Who connected to a Unix socket: a uid, still alive, in an expected cgroup."""
+"""Who connected to a Unix socket: a uid, still alive, in an expected cgroup.
+
+How much of it can be known depends on the kernel; `Means` says, and is found out once. Before
+Linux 6.13 the cgroup is known from /proc only: a reader without one (a sidecar, in its empty root)
+asks for none, and what is left is the uid, the mount that shows the socket to one sandbox alone,
+and a token that is of no use elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +13,46 @@ import os
 import select
 import socket
 import struct
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeVar, assert_never
 
 from attrs import frozen
+
+from identity import peerproc
+
+T = TypeVar("T")
 
 _SO_PEERPIDFD = 77
 _PIDFD_INFO_PID, _PIDFD_INFO_CREDS, _PIDFD_INFO_CGROUPID = 1, 2, 4
 _INFO_WANTED = _PIDFD_INFO_PID | _PIDFD_INFO_CREDS | _PIDFD_INFO_CGROUPID
 _INFO_SIZE = 64  # struct pidfd_info as of Linux 6.13
 _PIDFD_GET_INFO = (3 << 30) | (_INFO_SIZE << 16) | (0xFF << 8) | 11
+
+
+class Means(Enum):
+    """What the kernel says about a peer."""
+
+    INFO = "info"  # 6.13: PIDFD_GET_INFO: alive, still of that uid, in which cgroup
+    PIDFD = "pidfd"  # 6.5: SO_PEERPIDFD: alive
+    CREDENTIALS = "credentials"  # before: SO_PEERCRED: who it was when it connected
+
+
+def find_means() -> Means:
+    """Tried on ourselves; never guessed from a failure while somebody waits to be let in."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        try:
+            pidfd = _peer_pidfd(ours)
+        except OSError:
+            return Means.CREDENTIALS
+    try:
+        _info(pidfd)
+    except OSError:
+        return Means.PIDFD
+    finally:
+        os.close(pidfd)
+    return Means.INFO
 
 
 @frozen
@@ -46,39 +84,74 @@ class NotAttested(Exception):
 
 
 def attest(
-    sock: socket.socket, uids: frozenset[int], cgroups: frozenset[int] | None
+    sock: socket.socket,
+    uids: frozenset[int],
+    cgroups: frozenset[int] | None,
+    means: Means = Means.INFO,
 ) -> AttestedPeer:
     """The peer of a connected Unix socket, if it is of `uids`, alive, and in one of `cgroups`
-    (None: in any). Uses getsockopt, ioctl, poll and close only; reads no file."""
+    (None: in any). With `Means.INFO`: getsockopt, ioctl, poll and close only; reads no file."""
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     pid, uid, gid = struct.unpack("=iII", raw)
     if uid not in uids:
         raise NotAttested("this uid is not served", "H101", uid)
-    info = _live_info(sock, uid)
+    try:
+        cgroup = _live_cgroup(sock, pid, uid, cgroups is not None, means)
+    except OSError as problem:
+        raise NotAttested("the peer has gone", "H102", uid) from problem
+    if cgroups is not None and cgroup not in cgroups:
+        raise NotAttested("the peer is in an unexpected cgroup", "H102", uid)
+    return AttestedPeer(pid, uid, gid, cgroup)
+
+
+@frozen
+class Attestation:
+    """Whom a socket serves."""
+
+    uids: frozenset[int]
+    cgroups: frozenset[int] | None
+    means: Means
+
+    def attest(self, sock: socket.socket) -> AttestedPeer:
+        return attest(sock, self.uids, self.cgroups, self.means)
+
+
+def _live_cgroup(sock: socket.socket, pid: int, uid: int, wanted: bool, means: Means) -> int | None:
+    """OSError when the peer has gone; None when its cgroup is not `wanted` and not known."""
+    match means:
+        case Means.INFO:
+            return _of_same_uid(_ask(sock, _info), pid, uid).cgroup
+        case Means.PIDFD:
+            return _ask(sock, lambda _: peerproc.cgroup_of(pid) if wanted else None)
+        case Means.CREDENTIALS:
+            return peerproc.cgroup_of_same(pid) if wanted else None
+        case _:
+            assert_never(means)
+
+
+def _of_same_uid(info: _Info, pid: int, uid: int) -> _Info:
     # The credentials date from connect(): a peer that has since become somebody else, or
     # whose pid names another process, is not the one that was let in.
     if (info.tgid, info.ruid, info.euid) != (pid, uid, uid):
         raise NotAttested("the peer is no longer who connected", "H102", uid)
-    if cgroups is not None and info.cgroup not in cgroups:
-        raise NotAttested("the peer is in an unexpected cgroup", "H102", uid)
-    return AttestedPeer(pid, uid, gid, info.cgroup)
+    return info
 
 
-def _live_info(sock: socket.socket, uid: int) -> _Info:
+def _peer_pidfd(sock: socket.socket) -> int:
+    pidfd: int = struct.unpack("=i", sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4))[0]
+    return pidfd
+
+
+def _ask(sock: socket.socket, question: Callable[[int], T]) -> T:
+    """`question(pidfd)`, answered about a process that was alive when it had been answered."""
+    pidfd = _peer_pidfd(sock)
     try:
-        raw = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
-    except OSError as problem:
-        raise NotAttested("the peer has gone", "H102", uid) from problem
-    pidfd: int = struct.unpack("=i", raw)[0]
-    try:
-        info = _info(pidfd)
-        if _exited(pidfd):  # asked last, so that what was read belonged to a live process
+        answer = question(pidfd)
+        if _exited(pidfd):
             raise ProcessLookupError
-    except OSError as problem:
-        raise NotAttested("the peer has gone", "H102", uid) from problem
+        return answer
     finally:
         os.close(pidfd)
-    return info
 
 
 def _info(pidfd: int) -> _Info:

@@ -228,7 +228,7 @@ _TABLE = (
         "this directory is in use by another sandbox",
         "stop that one, or choose another directory",
     ),
-    Code("R112", "this cannot be copied", "the lines above say what, and what to do"),
+    Code("R112", "this cannot be copied", "correct what the message names, then copy again"),
     # C1xx: control sockets
     Code(
         "C101",

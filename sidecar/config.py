@@ -9,6 +9,7 @@ from typing import cast
 from attrs import frozen
 
 from identity.keyfile import KeyMalformed, parse_public
+from identity.peer import Means
 from netpolicy.document import PolicyError, policy_from_mapping
 from netpolicy.policy import Policy
 from netpolicy.upstreams import UpstreamTable
@@ -21,6 +22,7 @@ _KEYS = frozenset(
         "session",
         "uids",
         "helper_cgroups",
+        "peer",
         "broker_keys",
         "policy",
         "upstreams",
@@ -53,6 +55,7 @@ class Config:
     session: str
     uids: Uids
     helper_cgroups: frozenset[int] | None
+    peer: Means
     broker_keys: frozenset[bytes]
     policy: Policy
     upstreams: UpstreamTable
@@ -68,6 +71,7 @@ def parse_config(raw: bytes) -> Config:
         session=_text(data["session"], "session"),
         uids=_uids(data["uids"]),
         helper_cgroups=_cgroups(data["helper_cgroups"]),
+        peer=_means(data["peer"]),
         broker_keys=_broker_keys(data["broker_keys"]),
         policy=_policy(data["policy"]),
         upstreams=_upstreams(data["upstreams"]),
@@ -127,6 +131,13 @@ def _cgroups(value: object) -> frozenset[int] | None:
         return None
     path = "helper_cgroups"
     return frozenset(_number(each, path, 1, 2**64 - 1) for each in _list(value, path))
+
+
+def _means(value: object) -> Means:
+    try:
+        return Means(value)
+    except ValueError:
+        raise Misconfigured("peer", "is not a way to know a peer") from None
 
 
 def _broker_keys(value: object) -> frozenset[bytes]:

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 from attrs import frozen
 from twisted.logger import Logger
 
-from identity.peer import NotAttested, attest
+from identity.peer import Attestation, NotAttested
 from sidecar.control_messages import (
     DIAL,
     Activate,
@@ -42,7 +42,7 @@ class Orders:
 
 
 class ControlSocket:
-    """Says READY to whoever of `uids` connects, and DIAL when a connection is wanted."""
+    """Says READY to whoever is `admitted`, and DIAL when a connection is wanted."""
 
     _log = Logger()
 
@@ -52,12 +52,12 @@ class ControlSocket:
         listener: socket.socket,
         public_key: bytes,
         orders: Orders,
-        uids: frozenset[int] = ROOT,
+        admitted: Attestation,
     ) -> None:
         self._loop = loop
         self._ready = ready(public_key)
         self._orders = orders
-        self._uids = uids
+        self._admitted = admitted
         self._current: SeqpacketConnection | None = None
         self._listener = SeqpacketListener(loop, listener, self._connected)
 
@@ -77,7 +77,7 @@ class ControlSocket:
 
     def _connected(self, sock: socket.socket) -> None:
         try:
-            attest(sock, self._uids, None)
+            self._admitted.attest(sock)
         except NotAttested as error:
             self._log.warn("control connection refused, uid {uid}", uid=error.uid)
             sock.close()

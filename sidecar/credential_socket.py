@@ -17,7 +17,7 @@ from credential_helper.gitcredential import (
     RequestReader,
     format_answer,
 )
-from identity.peer import AttestedPeer, NotAttested, attest
+from identity.peer import Attestation, AttestedPeer, NotAttested
 from sidecar.credentials import repository_asked
 from sidecar.forwarding import Scope
 from sidecar.listening import Acceptor
@@ -28,17 +28,6 @@ from sidecar.tokens import USERNAME, Tokens
 CONNECTIONS = 32
 PATIENCE = 5.0
 _PIECE = 4096
-
-
-@frozen
-class Attestation:
-    """Whom the socket serves."""
-
-    uids: frozenset[int]
-    cgroups: frozenset[int] | None
-
-    def attest(self, sock: socket.socket) -> AttestedPeer:
-        return attest(sock, self.uids, self.cgroups)
 
 
 @frozen

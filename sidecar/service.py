@@ -18,11 +18,12 @@ from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
+from identity.peer import Attestation
 from netpolicy.policy import Tier
 from sidecar.broker_link import BrokerLink
 from sidecar.config import Config, Misconfigured, parse_config
 from sidecar.control_socket import ROOT, ControlSocket, Orders
-from sidecar.credential_socket import Attestation, CredentialSocket, Issuer
+from sidecar.credential_socket import CredentialSocket, Issuer
 from sidecar.forwarding import Scope
 from sidecar.git_listener import GitListener, Office, Port
 from sidecar.logs import log_to
@@ -82,7 +83,8 @@ class Service:
         keys, cap = config.broker_keys, config.dial_cap
         self.link = BrokerLink(loop, seed, keys, self._dial, cap, self._timeouts)
         self._reporter = Reporter(loop, self.link.pool, Reports(loop.seconds))
-        attestation = Attestation(frozenset({config.uids.helper}), config.helper_cgroups)
+        helpers = frozenset({config.uids.helper})
+        attestation = Attestation(helpers, config.helper_cgroups, config.peer)
         self._credential = CredentialSocket(
             loop, _listener(fds.credential), attestation, Issuer(scope, tokens, self._reporter)
         )
@@ -94,7 +96,8 @@ class Service:
         ]
         public_key = SigningKey(seed).verify_key.encode()
         control = _listener(fds.control)
-        self._control = ControlSocket(loop, control, public_key, self._orders(), control_uids)
+        admitted = Attestation(control_uids, None, config.peer)
+        self._control = ControlSocket(loop, control, public_key, self._orders(), admitted)
 
     def stop(self) -> None:
         """Accept no more, let what runs end within a time, then say that it is over."""

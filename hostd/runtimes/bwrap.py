@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,6 +65,12 @@ class StartedRoom:
 
     def join(self, *, network_only: bool = False) -> Room:
         return Room(self.pidfd, ("net",) if network_only else ("pid", "mount", "net"))
+
+    def alive(self) -> bool:
+        """A pidfd becomes readable when its process has ended."""
+        poller = select.poll()
+        poller.register(self.pidfd, select.POLLIN)
+        return not poller.poll(0)
 
     def end(self) -> None:
         """Killing the first process of a pid namespace kills all in it."""
@@ -150,6 +157,10 @@ async def start_room(
     )
     try:
         monitor = await spawner.execute(command)
+    except BaseException:
+        for descriptor in (out_r, err_r, info_r):
+            os.close(descriptor)
+        raise
     finally:
         for descriptor in stdio:
             os.close(descriptor)

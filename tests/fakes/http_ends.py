@@ -12,6 +12,7 @@ from streams.http import ClientConnection, Incoming, Outgoing, ServerConnection,
 from tests.fakes.hand_loop import HandLoop, small_pair
 
 TEXT = ((b"Content-Type", b"text/plain"),)
+HELLO = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nhello\n"
 
 
 class RawPeer:
@@ -235,3 +236,10 @@ def post(length: int | None, body: bytes = b"", more: bytes = b"") -> bytes:
 
 def hello(incoming: Incoming) -> None:
     incoming.reply(200, TEXT, b"hello\n")
+
+
+def streaming(sink: Recorder) -> Callable[[Incoming], None]:
+    def on_request(incoming: Incoming) -> None:
+        incoming.stream(sink)
+
+    return on_request

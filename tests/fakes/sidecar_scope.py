@@ -87,6 +87,7 @@ def config_mapping(**changes: object) -> dict[str, object]:
         "session": "s1",
         "uids": {"sidecar": 61001, "helper": 61002, "untrusted": 61003},
         "helper_cgroups": None,
+        "peer": "info",
         "broker_keys": [base64.b64encode(bytes(32)).decode()],
         "policy": policy_to_mapping(POLICY),
         "upstreams": UPSTREAMS.to_mapping(),

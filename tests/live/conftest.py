@@ -125,4 +125,3 @@ def branch() -> str:
 def large(stage: Stage) -> str:
     """The commit of a repository that takes seconds to transfer."""
     return make_large(stage, LARGE, LARGE_MIB)
-

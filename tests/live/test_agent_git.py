@@ -119,7 +119,9 @@ def test_tags_are_pushed_where_the_policy_lists_them(player: Box, stage: Stage) 
     assert found["refs/tags/v2"] == clone.ask("rev-parse", "v2")
 
 
-@pytest.mark.parametrize("spelling", ["git@localhost:{}.git", "ssh://git@localhost/{}.git", "git://localhost/{}"])
+@pytest.mark.parametrize(
+    "spelling", ["git@localhost:{}.git", "ssh://git@localhost/{}.git", "git://localhost/{}"]
+)
 def test_other_spellings_of_the_upstream_are_the_same_repository(
     agent: Box, stage: Stage, spelling: str
 ) -> None:

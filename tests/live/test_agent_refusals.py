@@ -60,9 +60,7 @@ def test_one_denied_ref_refuses_the_whole_push(clone: Clone, stage: Stage, branc
     )
 
 
-def test_a_delete_is_refused_even_within_the_scope(
-    clone: Clone, stage: Stage, branch: str
-) -> None:
+def test_a_delete_is_refused_even_within_the_scope(clone: Clone, stage: Stage, branch: str) -> None:
     clone.commit(branch)
     clone.ask("push", "-q", "origin", branch)
     reason = "deleting this ref is not allowed (G202)"
@@ -101,12 +99,17 @@ def test_a_forbidden_repository_looks_like_one_that_does_not_exist(
                 assert ran.code == 128
                 said.append([line.replace(name, "NAME") for line in told(ran, stage)])
     assert said[:3] == said[3:]
-    assert said[0] == said[1] == said[2] == [
-        "remote: gitmoat: this repository is not available here (G101)",
-        SCOPE,
-        "remote: request id: ID",
-        "fatal: repository 'http://127.0.0.1:419/HOST/NAME.git/' not found",
-    ]
+    assert (
+        said[0]
+        == said[1]
+        == said[2]
+        == [
+            "remote: gitmoat: this repository is not available here (G101)",
+            SCOPE,
+            "remote: request id: ID",
+            "fatal: repository 'http://127.0.0.1:419/HOST/NAME.git/' not found",
+        ]
+    )
     assert requests == []
 
 
@@ -143,9 +146,7 @@ def test_the_request_id_leads_the_owner_to_the_whole_reason(
     assert "refs/heads/main" in json.dumps(event["refs"]) and commit in json.dumps(event["refs"])
 
 
-def test_the_scope_can_be_read_in_the_sandbox_and_holds_no_secret(
-    agent: Box, stage: Stage
-) -> None:
+def test_the_scope_can_be_read_in_the_sandbox_and_holds_no_secret(agent: Box, stage: Stage) -> None:
     text = agent.run("cat", "/run/gitmoat/policy.json").expect_success("cat")
     (rule,) = json.loads(text)["git"]
     assert rule["repos"] == [f"demo:{ALLOWED}"]

@@ -61,7 +61,9 @@ def test_an_unknown_sandbox_is_4_whatever_was_asked(stage: Stage) -> None:
 
 
 def test_output_and_errors_stay_apart_and_arrive_whole(agent: Box) -> None:
-    ran = agent.sh("head -c 3000000 /dev/zero | tr '\\0' o; head -c 1000000 /dev/zero | tr '\\0' e >&2")
+    ran = agent.sh(
+        "head -c 3000000 /dev/zero | tr '\\0' o; head -c 1000000 /dev/zero | tr '\\0' e >&2"
+    )
     assert (ran.out.count("o"), len(ran.out)) == (3_000_000, 3_000_000)
     assert (ran.err.count("e"), len(ran.err)) == (1_000_000, 1_000_000)
 
@@ -125,7 +127,18 @@ def test_a_command_ends_when_its_client_is_killed(agent: Box) -> None:
 
 
 def test_the_working_directory_and_environment_are_what_was_asked(agent: Box, stage: Stage) -> None:
-    words = ("run", "--rm", "-e", "A=1 2", "-e", "B=", "--", "sh", "-c", 'echo "$A|${B-unset}|$PWD"')
+    words = (
+        "run",
+        "--rm",
+        "-e",
+        "A=1 2",
+        "-e",
+        "B=",
+        "--",
+        "sh",
+        "-c",
+        'echo "$A|${B-unset}|$PWD"',
+    )
     assert stage.hostctl(*words).out == "1 2||/workspace\n"
 
 

@@ -105,9 +105,7 @@ def test_a_partial_clone_fetches_its_blobs_when_they_are_needed(
     assert "?" not in clone.ask(*missing)
 
 
-def test_an_empty_repository_is_cloned_and_gets_its_first_commit(
-    player: Box, stage: Stage
-) -> None:
+def test_an_empty_repository_is_cloned_and_gets_its_first_commit(player: Box, stage: Stage) -> None:
     make_empty(stage, "play/empty")
     clone = player.clone("play/empty")
     commit = clone.commit("main")

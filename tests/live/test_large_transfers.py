@@ -55,7 +55,7 @@ def test_a_150_mb_push_grows_sidecar_and_broker_by_less_than_20_mb(
     big_clone: Clone, stage: Stage
 ) -> None:
     make_empty(stage, "play/pushed")
-    half = "cd \"$1\" && git read-tree --empty && git ls-tree HEAD | head -150 > \"$1/half\" &&"
+    half = 'cd "$1" && git read-tree --empty && git ls-tree HEAD | head -150 > "$1/half" &&'
     half += ' git update-index --index-info < "$1/half" &&'
     half += ' git commit-tree -m Half "$(git write-tree)"'
     commit = big_clone.box.sh(half, big_clone.directory).expect_success("git commit-tree")

@@ -141,4 +141,3 @@ def test_headers_of_the_sandbox_do_not_reach_the_upstream_or_the_decision(
     assert answers["secret"][0].startswith("HTTP/1.1 404 ")
     assert "0123456789abcdef" not in answers["secret"][0]
     assert [entry.status for entry in requests] == [200]
-

@@ -102,9 +102,7 @@ def test_a_second_fetch_carries_only_what_is_new(split: Box, stage: Stage) -> No
     assert packed(split) == after
 
 
-def test_a_branch_that_became_a_directory_upstream_can_be_fetched(
-    split: Box, stage: Stage
-) -> None:
+def test_a_branch_that_became_a_directory_upstream_can_be_fetched(split: Box, stage: Stage) -> None:
     name = uuid.uuid4().hex[:10]
     commit_upstream(stage, f"refs/heads/{name}", "one branch")
     split.git("fetch").expect_success("fetch")
@@ -238,7 +236,9 @@ def test_an_empty_repository_gives_an_empty_workspace_and_takes_the_first_commit
 def test_a_sha256_repository_goes_through_the_gate(make_box: MakeBox, stage: Stage) -> None:
     make_empty(stage, "play/sha256-split", "--object-format=sha256")
     path = str(bare(stage, "play/sha256-split"))
-    stream = b"commit refs/heads/main\ncommitter T <t@x.invalid> 1700000000 +0000\ndata 1\nx\ndone\n"
+    stream = (
+        b"commit refs/heads/main\ncommitter T <t@x.invalid> 1700000000 +0000\ndata 1\nx\ndone\n"
+    )
     git("--git-dir", path, "fast-import", "--quiet", stdin=stream)
     box = make_box("--push", "ci/**", repo="play/sha256-split")
     assert workspace(box, "rev-parse", "HEAD") == git("--git-dir", path, "rev-parse", "main")

@@ -61,15 +61,20 @@ def make_large(stage: Stage, repository: str, mebibytes: int) -> str:
 
 def refs(stage: Stage, repository: str = ALLOWED) -> dict[str, str]:
     listed = git(
-        "--git-dir", str(bare(stage, repository)), "for-each-ref", "--format=%(refname) %(objectname)"
+        "--git-dir",
+        str(bare(stage, repository)),
+        "for-each-ref",
+        "--format=%(refname) %(objectname)",
     )
     return dict(line.split(" ", 1) for line in listed.splitlines())
 
 
 def objects(stage: Stage, repository: str = ALLOWED) -> set[str]:
-    """Every file below objects/: what a push that did not happen must not have left there."""
+    """Every object file: a push that did not happen must not have left one. What git had put
+    in quarantine belongs to no repository, and may stay when its receive-pack is killed."""
     root = bare(stage, repository) / "objects"
-    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    found = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    return {path for path in found if "incoming" not in path}
 
 
 def receiving(stage: Stage, repository: str = ALLOWED) -> int:

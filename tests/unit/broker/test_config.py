@@ -60,7 +60,7 @@ def test_a_minimal_file_has_documented_defaults(files: Files) -> None:
     config = files.load()
     assert config.listen == Address("127.0.0.1", 8443)
     assert (config.uid, config.gid) == (1999999999, 1999999999)
-    assert config.timeouts == Timeouts(connect=5, idle=60, operation=900)
+    assert config.timeouts == Timeouts(connect=5, head=10, idle=60, operation=900)
     assert not config.upstreams and not config.providers and not config.hosts
 
 
@@ -76,6 +76,7 @@ uid = 5
 url = "sqlite:"
 [timeouts]
 connect = "2s"
+head = "3s"
 idle = "1m"
 operation = "2h"
 [limits]
@@ -97,7 +98,7 @@ key = "{KEY}"
 """
     )
     assert (config.uid, config.gid, config.connections) == (5, 5, 9)
-    assert config.timeouts == Timeouts(2, 60, 7200)
+    assert config.timeouts == Timeouts(connect=2, head=3, idle=60, operation=7200)
     assert config.upstreams["github"] == UpstreamConfig(
         name="github",
         address=Address("github.com", 443),

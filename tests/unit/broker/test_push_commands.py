@@ -51,10 +51,18 @@ def test_a_body_that_cannot_be_read_is_bad_at_once() -> None:
     assert len(found) == 1
 
 
-def test_options_are_understood_and_not_served() -> None:
-    line = format_data(LINE + b" push-options") + FLUSH
+def test_a_push_that_is_never_served_is_still_understood() -> None:
+    line = format_data(LINE + b" unheard-of") + FLUSH
     _, (bad,), _ = fed([line])
-    assert isinstance(bad, BadPush) and bad.commands is not None
+    assert isinstance(bad, BadPush) and bad.commands is not None and bad.code == "G203"
+
+
+def test_options_belong_to_what_was_read_and_not_to_the_pack() -> None:
+    options = format_data(b"ci.skip") + FLUSH
+    commands = format_data(LINE + b" push-options") + FLUSH + options
+    sink, (found,), _ = fed([commands + PACK])
+    assert isinstance(found, PushCommands) and found.options == ("ci.skip",)
+    assert (sink.read, sink.leftover) == (len(commands), PACK)
 
 
 def test_a_client_that_left_has_pushed_nothing() -> None:

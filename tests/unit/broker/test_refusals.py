@@ -82,5 +82,5 @@ def test_the_probe_is_answered_200_and_empty() -> None:
 
 def test_lfs_gets_its_own_json() -> None:
     reply = lfs_reply(["no LFS (G102)"], ID)
-    assert reply.status == 404
+    assert reply.status == 501
     assert json.loads(reply.body) == {"message": "no LFS (G102)"}

@@ -14,6 +14,7 @@ from gitwire.receivepack import (
     PushCommands,
     PushRefused,
     RefName,
+    Refusal,
     parse_ref,
 )
 
@@ -124,16 +125,105 @@ def test_session_ids_are_dropped_and_agents_replaced() -> None:
     assert commands.capabilities == (AGENT, "atomic")
 
 
-def test_push_options_are_refused_with_the_commands_to_report_on() -> None:
-    wire = body(line() + b"\0 report-status push-options") + format_data(b"ci.skip") + FLUSH
-    reader = CommandReader()
+def refusal(wire: bytes, **limits: int) -> PushRefused:
+    reader = CommandReader(**limits)
     with pytest.raises(PushRefused) as refused:
         reader.feed(wire)
-    assert refused.value.commands == PushCommands(
-        (command(ZERO, ONE, "refs/heads/a"),), ("report-status",)
-    )
     with pytest.raises(PushRefused):
         reader.feed(b"")
+    return refused.value
+
+
+OPTIONS = body(b"ci.skip", b"topic=a b\n")
+
+
+def test_push_options_are_read_with_the_commands_and_the_pack_left_alone() -> None:
+    wire = body(line() + b"\0 report-status push-options") + OPTIONS
+    reader = CommandReader()
+    found = reader.feed(wire + b"PACK")
+    assert found is not None and found.options == ("ci.skip", "topic=a b")
+    assert reader.leftover == b"PACK"
+    assert found.serialise() == wire.replace(b"000etopic=a b\n", b"000dtopic=a b")
+
+
+def test_push_options_are_read_one_byte_at_a_time_too() -> None:
+    wire = body(line() + b"\0 push-options") + OPTIONS
+    reader = CommandReader()
+    answers = [reader.feed(wire[at : at + 1]) for at in range(len(wire))]
+    assert answers == [None] * (len(wire) - 1) + [read(wire)]
+
+
+def test_a_push_may_have_the_capability_and_no_options() -> None:
+    wire = body(line() + b"\0 push-options") + FLUSH
+    assert read(wire).options == ()
+    assert read(wire).serialise() == wire
+
+
+@pytest.mark.parametrize("option", [b"", b"a\x1b", b"a\0", b"a\nb", "ä".encode(), b"x" * 1025])
+def test_options_of_other_bytes_are_refused_with_the_commands(option: bytes) -> None:
+    refused = refusal(body(line() + b"\0 push-options") + body(b"fine", option))
+    assert refused.why is Refusal.OPTION
+    assert refused.commands.commands == (command(ZERO, ONE, "refs/heads/a"),)
+
+
+def test_too_many_options_are_refused_with_the_commands() -> None:
+    many = body(line() + b"\0 push-options") + body(*[b"x"] * 65)
+    assert refusal(many).why is Refusal.OPTION
+    long = body(line() + b"\0 push-options") + body(*[b"x" * 1000] * 70)
+    assert refusal(long).why is Refusal.OPTION
+
+
+SIGNED = (
+    b"push-cert\0 report-status side-band-64k",
+    b"certificate version 0.1\n",
+    b"pusher A <a@example.org> 1700000000 +0000\n",
+    b"pushee http://127.0.0.1:419/h/r\n",
+    b"nonce 1-2\n",
+    b"push-option ci.skip\n",
+    b"\n",
+    line() + b"\n",
+    line(ref=b"refs/heads/b") + b"\n",
+    b"-----BEGIN PGP SIGNATURE-----\n",
+    b"\n",
+    b"whatever\n",
+    b"-----END PGP SIGNATURE-----\n",
+    b"push-cert-end\n",
+)
+
+
+def test_a_signed_push_is_refused_with_the_commands_of_its_certificate() -> None:
+    refused = refusal(body(*SIGNED))
+    assert refused.why is Refusal.SIGNED
+    named = [each.ref.text for each in refused.commands.commands]
+    assert named == ["refs/heads/a", "refs/heads/b"]
+    assert refused.commands.report_status and refused.commands.side_band_limit
+
+
+@pytest.mark.parametrize("missing", range(1, len(SIGNED)))
+def test_half_a_certificate_is_malformed_or_refused(missing: int) -> None:
+    with pytest.raises(Malformed):
+        CommandReader().feed(body(*SIGNED[:missing], *SIGNED[missing + 1 :]))
+
+
+@pytest.mark.parametrize("end", range(1, len(SIGNED)))
+def test_a_certificate_without_its_end_is_malformed(end: int) -> None:
+    with pytest.raises(Malformed) as refused:
+        CommandReader().feed(body(*SIGNED[:end]))
+    assert not isinstance(refused.value, PushRefused)
+
+
+def test_names_that_are_no_refs_are_reported_as_they_were_sent() -> None:
+    refused = refusal(body(line(ref=b"HEAD") + CAPS, line(), line(ref=b"refs/x")))
+    assert refused.why is Refusal.REF_NAME
+    assert refused.odd == ("HEAD", "refs/x")
+    assert [each.ref.text for each in refused.commands.commands] == ["refs/heads/a"]
+
+
+def test_what_a_newer_git_asks_for_is_refused_with_the_commands() -> None:
+    refused = refusal(body(line() + b"\0 report-status shiny-thing=v3"))
+    assert refused.why is Refusal.CAPABILITY
+    assert refused.commands.capabilities == ("report-status",)
+    assert len(refused.commands.commands) == 1
 
 
 @pytest.mark.parametrize(
@@ -204,9 +294,16 @@ def test_too_many_refs_are_refused() -> None:
     lines = [line(ref=b"refs/heads/%d" % each) for each in range(4)]
     full = CommandReader(max_commands=3).feed(body(*lines[:3]))
     assert full is not None and len(full.commands) == 3
-    with pytest.raises(Malformed) as refused:
-        CommandReader(max_commands=3).feed(body(*lines))
-    assert refused.value.status == 413
+    refused = refusal(body(*lines), max_commands=3)
+    assert (refused.why, refused.status) == (Refusal.TOO_MANY, 413)
+    assert len(refused.commands.commands) == 4
+
+
+def test_commands_beyond_the_limit_are_refused_with_those_before_it() -> None:
+    lines = [line(ref=b"refs/heads/%d" % each) for each in range(100)]
+    refused = refusal(body(*lines), limit=1000)
+    assert refused.why is Refusal.TOO_MANY
+    assert 0 < len(refused.commands.commands) < 20
 
 
 def test_a_command_list_beyond_the_limit_is_refused() -> None:

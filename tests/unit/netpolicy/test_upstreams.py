@@ -148,3 +148,12 @@ def test_the_git_config_rewrites_every_spelling_and_resets_helpers() -> None:
 def test_a_workspace_that_could_break_the_config_is_refused(workspace: str) -> None:
     with pytest.raises(ValueError, match="absolute path"):
         gitconfig_for(TABLE, 419, workspace)
+
+
+def test_the_brokers_patience_goes_with_the_table() -> None:
+    table = UpstreamTable((GITHUB,), idle=300)
+    assert UpstreamTable.from_mapping(table.to_mapping()) == table
+    without = {"upstreams": table.to_mapping()["upstreams"]}
+    assert UpstreamTable.from_mapping(without).idle == 60
+    with pytest.raises(PolicyError):
+        UpstreamTable.from_mapping({**without, "idle": 0})

@@ -67,7 +67,9 @@ async def test_all_sessions_are_revoked_at_once_and_their_streams_cut(scene: Sce
     revoked = ask(scene, "session-revoke", all=True)["revoked"]
     assert sorted(revoked) == ["session-1", "session-2"]
     await reply.done
-    assert reply.error
+    assert b"S101" in reply.data
+    await scene.pause()
+    assert scene.upstream.talks[0].lost
 
 
 @on_reactor

@@ -385,7 +385,8 @@ async def test_lfs_and_other_endpoints_are_refused(scene: Scene) -> None:
     sidecar = await scene.world.session()
     headers = [(b"Gitmoat-Request-Id", ID.encode()), (b"Gitmoat-Tier", b"untrusted")]
     lfs = await sidecar.ask("POST", "/git/up/acme/app.git/info/lfs/objects/batch", headers, b"{}")
-    assert lfs.status == 404 and "G102" in lfs.json()["message"]
+    assert lfs.status == 501 and "G102" in lfs.json()["message"]
+    assert lfs.header(b"content-type") == b"application/vnd.git-lfs+json"
     dumb = await sidecar.ask("GET", "/git/up/acme/app.git/HEAD", headers)
     assert dumb.status == 404 and b"G103" in dumb.data
     assert not scene.upstream.talks

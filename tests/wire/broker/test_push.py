@@ -130,10 +130,9 @@ async def test_the_probe_before_a_large_push_is_answered_200_and_empty(scene: Sc
         b"zzzz",
         b"0009PACK\n",
         format_data(b"nonsense") + FLUSH,
-        commands("refs/heads/a..b"),
-        commands("HEAD"),
+        commands("refs/heads/a\x1bb"),
         commands(AGENT, AGENT),
-        commands(AGENT, capabilities="push-cert=x"),
+        commands(AGENT, capabilities="quiet quiet"),
         commands(AGENT)[:-4],
     ],
 )
@@ -142,15 +141,102 @@ async def test_a_push_that_is_not_understood_goes_nowhere(scene: Scene, body: by
     sidecar = await scene.world.session()
     reply = await sidecar.push(body)
     assert reply.status == 400 and b"G203" in reply.data
+    assert reply.header(b"connection") == b"close"
     assert not scene.upstream.talks
     assert [one["code"] for one in scene.world.audit("git.decision")] == ["G203"]
+
+
+CERTIFICATE = [
+    b"push-cert\0 report-status side-band-64k agent=git/2.39.5",
+    b"certificate version 0.1\n",
+    b"pusher A U Thor <a@example.org> 1700000000 +0000\n",
+    b"pushee http://127.0.0.1:419/localhost/acme/app.git\n",
+    b"nonce 1700000000-abc\n",
+    b"\n",
+    f"{'0' * 40} {'1' * 40} {AGENT}\n".encode(),
+    b"-----BEGIN PGP SIGNATURE-----\n",
+    b"nothing of it is looked at\n",
+    b"push-cert-end\n",
+]
+NEVER_SERVED = {
+    "a name that git refuses": (commands("refs/heads/a..b"), b"ng refs/heads/a..b ", b"G203"),
+    "a symbolic ref": (commands("HEAD"), b"ng HEAD push names something", b"G203"),
+    "one level": (commands(AGENT, "refs/x"), b"ng refs/x push names", b"G203"),
+    "the others": (commands(AGENT, "refs/x"), b"ng refs/heads/agent/a push names", b"G203"),
+    "a newer git": (
+        commands(AGENT, capabilities="report-status side-band-64k new-thing=1"),
+        b"ng refs/heads/agent/a push asks for an unknown capability",
+        b"G203",
+    ),
+    "a certificate": (
+        b"".join(map(format_data, CERTIFICATE)) + FLUSH,
+        b"ng refs/heads/agent/a signed pushes are not served",
+        b"G205",
+    ),
+    "too many refs": (
+        commands(*(f"refs/heads/agent/{each}" for each in range(1001))),
+        b"ng refs/heads/agent/1000 push changes too many refs",
+        b"G304",
+    ),
+    "far too many refs": (
+        commands(*(f"refs/heads/agent/{'x' * 200}{each}" for each in range(5000))),
+        b"\x02gitmoat: the push changes too many refs (G304)\n",
+        b"G304",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NEVER_SERVED)
+@on_reactor
+async def test_what_git_may_send_and_we_never_serve_is_told_per_ref(
+    scene: Scene, case: str
+) -> None:
+    body, told, code = NEVER_SERVED[case]
+    sidecar = await scene.world.session()
+    reply = await sidecar.push(body + PACK)
+    assert reply.status == 200 and told in reply.data and code in reply.data
+    assert not scene.upstream.talks
+    decisions = scene.world.audit("push.decision") + scene.world.audit("git.decision")
+    assert [(one["decision"], one["code"]) for one in decisions] == [("deny", code.decode())]
+    assert (await sidecar.push(b"0000")).status == 200
+
+
+OPTIONS = format_data(b"ci.skip") + format_data(b"topic=x y") + FLUSH
+WITH_OPTIONS = "report-status side-band-64k push-options"
 
 
 @on_reactor
 async def test_push_options_are_refused_so_that_git_shows_it(scene: Scene) -> None:
     sidecar = await scene.world.session()
-    reply = await sidecar.push(commands(AGENT, capabilities="report-status push-options"))
-    assert reply.status == 200 and b"ng refs/heads/agent/a push options" in reply.data
+    reply = await sidecar.push(commands(AGENT, capabilities=WITH_OPTIONS) + OPTIONS + PACK)
+    assert reply.status == 200
+    assert b"ng refs/heads/agent/a push options are not allowed (G204)" in reply.data
+    assert not scene.upstream.talks
+
+
+@on_reactor
+async def test_push_options_that_the_policy_allows_go_up_in_our_own_spelling(
+    scene: Scene,
+) -> None:
+    scene.upstream.answers(DONE)
+    sidecar = await scene.world.session(POLICY.replace("push = {", "push = { options = true,"))
+    sent = commands(AGENT, capabilities=WITH_OPTIONS) + OPTIONS + PACK
+    assert (await sidecar.push(sent)).data == REPORT
+    assert scene.upstream.bodies == [sent]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[b"a\x1b[31m"], [b"a\0b"], [b""], [b"x" * 1025], [b"x"] * 65, ["ä".encode()]],
+)
+@on_reactor
+async def test_push_options_of_other_bytes_are_refused_though_the_policy_allows_some(
+    scene: Scene, options: list[bytes]
+) -> None:
+    sidecar = await scene.world.session(POLICY.replace("push = {", "push = { options = true,"))
+    section = b"".join(map(format_data, options)) + FLUSH
+    reply = await sidecar.push(commands(AGENT, capabilities=WITH_OPTIONS) + section + PACK)
+    assert reply.status == 200 and b"push options are too many or not plain" in reply.data
     assert not scene.upstream.talks
 
 

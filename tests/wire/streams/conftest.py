@@ -1,13 +1,21 @@
 """Nothing that a test opened outlives it."""
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.fakes.hand_loop import close_all
+from tests.fakes.hand_loop import close_all, small_pair, tcp_pair
 
 
 @pytest.fixture(autouse=True)
 def _sockets_are_closed() -> Iterator[None]:
     yield
     close_all()
+
+
+@pytest.fixture(params=[small_pair, tcp_pair])
+def pair(request: pytest.FixtureRequest) -> Callable[[], tuple[socket.socket, socket.socket]]:
+    """How two ends are connected: Unix sockets that take little, or TCP."""
+    kind: Callable[[], tuple[socket.socket, socket.socket]] = request.param
+    return kind

@@ -19,12 +19,6 @@ CHUNKS = OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r
 Pair = Callable[[], tuple[socket.socket, socket.socket]]
 
 
-@pytest.fixture(params=[small_pair, tcp_pair])
-def pair(request: pytest.FixtureRequest) -> Pair:
-    kind: Pair = request.param
-    return kind
-
-
 def post(framing: Length | Chunked) -> bytes:
     return format_request(b"POST", b"/", [(b"Host", b"h"), *framing_headers(framing)])
 

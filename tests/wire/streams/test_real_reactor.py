@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 import pytest_twisted
-from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.protocol import Factory
@@ -20,9 +19,14 @@ from streams.relay import Broken, Outcome, Relay, Relayed
 from tests.fakes.http_ends import Recorder, get
 from tests.fakes.tls_hops import client_options, same, server_options
 
-reactor: Any = _reactor
 BLOCK = bytes(range(256)) * 256
 BLOCKS = 256
+
+
+def the_reactor() -> Any:
+    from twisted.internet import reactor
+
+    return reactor
 
 
 class World:
@@ -31,16 +35,16 @@ class World:
     def __init__(self, on_upstream: Callable[[Incoming], None]) -> None:
         self.outcomes: list[Outcome] = []
         self._connections: list[Any] = []
-        upstream = self._factory(lambda: ServerConnection(reactor, on_upstream, secure=True))
+        upstream = self._factory(lambda: ServerConnection(the_reactor(), on_upstream, secure=True))
         tls = TLSMemoryBIOFactory(server_options(), False, upstream)
-        self.upstream: Any = reactor.listenTCP(0, tls, interface="127.0.0.1")
-        front = self._factory(lambda: ServerConnection(reactor, self._relay))
-        self.front: Any = reactor.listenTCP(0, front, interface="127.0.0.1")
+        self.upstream: Any = the_reactor().listenTCP(0, tls, interface="127.0.0.1")
+        front = self._factory(lambda: ServerConnection(the_reactor(), self._relay))
+        self.front: Any = the_reactor().listenTCP(0, front, interface="127.0.0.1")
 
     async def dial(self, port: Any, secure: bool) -> ClientConnection:
         ready: Deferred[ClientConnection] = Deferred()
-        made = ClientConnection(reactor, secure=secure, on_ready=ready.callback)
-        endpoint: Any = HostnameEndpoint(reactor, "127.0.0.1", port.getHost().port)
+        made = ClientConnection(the_reactor(), secure=secure, on_ready=ready.callback)
+        endpoint: Any = HostnameEndpoint(the_reactor(), "127.0.0.1", port.getHost().port)
         if secure:
             endpoint = wrapClientTLS(client_options(), endpoint)
         await endpoint.connect(self._factory(lambda: made))
@@ -78,7 +82,7 @@ def request(framing: Framing) -> bytes:
 
 
 def pause(seconds: float = 0.05) -> Any:
-    return deferLater(reactor, seconds, lambda: None)
+    return deferLater(the_reactor(), seconds, lambda: None)
 
 
 class Blocks:
@@ -96,7 +100,7 @@ class Blocks:
 
     def _resume(self) -> None:
         self.paused = False
-        reactor.callLater(0, self._more)
+        the_reactor().callLater(0, self._more)
 
     def _more(self) -> None:
         while not self.paused and self.out.alive:
@@ -154,7 +158,7 @@ async def test_download_arrives_unchanged(worlds: Make, framing: Length | Chunke
     client = await world.dial(world.front, secure=False)
     whole: Deferred[Digest] = Deferred()
     client.send(request(NoBody()), NoBody(), Digest(whole.callback))
-    got = await whole.addTimeout(30, reactor)
+    got = await whole.addTimeout(30, the_reactor())
     assert got.ends == ["done"] and got.digest.hexdigest() == expected()
     assert world.outcomes == [Relayed(200, 0, len(BLOCK) * BLOCKS)] and client.idle
 
@@ -176,7 +180,7 @@ async def test_upload_arrives_unchanged(worlds: Make, framing: Length | Chunked)
             answered.callback(self.data.decode())
 
     Blocks(client.send(request(framing), framing, Answer()))
-    assert await answered.addTimeout(30, reactor) == expected()
+    assert await answered.addTimeout(30, the_reactor()) == expected()
     assert world.outcomes == [Relayed(200, len(BLOCK) * BLOCKS, 64)] and client.idle
 
 
@@ -196,7 +200,7 @@ async def test_client_gone_in_the_middle_frees_the_upstream(worlds: Make, reset:
             await pause(0.01)
         linger = b"\1\0\0\0\0\0\0\0" if reset else bytes(8)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-    await gone.addTimeout(10, reactor)
+    await gone.addTimeout(10, the_reactor())
     await pause()
     assert [type(each) for each in world.outcomes] == [Broken]
 

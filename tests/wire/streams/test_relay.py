@@ -143,6 +143,15 @@ def test_early_answer_while_the_upload_is_stuck_frees_the_client() -> None:
     assert joined.client.hear().endswith(b"hello\n")
 
 
+def test_rest_of_an_early_answered_request_is_dropped_up_to_a_limit() -> None:
+    joined = Joined(discard_limit=100_000)
+    joined.client.say(post(MEGABYTES, bytes(1000)))
+    joined.upstream.hear()
+    answer(joined)
+    joined.client.say(bytes(200_000))
+    assert joined.client.hear().endswith(b"hello") and joined.client.ended
+
+
 # Back-pressure: bytes are counted, not seconds
 
 

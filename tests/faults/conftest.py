@@ -1,0 +1,40 @@
+"""One Gitmoat whose daemons are killed and started again, with a watchdog that looks every second."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from hostctl.demo_stage import Stage
+from tests.faults.world import WATCHDOG, World
+from tests.live.conftest import opened
+
+
+def watched(stage: Stage) -> World:
+    world = World(stage)
+    with stage.paths.hostd_toml.open("a") as file:
+        file.write(WATCHDOG)
+    world.kill("hostd", signal.SIGTERM)
+    world.up()
+    return world
+
+
+@pytest.fixture(scope="session")
+def world() -> Iterator[World]:
+    """Shared by all: each test leaves it running and empty."""
+    with opened() as stage:
+        yield watched(stage)
+
+
+@pytest.fixture(autouse=True)
+def _running(world: World) -> None:
+    """What a failed test left dead is no reason for the next one to fail."""
+    world.up()
+
+
+@pytest.fixture
+def fresh_world() -> Iterator[World]:
+    with opened() as stage:
+        yield watched(stage)

@@ -1,0 +1,286 @@
+"""kill -9 of hostd at every step of a sandbox's life: what was half made is gone, what ran runs on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+from hostctl.failure import Failure
+from tests.faults.inventory import assert_settles, inventory
+from tests.faults.world import World, git_works, kill_and_wait, new_name
+from tests.live.boxes import alive, eventually, hostctl_process, outcome
+
+pytestmark = pytest.mark.live
+
+CREATION = ("directories", "rooms", "rules", "listeners", "sidecar", "workspace")
+_TRIES = 8
+SEED = 20261
+
+
+def kill_at(world: World, step: str, process: subprocess.Popen[bytes], before: set[str]) -> str:
+    """The id of the sandbox that was at `step`, or already further, when hostd died."""
+    hostd = world.pid("hostd")
+    identifier = world.wait_for_step(step, before)
+    os.kill(hostd, signal.SIGKILL)
+    kill_and_wait(hostd)
+    process.communicate(timeout=30)
+    return identifier
+
+
+@pytest.mark.parametrize("step", CREATION)
+def test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on(world: World, step: str) -> None:
+    with world.guarded_box() as (box, sentinel):
+        about = world.inspect(box.name)
+        world.kill("hostd")  # adopted already, so that descriptors can be compared
+        world.up()
+        before = inventory(world)
+        for _ in range(_TRIES):
+            known = world.known()
+            run = world.begin_run("-d", "--", "sleep", "infinity")
+            identifier = kill_at(world, step, run, known)
+            caught = world.step(identifier)
+            world.up()
+            if caught == "served":  # too late by a moment: it is complete, and stays
+                assert world.inspect(identifier)["state"] == "running"
+                world.ask("rm", sandbox=identifier, force=True)
+            assert_settles(world, before)
+            if caught == step:
+                break
+        else:
+            pytest.fail(f"never caught at {step}")
+        after = world.inspect(box.name)
+        kept = ("sandbox", "pid", "netns", "uids")
+        assert [after[key] for key in kept] == [about[key] for key in kept]
+        sentinel.assert_held()
+        git_works(box)
+
+
+def test_a_served_sandbox_is_adopted_with_all_that_runs_in_it(world: World) -> None:
+    with world.guarded_box() as (box, sentinel):
+        before = world.inspect(box.name)
+        command = box.begin("sh", "-c", "sleep 300")
+        rounds = sentinel.rounds()
+        world.kill("hostd")
+        assert outcome(command).code != 0  # its hostctl cannot wait for the end any more
+        sentinel.assert_held()  # nobody needs hostd for that
+        world.up()
+        after = world.inspect(box.name)
+        assert (after["pid"], after["netns"]) == (before["pid"], before["netns"])
+        assert after["sidecar"]["pid"] == before["sidecar"]["pid"]
+        assert after["session"]["id"] == before["session"]["id"]
+        assert world.items()[box.name]["state"] == "running"
+        git_works(box)
+        assert sentinel.rounds() > rounds
+        with pytest.raises(Failure, match="a command runs"):
+            world.ask("rm", sandbox=box.name, force=False)
+
+
+def test_an_adopted_sandbox_gets_a_new_sidecar_with_fresh_listeners(world: World) -> None:
+    with world.guarded_box() as (box, sentinel):
+        world.kill("hostd")
+        world.up()
+        old = box.sidecar
+        kill_and_wait(old)
+        eventually(lambda: world.inspect(box.name)["sidecar"]["pid"] not in (None, old), "another")
+        git_works(box)
+        kill_and_wait(box.sidecar)  # now hostd holds the listeners itself again
+        git_works(box)
+        sentinel.assert_held()
+        assert list(world.sessions().values()).count(box.name) == 1
+
+
+def test_a_sidecar_that_died_while_hostd_was_away_is_replaced(world: World) -> None:
+    with world.guarded_box() as (box, sentinel):
+        old = box.sidecar
+        world.kill("hostd")
+        kill_and_wait(old)
+        sentinel.assert_held()
+        world.up()
+        git_works(box)
+        sentinel.assert_held()
+        assert list(world.sessions().values()).count(box.name) == 1
+
+
+def test_a_sidecar_that_hangs_when_hostd_starts_is_replaced_and_does_not_stop_hostd(
+    world: World,
+) -> None:
+    with world.guarded_box() as (box, sentinel):
+        old = box.sidecar
+        world.kill("hostd")
+        os.kill(old, signal.SIGSTOP)
+        world.up()
+        eventually(lambda: not alive(old), "the end of the one that hangs")
+        git_works(box)
+        sentinel.assert_held()
+        assert list(world.sessions().values()).count(box.name) == 1
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.01, 0.05, 0.15])
+def test_a_sandbox_that_was_half_removed_is_gone(world: World, delay: float) -> None:
+    before = inventory(world)
+    with world.box() as box:
+        identifier = str(world.inspect(box.name)["sandbox"])
+        hostd = world.pid("hostd")
+        remove = hostctl_process(world.stage, "rm", "--force", box.name)
+        eventually(lambda: world.step(identifier) in ("removing", None), "the removal to begin")
+        time.sleep(delay)
+        kill_and_wait(hostd)
+        remove.communicate(timeout=30)
+        world.up()
+        assert box.name not in world.items()
+    world.kill("hostd")  # both times a hostd that has just started
+    world.up()
+    assert_settles(world, before)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.1])
+def test_a_sandbox_that_was_half_stopped_is_stopped_and_keeps_its_files(
+    world: World, delay: float
+) -> None:
+    with world.box("--agent") as box:
+        identifier = str(world.inspect(box.name)["sandbox"])
+        box.sh("echo kept > /workspace/kept").expect_success("writing")
+        hostd = world.pid("hostd")
+        with _stopping(world, box.name):
+            eventually(lambda: world.step(identifier) in ("ending", "stopped"), "the stop to begin")
+            time.sleep(delay)
+            kill_and_wait(hostd)
+        world.up()
+        assert world.items()[box.name]["state"] == "stopped"
+        assert (world.state(identifier) / "workspace" / "kept").read_text() == "kept\n"
+        assert box.name not in world.sessions().values()
+        world.ask("start", sandbox=box.name)
+        assert box.sh("cat /workspace/kept").expect_success("reading") == "kept"
+        git_works(box)
+
+
+class _stopping:  # noqa: N801 - reads as a clause: `with _stopping(...)`
+    """`stop` in the background: its answer never comes."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._thread = threading.Thread(target=self._stop, args=(world, name))
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self._thread.join()
+
+    def _stop(self, world: World, name: str) -> None:
+        with suppress(Failure):
+            world.ask("stop", sandbox=name)
+
+
+def test_a_stopped_sandbox_that_was_being_started_is_stopped_again(world: World) -> None:
+    with world.box() as box:
+        identifier = str(world.inspect(box.name)["sandbox"])
+        world.ask("stop", sandbox=box.name)
+        hostd = world.pid("hostd")
+        starting = threading.Thread(target=lambda: _ignoring(world, "start", box.name))
+        starting.start()
+        eventually(lambda: world.step(identifier) == "ending", "the start to begin")
+        time.sleep(0.1)
+        kill_and_wait(hostd)
+        starting.join()
+        world.up()
+        state = world.items()[box.name]["state"]
+        assert state == ("running" if world.step(identifier) == "served" else "stopped")
+        world.ask("start", sandbox=box.name)
+        box.git("fetch").expect_success("hostctl git fetch")
+
+
+def _ignoring(world: World, op: str, name: str) -> None:
+    with suppress(Failure):
+        world.ask(op, sandbox=name)
+
+
+def test_an_attached_run_with_rm_goes_with_the_hostd_it_was_attached_to(world: World) -> None:
+    before = inventory(world)
+    name = new_name()
+    run = world.begin_run("--rm", "--", "sleep", "infinity", name=name)
+    eventually(lambda: world.items().get(name, {}).get("state") == "running", "its start")
+    eventually(lambda: any(world.step(i) == "served" for i in world.known()), "its command")
+    world.kill("hostd")
+    assert outcome(run).code != 0
+    world.up()
+    eventually(lambda: name not in world.items(), "its removal")
+    world.kill("hostd")
+    world.up()
+    assert_settles(world, before)
+
+
+def test_a_detached_run_with_rm_is_removed_when_its_command_ends_under_another_hostd(
+    world: World,
+) -> None:
+    name = new_name()
+    run = world.begin_run("-d", "--rm", "--", "sleep", "4", name=name)
+    assert outcome(run).code == 0
+    world.kill("hostd")
+    world.up()
+    assert name in world.items()
+    eventually(lambda: name not in world.items(), "its removal")
+
+
+def test_a_terminated_hostd_leaves_its_sandboxes_to_the_next(world: World) -> None:
+    with world.guarded_box() as (box, sentinel):
+        before = world.inspect(box.name)
+        world.kill("hostd", signal.SIGTERM)
+        sentinel.assert_held()
+        world.up()
+        after = world.inspect(box.name)
+        assert after["sidecar"]["pid"] == before["sidecar"]["pid"]
+        git_works(box)
+
+
+def test_down_stops_everything_and_keeps_the_workspaces(world: World) -> None:
+    with world.box("--agent") as box:
+        identifier = str(world.inspect(box.name)["sandbox"])
+        sidecar = box.sidecar
+        box.sh("echo kept > /workspace/kept").expect_success("writing")
+        world.down()
+        assert not alive(sidecar)
+        assert (world.state(identifier) / "workspace" / "kept").exists()
+        world.up()
+        assert world.items()[box.name]["state"] == "stopped"
+        assert box.run("true").code != 0
+        world.ask("start", sandbox=box.name)
+        assert box.sh("cat /workspace/kept").expect_success("reading") == "kept"
+        git_works(box)
+
+
+def kill_at_random(world: World, times: int, seed: int) -> None:
+    """kill -9 at moments spread over a whole life; the same ones for the same seed."""
+    moments = random.Random(seed)
+    with world.guarded_box() as (box, sentinel):
+        world.kill("hostd")
+        world.up()
+        before = inventory(world)
+        for _ in range(times):
+            hostd = world.pid("hostd")
+            run = world.begin_run("--rm", "--", "sleep", "0.2")
+            time.sleep(moments.uniform(0.2, 1.5))
+            kill_and_wait(hostd)
+            run.communicate(timeout=30)
+            world.up()
+            eventually(lambda: list(world.items()) == [box.name], "the removal of the other")
+        world.kill("hostd")
+        world.up()
+        assert_settles(world, before)
+        sentinel.assert_held()
+        git_works(box)
+
+
+def test_hostd_killed_at_random_moments_leaves_nothing(world: World) -> None:
+    kill_at_random(world, 4, SEED)
+
+
+@pytest.mark.long
+def test_hostd_killed_at_many_random_moments_leaves_nothing(world: World) -> None:
+    kill_at_random(world, 40, SEED + 1)

@@ -1,0 +1,167 @@
+"""A Gitmoat to break: its daemons by pid, its records on disk, and starting again what is dead."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from hostctl.client import ask, items_of
+from hostctl.demo_stage import ALLOWED, Stage
+from hostctl.failure import Failure
+from hostctl.status import daemon_status
+from hostctl.up import start_missing
+from tests.faults.sentinel import SENTINEL, Sentinel
+from tests.live.boxes import Box, hostctl_process
+
+WATCHDOG = '\n[watchdog]\ninterval = "1s"\n'
+
+
+def kill_and_wait(pid: int, number: int = signal.SIGKILL) -> None:
+    """Until it is dead, whoever its parent is."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        os.kill(pid, number)
+        poller = select.poll()
+        poller.register(process, select.POLLIN)
+        assert poller.poll(30_000), f"{pid} does not end"
+    finally:
+        os.close(process)
+
+
+@frozen
+class World:
+    stage: Stage
+
+    # Daemons
+
+    def ask(self, op: str, timeout: float = 120, **members: object) -> Mapping[str, Any]:
+        return ask(self.stage.paths.hostd_socket, {"op": op, **members}, timeout=timeout)
+
+    def status(self, daemon: str) -> dict[str, Any]:
+        paths = self.stage.paths
+        path = paths.hostd_socket if daemon == "hostd" else paths.broker_admin_socket
+        return daemon_status(path)
+
+    def pid(self, process: str) -> int:
+        if process == "zygote":
+            return int(self.status("hostd")["zygote"])
+        return int(self.status(process)["pid"])
+
+    def kill(self, process: str, number: int = signal.SIGKILL) -> int:
+        pid = self.pid(process)
+        kill_and_wait(pid, number)
+        self._reap()
+        return pid
+
+    def up(self) -> None:
+        """What `hostctl up` does."""
+        self.stage.daemons += start_missing(self.stage.paths, self.stage.out)
+
+    def down(self) -> None:
+        self.stage.hostctl("down", timeout=120).expect_success("down")
+        self._reap()
+
+    def _reap(self) -> None:
+        """Those that this process started are its children until it asks for them."""
+        for daemon in self.stage.daemons:
+            daemon.process.poll()
+
+    # Sandboxes
+
+    def items(self) -> dict[str, dict[str, Any]]:
+        return {str(item["name"]): item for item in items_of(self.ask("ls"))}
+
+    def inspect(self, name: str) -> Mapping[str, Any]:
+        return self.ask("inspect", sandbox=name)
+
+    def begin_run(self, *words: str, name: str | None = None) -> subprocess.Popen[bytes]:
+        scope = ("--repo", self.stage.url(ALLOWED), "--name", name or new_name())
+        return hostctl_process(self.stage, "run", *scope, *words)
+
+    @contextmanager
+    def box(self, *words: str, command: tuple[str, ...] = ("sleep", "infinity")) -> Iterator[Box]:
+        """A sandbox that runs `command`; removed in the end if it is still there."""
+        name = new_name()
+        scope = ("--repo", self.stage.url(ALLOWED), "--name", name)
+        ran = self.stage.hostctl("run", "-d", *scope, *words, "--", *command, timeout=120)
+        ran.expect_success("hostctl run")
+        try:
+            yield Box(self.stage, name)
+        finally:
+            with suppress(Failure):
+                self.ask("rm", sandbox=name, force=True)
+
+    @contextmanager
+    def guarded_box(self) -> Iterator[tuple[Box, Sentinel]]:
+        """An agent's sandbox that tries all the time what must never work."""
+        with self.box("--agent", "--push", "agent/**", command=SENTINEL) as box:
+            identifier = str(self.inspect(box.name)["sandbox"])
+            home = self.state(identifier) / "home"
+            yield box, Sentinel(home / "sentinel.json")
+
+    # What the disk knows
+
+    @property
+    def sandboxes(self) -> Path:
+        return self.stage.paths.hostd_state / "sandboxes"
+
+    def state(self, identifier: str) -> Path:
+        return self.sandboxes / identifier
+
+    def step(self, identifier: str) -> str | None:
+        """The step on disk, or None without a record."""
+        try:
+            step: str = json.loads((self.state(identifier) / "state.json").read_text())["step"]
+        except (FileNotFoundError, ValueError):
+            return None
+        return step
+
+    def known(self) -> set[str]:
+        return set(os.listdir(self.sandboxes))
+
+    def wait_for_step(self, wanted: str, before: set[str], seconds: float = 30) -> str:
+        """The id of a new sandbox once it is at this step; in a tight loop, so as not to miss it."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for identifier in self.known() - before:
+                if self.step(identifier) == wanted:
+                    return identifier
+        raise AssertionError(f"no sandbox came to the step {wanted}")
+
+    def audit(self, code: str) -> list[dict[str, Any]]:
+        """hostd's records with a code."""
+        lines = self.stage.paths.hostd_audit.read_text().splitlines()
+        return [entry for entry in map(json.loads, lines) if entry.get("code") == code]
+
+    def sessions(self) -> dict[str, str]:
+        """Session → name of its sandbox, of those that have not ended."""
+        answer = ask(self.stage.paths.broker_admin_socket, {"op": "session-ls"})
+        return {
+            str(one["session"]): str(one["name"])
+            for one in items_of(answer)
+            if one["state"] != "ended"
+        }
+
+
+def new_name() -> str:
+    return f"f-{uuid.uuid4().hex[:10]}"
+
+
+def git_works(box: Box) -> None:
+    """Both ways: the command's own git, and the gate's."""
+    box.run("git", "-C", "/workspace", "ls-remote", "origin").expect_success("git ls-remote")
+    box.git("fetch").expect_success("hostctl git fetch")

@@ -1,0 +1,90 @@
+"""An installation on a root of its own that nobody has started yet."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from hostctl.daemons import clean_environment
+from hostctl.defaults import broker_address, write_defaults
+from hostctl.demo_stage import Ran
+from identity.paths import Paths
+from tests.live.boxes import outcome
+from tests.live.kernel_view import processes
+
+
+@frozen
+class Instance:
+    root: Path
+
+    @property
+    def paths(self) -> Paths:
+        return Paths(self.root)
+
+    def begin(self, *words: str) -> subprocess.Popen[bytes]:
+        """hostctl in the background; its stdin is empty."""
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "hostctl", "--root", str(self.root), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean_environment(),
+            start_new_session=True,
+        )
+
+    def hostctl(self, *words: str) -> Ran:
+        return outcome(self.begin(*words))
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.hostctl("--json", "status").out)
+        return found
+
+    def running(self) -> list[str]:
+        """Command lines of everything that was started for this root."""
+        return [line for line in processes().values() if str(self.root) in line]
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = broker_address(self.paths).rpartition(":")
+        return host, int(port)
+
+    def files(self) -> dict[str, bytes | None]:
+        """All there is below etc and run, and what is in it."""
+        found = {}
+        for folder in ("etc", "run"):
+            for path in sorted((self.root / folder).rglob("*")):
+                found[str(path.relative_to(self.root))] = (
+                    path.read_bytes() if path.is_file() else None
+                )
+        return found
+
+    def kill(self) -> None:
+        """Ends its daemons without a word, as a crash would."""
+        about = self.status()
+        for name in ("hostd", "broker"):
+            os.kill(about[name]["pid"], signal.SIGKILL)
+
+    def remove(self) -> None:
+        self.hostctl("down")
+        shutil.rmtree(self.root)
+
+
+def make_instance() -> Instance:
+    root = Path(tempfile.mkdtemp(prefix="gm-", dir="/tmp"))
+    root.chmod(0o711)
+    instance = Instance(root)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    write_defaults(instance.paths, f"127.0.0.1:{port}")
+    return instance
