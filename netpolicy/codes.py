@@ -16,6 +16,8 @@ class Code:
     fix: str
 
 
+_LOG = "read the end of var/log/gitmoat/hostd.log"
+
 _TABLE = (
     # G1xx: the repository
     Code(
@@ -192,11 +194,11 @@ _TABLE = (
         "keep a copy and find out who wrote to it; what comes before the named line is sound",
     ),
     # N1xx: network namespace and nftables
-    Code("N101", "the network namespace could not be made", "run `hostctl doctor`"),
-    Code("N102", "the nftables rules could not be loaded", "install nftables; `hostctl doctor`"),
-    Code("N103", "a listener could not be made in the sandbox", "run `hostctl doctor`"),
+    Code("N101", "the network namespace could not be made", _LOG),
+    Code("N102", "the nftables rules could not be loaded", "install nftables, then try again"),
+    Code("N103", "a listener could not be made in the sandbox", _LOG),
     Code("N104", "hostd's configuration is invalid", "correct the key named; see hostd.toml"),
-    Code("N201", "traffic could leave the sandbox", "run `hostctl doctor`; report this"),
+    Code("N201", "traffic could leave the sandbox", "use no sandbox on this host; report this"),
     Code(
         "N203", "a sidecar port is open to the wrong uid, or closed to the right one", "report this"
     ),
@@ -209,7 +211,7 @@ _TABLE = (
         "find out who changed it, then `hostctl start`",
     ),
     # R1xx: the runtime
-    Code("R101", "the runtime could not start the sandbox", "run `hostctl doctor`"),
+    Code("R101", "the runtime could not start the sandbox", _LOG),
     Code("R102", "a program that is needed is missing", "install the package it names"),
     Code("R103", "there is no such sandbox", "`hostctl ls` lists the sandboxes"),
     Code("R104", "a sandbox of this name exists", "choose another --name or remove the old one"),

@@ -57,7 +57,7 @@ def _only_repositories(rule: GitRule, repos: Sequence[NamedRepository]) -> GitRu
     kept = tuple(
         RepoPattern(each.upstream, each.path.text)
         for each in repos
-        if any(known.matches(each.upstream, each.path, True) for known in rule.repos)
+        if any(known.matches(each.upstream, each.path, each.fold) for known in rule.repos)
     )
     return evolve(rule, repos=tuple(dict.fromkeys(kept))) if kept else None
 
@@ -75,7 +75,7 @@ def _common_push(push: PushRule, globs: Sequence[RefPattern]) -> PushRule | None
         return None
     branches = tuple(ref for ref in common if not ref.text.startswith(_NOT_SHORT))
     refs = tuple(ref for ref in common if ref not in branches)
-    return evolve(push, branches=branches, tags=(), refs=refs, delete=False, workflows=False)
+    return evolve(push, branches=branches, tags=(), refs=refs, delete=push.delete, workflows=False)
 
 
 def _common(known: RefPattern, globs: Sequence[RefPattern]) -> Iterator[RefPattern]:

@@ -1,4 +1,4 @@
-"""Agent mode: what is out of scope is refused in words that git shows, and upstream is not asked."""
+"""Agent mode: what is out of scope is refused in words that git shows; upstream is not asked."""
 
 from __future__ import annotations
 
