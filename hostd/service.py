@@ -112,6 +112,9 @@ class Service:
         """Sandboxes go on, for the next hostd to adopt; `hostctl down` has ended them before."""
         if self._watchdog is not None:
             self._watchdog.stop()
+        for sandbox in self._sandboxes.live():
+            if sandbox.sidecar is not None:
+                sandbox.sidecar.leave()
         self._spawner.stop()
         if not self._sandboxes.live():
             self._host.cgroups.remove_parent()

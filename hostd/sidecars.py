@@ -162,6 +162,12 @@ class SidecarSupervisor:
                 self._end(self._life)
             await self._sessions.close_all(reason)
 
+    def leave(self) -> None:
+        """hostd goes, the sidecar stays: the next hostd finds it by its control socket."""
+        self._stopped = True
+        if self._life is not None:
+            self._life.link.close()
+
     async def selftest(self) -> list[dict[str, Any]]:
         life = self._life
         if life is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -94,7 +95,16 @@ class Watch:
         self._process.ended(status if exited else -status)
 
     def connectionLost(self, reason: object) -> None:
-        self.doRead()
+        """Also called for everything the reactor knows when hostd stops; that ends no process."""
+        if not alive(self.fileno()):
+            self.doRead()
+
+
+def alive(pidfd: int) -> bool:
+    """A pidfd becomes readable when its process has ended."""
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    return not poller.poll(0)
 
 
 @frozen

@@ -17,9 +17,11 @@ from hostd.nft import loaded_hash
 from hostd.sandbox import Sandbox
 
 _log = Logger()
+_TOLERATED = 3
 
 
-async def _what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
+async def what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
+    """Failed when that could not be seen."""
     if await loaded_hash(host.programs, sandbox.network()) != sandbox.record.rules:
         return "its network rules were changed"
     found = await host.spawner.survey(sandbox.namespace)
@@ -30,24 +32,12 @@ async def _what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
     return None
 
 
-async def check_network(host: Host, sandbox: Sandbox) -> str | None:
-    """What is wrong with the sandbox's network, or None.
-
-    A look that fails is taken once more: a zygote that was just killed says nothing about the
-    sandbox. Rules that still cannot be read then are not known to hold.
-    """
-    try:
-        return await _what_is_wrong(host, sandbox)
-    except Failed as problem:
-        _log.info("looking again at {name}: {why}", name=sandbox.plan.name, why=str(problem))
-    try:
-        return await _what_is_wrong(host, sandbox)
-    except Failed as problem:
-        return str(problem)
-
-
 class Watchdog:
-    """One sandbox after the other, so that a round never costs more than one check at a time."""
+    """One sandbox after the other, so that a round never costs more than one check at a time.
+
+    A look that fails is taken again in the next rounds: a zygote that was just killed says nothing
+    about the sandbox. Rules that cannot be seen for long are not known to hold.
+    """
 
     def __init__(
         self,
@@ -60,6 +50,7 @@ class Watchdog:
         self._running = running
         self._freeze = freeze
         self._interval = interval
+        self._unseen: dict[str, int] = {}
         self._timer = host.reactor.callLater(interval, self._round)
 
     def stop(self) -> None:
@@ -82,6 +73,17 @@ class Watchdog:
                 continue
             if sandbox.sidecar is not None:
                 sandbox.sidecar.check()
-            wrong = await check_network(self._host, sandbox)
+            wrong = await self._look_at(sandbox)
             if wrong is not None and sandbox.state == "running":
                 await self._freeze(sandbox, wrong)
+
+    async def _look_at(self, sandbox: Sandbox) -> str | None:
+        failures = self._unseen.pop(sandbox.plan.id, 0)
+        try:
+            return await what_is_wrong(self._host, sandbox)
+        except Failed as problem:
+            if problem.code == "N102" or failures == _TOLERATED:  # there are no rules to read
+                return str(problem)
+            _log.warn("{name} was not seen: {why}", name=sandbox.plan.name, why=str(problem))
+        self._unseen[sandbox.plan.id] = failures + 1
+        return None

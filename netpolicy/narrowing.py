@@ -75,7 +75,7 @@ def _common_push(push: PushRule, globs: Sequence[RefPattern]) -> PushRule | None
         return None
     branches = tuple(ref for ref in common if not ref.text.startswith(_NOT_SHORT))
     refs = tuple(ref for ref in common if ref not in branches)
-    return evolve(push, branches=branches, tags=(), refs=refs, delete=push.delete, workflows=False)
+    return evolve(push, branches=branches, tags=(), refs=refs, delete=False, workflows=False)
 
 
 def _common(known: RefPattern, globs: Sequence[RefPattern]) -> Iterator[RefPattern]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from attrs import define, frozen
 
 from hostd.failures import Failed
 from hostd.pipes import collect, first_line
-from hostd.spawner import Command, Process, Room, Spawner
+from hostd.spawner import Command, Process, Room, Spawner, alive
 
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
@@ -67,10 +66,7 @@ class StartedRoom:
         return Room(self.pidfd, ("net",) if network_only else ("pid", "mount", "net"))
 
     def alive(self) -> bool:
-        """A pidfd becomes readable when its process has ended."""
-        poller = select.poll()
-        poller.register(self.pidfd, select.POLLIN)
-        return not poller.poll(0)
+        return alive(self.pidfd)
 
     def end(self) -> None:
         """Killing the first process of a pid namespace kills all in it."""

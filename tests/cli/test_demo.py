@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import environment
+from tests.live.boxes import eventually
+from tests.live.inventory import cgroup_parents
 
 pytestmark = pytest.mark.live
 
@@ -44,6 +46,8 @@ def left_behind(directory: Path) -> list[str]:
 
 def test_all_sixteen_promises_are_kept_and_nothing_is_left(root: Path) -> None:
     process = demo("--json", directory=root)
+    eventually(lambda: list(root.iterdir()), "the demo to make its root")
+    (made,) = (path.stat() for path in root.iterdir())
     out, err = process.communicate(timeout=300)
     result = json.loads(out)
     broken = [check for check in result["checks"] if not check["ok"]]
@@ -51,6 +55,7 @@ def test_all_sixteen_promises_are_kept_and_nothing_is_left(root: Path) -> None:
     assert (result["schema"], result["passed"], result["failed"]) == ("gitmoat.demo/1", 16, 0)
     assert "Traceback" not in err
     assert left_behind(root) == []
+    assert [str(path) for path in cgroup_parents(made) if path.exists()] == []
 
 
 @pytest.mark.parametrize(

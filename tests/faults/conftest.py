@@ -25,7 +25,10 @@ def watched(stage: Stage) -> World:
 def world() -> Iterator[World]:
     """Shared by all: each test leaves it running and empty."""
     with opened() as stage:
-        yield watched(stage)
+        world = watched(stage)
+        with world.box():  # what is made once for all, and stays, is there before any inventory
+            pass
+        yield world
 
 
 @pytest.fixture(autouse=True)

@@ -39,10 +39,17 @@ def inventory(world: World) -> dict[str, object]:
 def assert_settles(world: World, before: dict[str, object], seconds: float = 20) -> None:
     """Equal again, once what was just told to end has ended."""
     deadline = time.monotonic() + seconds
-    while (after := inventory(world)) != before:
-        if time.monotonic() > deadline:
-            assert after == before
+    while different := _differences(before, inventory(world)):
+        assert time.monotonic() < deadline, "\n".join(different)
         time.sleep(0.2)
+
+
+def _differences(before: dict[str, object], after: dict[str, object]) -> list[str]:
+    return [
+        f"{key} were {before[key]} and are {after[key]}"
+        for key in before
+        if before[key] != after[key]
+    ]
 
 
 def _status(pid: int) -> dict[str, str]:

@@ -93,10 +93,15 @@ class World:
         return hostctl_process(self.stage, "run", *scope, *words)
 
     @contextmanager
-    def box(self, *words: str, command: tuple[str, ...] = ("sleep", "infinity")) -> Iterator[Box]:
+    def box(
+        self,
+        *words: str,
+        command: tuple[str, ...] = ("sleep", "infinity"),
+        repo: str | None = ALLOWED,
+    ) -> Iterator[Box]:
         """A sandbox that runs `command`; removed in the end if it is still there."""
         name = new_name()
-        scope = ("--repo", self.stage.url(ALLOWED), "--name", name)
+        scope = ("--name", name, *(("--repo", self.stage.url(repo)) if repo else ()))
         ran = self.stage.hostctl("run", "-d", *scope, *words, "--", *command, timeout=120)
         ran.expect_success("hostctl run")
         try:

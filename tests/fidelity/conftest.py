@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from attrs import define
@@ -29,6 +28,11 @@ who = ["helper", "untrusted"]
 id = "some"
 repos = ["demo:strict/*"]
 fetch = true
+push = { branches = ["agent/**"] }
+who = ["helper", "untrusted"]
+[[git]]
+id = "drop"
+repos = ["demo:drop/*"]
 push = { branches = ["agent/**"] }
 who = ["helper", "untrusted"]
 [[git]]
@@ -65,7 +69,7 @@ def arena(fidelity_stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> It
     _neighbours(stage, templates)
     with box_maker(stage) as make:
         box = make("--policy", "fidelity", repo=None)
-        ways: dict[str, Way] = {"direct": Direct(stage, Path(home))}
+        ways: dict[str, Way] = {"direct": Direct(stage, str(home))}
         ways |= {tier: Through(box, tier) for tier in ("agent", "helper")}
         yield Arena(stage, templates, box, ways)
 
@@ -75,6 +79,4 @@ def _neighbours(stage: Stage, templates: Templates) -> None:
     for tier in TIERS:
         templates.copy("plain", f"{tier}/sub")
         templates.copy("plain", f"{tier}/source")
-    templates.copy("plain", "strict/one")
-    templates.copy("plain", "optional/one")
     templates.copy("plain", "hidden/one")

@@ -15,12 +15,14 @@ class Operation:
     script: str
     template: str = "plain"
     helper: bool = False  # run by the helper uid on port 418 too
+    code: int = 0
+    says: tuple[str, ...] = ()  # words it prints that show it did what its name says
 
 
-def _by_version(name: str, script: str, template: str = "plain") -> list[Operation]:
+def _by_version(name: str, script: str) -> list[Operation]:
     setting = "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=protocol.version GIT_CONFIG_VALUE_0="
     return [
-        Operation(f"{name}-v{version}", f"{setting}{version}\n{script}", template, helper=True)
+        Operation(f"{name}-v{version}", f"{setting}{version}\n{script}", helper=version != 1)
         for version in (0, 1, 2)
     ]
 
@@ -56,7 +58,8 @@ FETCHES = [
     Operation(
         "tree-0",
         """git clone --filter=tree:0 --no-checkout $URL c
-        git -C c log --oneline -- dir && git -C c checkout -q main && git -C c diff main~3 --stat""",
+        git -C c log --oneline -- dir && git -C c checkout -q main
+        git -C c diff main~3 --stat""",
         helper=True,
     ),
     Operation("blob-limit", "git clone --filter=blob:limit=20 $URL c"),
@@ -77,7 +80,7 @@ FETCHES = [
     Operation("sha256", "git clone $URL c && git -C c rev-parse main", "sha256-full", helper=True),
     Operation("sha256-empty", "git clone $URL c; git ls-remote $URL", "sha256"),
     Operation("ls-remote-patterns", "git ls-remote --heads --tags $URL 'v*' 'ma*'"),
-    Operation("ls-remote-exit-code", "git ls-remote --exit-code $URL nothing-like-this"),
+    Operation("ls-remote-exit-code", "git ls-remote --exit-code $URL nothing", code=2),
     Operation("ls-remote-by-url-with-slash", "git ls-remote -q $URL/ main"),
     Operation(
         "by-object-id",
@@ -86,7 +89,7 @@ FETCHES = [
     Operation("prune", "git clone -q $URL c && git -C c fetch --prune --prune-tags origin"),
     Operation("pull-rebase", f"{_NEW} git -C c pull --rebase -q origin topic && git -C c log -3"),
     Operation("remote-show", "git clone -q $URL c && git -C c remote show origin"),
-    Operation("missing-ref", "git init -q c && git -C c fetch $URL refs/heads/nothing"),
+    Operation("missing-ref", "git init -q c && git -C c fetch $URL refs/heads/nothing", code=128),
     Operation(
         "gzip-request",
         """git clone -q --single-branch -b topic $URL c && cd c
@@ -96,6 +99,7 @@ FETCHES = [
         GIT_TRACE_CURL=$PWD/../trace git -c protocol.version=0 fetch -q origin main
         grep -qi 'content-encoding: gzip' ../trace && echo compressed""",
         helper=True,
+        says=("compressed",),
     ),
     Operation(
         "gzip-request-v2",
@@ -105,6 +109,7 @@ FETCHES = [
           echo; done | git fast-import --quiet
         GIT_TRACE_CURL=$PWD/../trace git -c protocol.version=2 fetch -q origin main
         grep -qi 'content-encoding: gzip' ../trace && echo compressed""",
+        says=("compressed",),
     ),
     Operation(
         "chunked-request",
@@ -113,6 +118,7 @@ FETCHES = [
         grep -qi 'transfer-encoding: chunked' trace && echo chunked; rm trace
         git -C c for-each-ref | wc -l""",
         "many",
+        says=("chunked", "2001"),
     ),
     Operation(
         "relative-submodule",
@@ -141,7 +147,11 @@ PUSHES = [
         "sha256",
         helper=True,
     ),
-    Operation("update", f"{_NEW} git -C c push -q origin HEAD:main && git -C c push origin main"),
+    Operation(
+        "update",
+        f"{_NEW} git -C c push -q origin HEAD:main && git -C c push origin HEAD~:main",
+        code=1,
+    ),
     Operation("up-to-date", "git clone -q $URL c && git -C c push origin main"),
     Operation("porcelain", f"{_NEW} git -C c push --porcelain origin agent/x main"),
     Operation("dry-run", f"{_NEW} git -C c push --dry-run origin agent/x"),
@@ -160,18 +170,26 @@ PUSHES = [
         "atomic-one-fails",
         f"{_NEW} git -C c push --atomic origin HEAD:agent/x HEAD~3:main",
         helper=True,
+        code=1,
     ),
     Operation(
         "atomic-one-fails-upstream",
         f"{_NEW} git -C c push --atomic origin HEAD:agent/x HEAD:refs/heads/topic/below",
+        code=1,
     ),
-    Operation("one-fails-upstream", f"{_NEW} git -C c push origin HEAD:agent/x HEAD:topic/below"),
+    Operation(
+        "one-fails-upstream",
+        f"{_NEW} git -C c push origin HEAD:agent/x HEAD:refs/heads/topic/below",
+        code=1,
+    ),
     Operation("delete", "git clone -q $URL c && git -C c push origin :topic", helper=True),
     Operation("delete-several", "git clone -q $URL c && git -C c push -d origin topic v1 light"),
-    Operation("delete-missing", "git clone -q $URL c && git -C c push origin :nothing"),
+    Operation("delete-missing", "git clone -q $URL c && git -C c push origin :nothing", code=1),
     Operation("tags", f"{_NEW} git -C c tag v2 && git -C c push --tags origin"),
-    Operation("follow-tags", f"{_NEW} git -C c tag -am T v2 && git -C c push --follow-tags origin"),
-    Operation("not-fast-forward", f"{_NEW} git -C c push origin HEAD~3:main"),
+    Operation(
+        "follow-tags", f"{_NEW} git -C c tag -am T v2 && git -C c push --follow-tags origin agent/x"
+    ),
+    Operation("not-fast-forward", f"{_NEW} git -C c push origin HEAD~3:main", code=1),
     Operation("force", f"{_NEW} git -C c push -f origin HEAD~3:main"),
     Operation(
         "force-with-lease",
@@ -180,8 +198,10 @@ PUSHES = [
     ),
     Operation(
         "stale-lease",
-        f"{_NEW} git -C c push --force-with-lease=main:$(git -C c rev-parse main~1) origin HEAD:main",
+        f"""{_NEW} old=$(git -C c rev-parse main~1)
+        git -C c push --force-with-lease=main:$old origin HEAD:main""",
         helper=True,
+        code=1,
     ),
     Operation(
         "notes-push",
@@ -200,14 +220,16 @@ PUSHES = [
         GIT_TRACE_CURL=$PWD/trace git -C c push origin agent/x
         grep -qi 'content-length: 20' trace && echo counted; rm trace""",
         helper=True,
+        says=("counted",),
     ),
     Operation(
         "above-the-post-buffer",
         f"""{_NEW} big c/big 3000000 && git -C c add big && git -C c commit -qm big
         GIT_TRACE_CURL=$PWD/trace git -C c push origin agent/x
         grep -qi 'transfer-encoding: chunked' trace && echo chunked
-        grep -q 'send data, 0000000004 bytes' trace && echo probed; rm trace""",
+        grep -qi 'content-length: 4[^0-9]*$' trace && echo probed; rm trace""",
         helper=True,
+        says=("chunked", "probed"),
     ),
     Operation(
         "small-post-buffer",

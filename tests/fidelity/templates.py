@@ -28,8 +28,10 @@ def _history() -> bytes:
     """main with six commits, a branch, two tags, a note, a ref that is no branch."""
     main, topic = b"refs/heads/main", b"refs/heads/topic"
     commits = [_commit(main, 1, {b"a.txt": b"a\n", b"dir/b.txt": b"b\n" * 50})]
-    for number in range(2, 7):
-        commits.append(_commit(main, number, {b"a.txt": b"%d\n" % number, b"n%d" % number: b"x"}))
+    commits += [
+        _commit(main, number, {b"a.txt": b"%d\n" % number, b"n%d" % number: b"x"})
+        for number in range(2, 7)
+    ]
     commits.append(_commit(topic, 7, {b"topic.txt": b"t\n"}, b":4"))
     tag = b"tag v1\nfrom :3\ntagger " + _WHO % 8 + _data(b"Version 1\n")
     light = b"reset refs/tags/light\nfrom :2\n\nreset refs/keep/old\nfrom :1\n\n"
@@ -48,7 +50,7 @@ def _many() -> bytes:
 
 
 def _make(path: Path, stream: bytes, *options: str) -> Path:
-    git("init", "-q", "--bare", "--initial-branch=main", *options, str(path))
+    git("init", "-q", "--bare", "--template=", "--initial-branch=main", *options, str(path))
     for key in ("allowFilter", "allowAnySHA1InWant"):
         git("--git-dir", str(path), "config", f"uploadpack.{key}", "true")
     git("--git-dir", str(path), "config", "receive.advertisePushOptions", "true")
@@ -56,6 +58,7 @@ def _make(path: Path, stream: bytes, *options: str) -> Path:
     if stream:
         git("--git-dir", str(path), "fast-import", "--quiet", "--done", stdin=stream)
         git("--git-dir", str(path), "repack", "-adq")
+        git("--git-dir", str(path), "pack-refs", "--all")
         git("--git-dir", str(path), "update-server-info")
     return path
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fidelity.conftest import Arena
 from tests.fidelity.operations import ALLOWED, Operation
-from tests.fidelity.ways import Outcome, perform
+from tests.fidelity.ways import Job, Outcome, perform
 
 pytestmark = pytest.mark.live
 
@@ -16,41 +16,53 @@ CASES = [
     for tier in ("agent", "helper")
     if tier == "agent" or each.helper
 ]
+Outcomes = dict[tuple[str, str], Outcome]
 
 
 @pytest.fixture(scope="module")
-def without_us() -> dict[str, Outcome]:
-    """Each operation's outcome on the direct way, made once."""
-    return {}
+def outcomes(arena: Arena, request: pytest.FixtureRequest) -> Outcomes:
+    """Of every selected operation, on every way it is asked for, and directly."""
+    asked = [
+        (item.callspec.params["operation"], item.callspec.params["tier"])
+        for item in request.session.items
+        if getattr(item, "originalname", "") == COMPARISON and hasattr(item, "callspec")
+    ]
+    found: Outcomes = {}
+    for tier in ("direct", "agent", "helper"):
+        operations = {each.name: each for each, on in asked if tier in ("direct", on)}
+        jobs = [Job(each.script, provide(arena, each, tier)) for each in operations.values()]
+        for name, outcome in zip(operations, perform(arena.ways[tier], jobs), strict=True):
+            found[name, tier] = outcome
+    return found
 
 
-def provide(arena: Arena, operation: Operation, tier: str) -> None:
-    name = f"{tier}/{operation.name}"
+def provide(arena: Arena, operation: Operation, tier: str) -> str:
+    """This way's own copy of the operation's repository."""
+    repository = f"{tier}/{operation.name}"
     modules = {
         "modules-relative": {"sub": "../sub.git"},
         "modules-absolute": {"sub": f"{arena.stage.upstream.url}/{tier}/sub.git"},
     }.get(operation.template)
     if modules is None:
-        arena.templates.copy(operation.template, name)
+        arena.templates.copy(operation.template, repository)
     else:
-        arena.templates.with_modules(name, modules)
-
-
-def done(arena: Arena, operation: Operation, tier: str) -> Outcome:
-    provide(arena, operation, tier)
-    return perform(arena.ways[tier], arena.stage, operation.script, operation.name)
+        arena.templates.with_modules(repository, modules)
+    return repository
 
 
 @pytest.mark.parametrize(("operation", "tier"), CASES)
 def test_operation_is_the_same_with_and_without_us(
-    arena: Arena, without_us: dict[str, Outcome], operation: Operation, tier: str
+    outcomes: Outcomes, operation: Operation, tier: str
 ) -> None:
-    if operation.name not in without_us:
-        without_us[operation.name] = done(arena, operation, "direct")
-    direct, through = without_us[operation.name], done(arena, operation, tier)
+    direct, through = outcomes[operation.name, "direct"], outcomes[operation.name, tier]
+    assert direct.code == operation.code, direct.err
+    assert all(word in direct.out.split() for word in operation.says), direct.out
     assert (through.code, through.out) == (direct.code, direct.out), through.err
     assert through.err == direct.err
     assert "fsck failed" not in through.state
-    if not operation.template.startswith("modules-absolute"):
+    if operation.template != "modules-absolute":
         # There the copy's own URL is in .gitmodules, so the commits differ.
         assert (through.state, through.upstream) == (direct.state, direct.upstream)
+
+
+COMPARISON = test_operation_is_the_same_with_and_without_us.__name__

@@ -41,13 +41,17 @@ def _files(stage: Stage) -> Iterator[str]:
 
 
 def cgroups(root: Path) -> Iterator[str]:
-    """The groups below each hierarchy's directory for this root."""
-    found = root.stat()
+    """The groups of this root, in each hierarchy."""
+    for parent in cgroup_parents(root.stat()):
+        yield from (str(group) for group in parent.glob("*/"))
+
+
+def cgroup_parents(root: os.stat_result) -> Iterator[Path]:
+    """Each hierarchy's directory for a root, which may be gone already."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields, _, rest = line.partition(" - ")
         if rest.startswith("cgroup"):
-            parent = Path(fields.split(" ")[4], f"gitmoat-{found.st_dev:x}-{found.st_ino:x}")
-            yield from (str(group) for group in parent.glob("*/"))
+            yield Path(fields.split(" ")[4], f"gitmoat-{root.st_dev:x}-{root.st_ino:x}")
 
 
 def descendants(pid: int) -> set[int]:

@@ -78,7 +78,7 @@ def test_stdin_reaches_the_command_with_i_and_is_empty_without(agent: Box, stage
 def test_the_terminal_of_a_command_is_not_ours(agent: Box, stage: Stage) -> None:
     master, slave = pty.openpty()
     command = [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root)]
-    script = "tty; test -t 0 && test -t 1 && test -t 2 && echo three"
+    script = "readlink /proc/self/fd/0; test -t 0 && test -t 1 && test -t 2 && echo three"
     process = subprocess.Popen(
         [*command, "exec", "-it", agent.name, "--", "sh", "-c", script],
         stdin=slave,

@@ -138,6 +138,6 @@ def test_push_options_are_refused_in_words_before_anything_goes_upstream(
     with reaching_upstream(stage) as requests:
         ran = clone.git("push", "--push-option=ci.skip", "origin", "agent/x")
     assert ran.code == 1
-    assert "! [remote rejected] agent/x -> agent/x" in ran.err and "(G203)" in ran.err
+    assert "! [remote rejected] agent/x -> agent/x" in ran.err and "(G204)" in ran.err
     assert shapes(requests) == ["GET refs?service=git-receive-pack"]
     assert refs(stage, fresh).keys() == {"refs/heads/main"}

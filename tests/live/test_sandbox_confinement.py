@@ -124,6 +124,14 @@ def test_only_the_workspace_home_and_scratch_space_can_be_written(agent: Box) ->
     assert {path for path in found["files"] if not path.startswith(allowed)} <= devices
 
 
+def test_the_hosts_programs_cannot_be_written(agent: Box) -> None:
+    for place in ("/usr/x", "/usr/bin/x", "/etc/x", "/etc/ssl/certs/x", "/x", "/run/gitmoat/x"):
+        ran = agent.run("touch", place)
+        assert ran.code == 1
+        assert "Read-only file system" in ran.err or "Permission denied" in ran.err, ran.err
+    assert agent.sh("echo x >> /usr/bin/git").code != 0
+
+
 def test_the_gate_can_write_nothing_but_its_own_directory(agent: Box) -> None:
     found = agent.python(WRITABLE, as_helper=True)
     for path in found["directories"]:

@@ -1,0 +1,130 @@
+"""kill -9 of the zygote and of the broker: idle, and with something under way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from hostctl.demo_stage import ALLOWED
+from tests.faults.inventory import assert_settles, inventory
+from tests.faults.transfers import LARGE, begin_clone, begin_push, prepare
+from tests.faults.world import World, git_works, kill_and_wait, new_name
+from tests.live.boxes import HOME, eventually, outcome
+from tests.live.upstream_repositories import objects, refs
+
+pytestmark = pytest.mark.live
+
+
+def test_an_idle_zygote_that_is_killed_is_replaced_and_nobody_notices(world: World) -> None:
+    with world.guarded_box() as (box, sentinel):
+        before = inventory(world)
+        about = world.inspect(box.name)
+        for _ in range(3):
+            old = world.kill("zygote")
+            eventually(lambda: world.status("hostd")["zygote"] != old, "another")  # noqa: B023
+        assert world.inspect(box.name) == about
+        assert_settles(world, before)
+        git_works(box)
+        kill_and_wait(box.sidecar)  # the next one comes from the new zygote
+        git_works(box)
+        sentinel.assert_held()
+
+
+@pytest.mark.parametrize("step", ["directories", "rooms", "rules", "sidecar", "workspace"])
+def test_a_zygote_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
+    world: World, step: str
+) -> None:
+    before = inventory(world)
+    name, known, zygote = new_name(), world.known(), world.pid("zygote")
+    run = world.begin_run("-d", "--", "sleep", "infinity", name=name)
+    world.wait_for_step(step, known)
+    kill_and_wait(zygote)
+    ran = outcome(run, 120)
+    if ran.code == 0:
+        assert world.inspect(name)["state"] == "running"
+        world.ask("rm", sandbox=name, force=True)
+    else:
+        assert "[R1" in ran.err, ran.err
+        assert name not in world.items()
+    assert_settles(world, before)
+
+
+def test_a_zygote_killed_while_the_watchdog_looks_stops_no_sandbox(world: World) -> None:
+    with world.guarded_box() as (box, sentinel):
+        for _ in range(25):
+            kill_and_wait(world.pid("zygote"))
+            time.sleep(0.11)
+        time.sleep(2.5)
+        assert world.items()[box.name]["state"] == "running"
+        git_works(box)
+        sentinel.assert_held()
+
+
+def test_an_idle_broker_that_is_killed_keeps_its_sessions(world: World) -> None:
+    with world.guarded_box() as (box, sentinel):
+        sessions, about = world.sessions(), world.inspect(box.name)
+        world.kill("broker")
+        assert box.run("git", "-C", "/workspace", "ls-remote", "origin").code != 0
+        world.up()
+        assert world.sessions() == sessions
+        git_works(box)
+        assert world.inspect(box.name) == about
+        sentinel.assert_held()
+
+
+def test_a_broker_killed_in_a_clone_ends_it_with_an_error_and_the_next_works(
+    world: World,
+) -> None:
+    prepare(world.stage)
+    with world.box("--policy", "play", repo=None) as box:
+        clone = begin_clone(box)
+        world.kill("broker")
+        ran = outcome(clone)
+        assert ran.code in (1, 128) and "fatal: " in ran.err
+        world.up()
+        box.run("git", "ls-remote", world.stage.url(LARGE)).expect_success("the next operation")
+        assert box.run("ls", f"{HOME}/big").code != 0  # git removes what it has not finished
+
+
+def test_a_broker_killed_in_a_push_leaves_nothing_half_applied(world: World) -> None:
+    stage, branch = world.stage, f"agent/{new_name()}"
+    before = refs(stage), objects(stage)
+    with world.box("--agent", "--push", "agent/**") as box:
+        push = begin_push(box, branch)
+        world.kill("broker")
+        assert outcome(push).code != 0
+        eventually(lambda: (refs(stage), objects(stage)) == before, "the upstream to drop it")
+        world.up()
+        words = ("push", "-q", stage.url(ALLOWED), f"HEAD:refs/heads/{branch}")
+        again = box.run("git", "-C", "/workspace", *words, timeout=120)
+        again.expect_success("the push again")
+        assert f"refs/heads/{branch}" in refs(stage)
+
+
+def test_a_broker_that_hangs_hangs_nobody_else(world: World) -> None:
+    """Bounded: what does not need it works, what does says so in time."""
+    with world.box("--agent") as box:
+        broker = world.pid("broker")
+        os.kill(broker, signal.SIGSTOP)
+        try:
+            assert box.run("true").code == 0
+            begun = time.monotonic()
+            assert world.stage.hostctl("run", "--rm", "--", "true").code != 0
+            world.ask("rm", sandbox=box.name, force=True)
+            assert time.monotonic() - begun < 60
+        finally:
+            os.kill(broker, signal.SIGCONT)
+        eventually(lambda: box.name not in world.sessions().values(), "the end of its session")
+
+
+def test_a_sandbox_removed_while_the_broker_is_away_loses_its_session_when_it_returns(
+    world: World,
+) -> None:
+    with world.box() as box:
+        world.kill("broker")
+        world.ask("rm", sandbox=box.name, force=True)
+        world.up()
+        eventually(lambda: box.name not in world.sessions().values(), "the end of its session")

@@ -1,0 +1,90 @@
+"""A sidecar that dies again and again, or hangs: nobody waits for ever, and nobody takes its place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.faults.world import World, git_works, kill_and_wait
+from tests.live.boxes import Box, alive, eventually, outcome
+
+pytestmark = pytest.mark.live
+
+_BOUND = 30.0  # interval 1 s, answer 5 s, start of another; and a machine that is busy
+
+
+def sidecar(world: World, box: Box) -> int | None:
+    pid: int | None = world.inspect(box.name)["sidecar"]["pid"]
+    return pid
+
+
+def test_a_sidecar_killed_ten_times_in_a_row_comes_back_with_growing_delays(world: World) -> None:
+    with world.guarded_box() as (box, sentinel):
+        delays = []
+        for _ in range(10):
+            old = box.sidecar
+            begun = time.monotonic()
+            kill_and_wait(old)
+            eventually(lambda: sidecar(world, box) not in (None, old), "another", 30)  # noqa: B023
+            delays.append(time.monotonic() - begun)
+        assert sum(delays[-3:]) > sum(delays[:3])
+        assert delays[-1] > 3  # never more often than that, however long it goes on
+        git_works(box)
+        sentinel.assert_held()
+        assert list(world.sessions().values()).count(box.name) == 1
+
+
+def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: World) -> None:
+    with world.guarded_box() as (box, sentinel):
+        old = box.sidecar
+        begun = time.monotonic()
+        os.kill(old, signal.SIGSTOP)
+        waiting = box.begin("git", "-C", "/workspace", "ls-remote", "origin")
+        eventually(lambda: not alive(old), "its end", _BOUND)
+        outcome(waiting, _BOUND)  # refused or, from the backlog, served by the next one
+        assert time.monotonic() - begun < _BOUND
+        eventually(lambda: sidecar(world, box), "another")
+        git_works(box)
+        sentinel.assert_held()
+
+
+def test_a_sidecar_that_answers_is_left_alone_by_the_watchdog(world: World) -> None:
+    with world.guarded_box() as (box, _):
+        old = box.sidecar
+        for _ in range(5):
+            results = world.ask("selftest", sandbox=box.name)["results"]
+            assert all(result["denied"] for result in results)
+            time.sleep(0.7)
+        assert box.sidecar == old
+
+
+def test_a_sandbox_can_be_removed_while_its_sidecar_is_dead_or_hangs(world: World) -> None:
+    with world.box() as box:
+        for _ in range(5):
+            kill_and_wait(box.sidecar)
+            eventually(lambda: sidecar(world, box), "another")
+        kill_and_wait(box.sidecar)
+        world.ask("rm", sandbox=box.name, force=True)
+        assert box.name not in world.items()
+        assert box.name not in world.sessions().values()
+    with world.box() as box:
+        os.kill(box.sidecar, signal.SIGSTOP)
+        world.ask("rm", sandbox=box.name, force=True)
+        assert box.name not in world.items()
+        assert box.name not in world.sessions().values()
+
+
+def test_a_sidecar_that_dies_while_the_broker_is_away_is_replaced_when_it_returns(
+    world: World,
+) -> None:
+    with world.guarded_box() as (box, sentinel):
+        world.kill("broker")
+        kill_and_wait(box.sidecar)
+        time.sleep(1)
+        world.up()
+        eventually(lambda: list(world.sessions().values()).count(box.name) == 1, "its session")
+        git_works(box)
+        sentinel.assert_held()
