@@ -25,6 +25,7 @@ from streams.seqpacket import SeqpacketListener
 _log = Logger()
 _LINE_LIMIT = 1024 * 1024
 _MAX_DESCRIPTORS = 3
+_MAX_EARLY = 16
 
 Operation = Callable[["Channel", dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -35,7 +36,8 @@ class Channel:
     def __init__(self, send: Callable[[dict[str, Any]], None], descriptors: list[int]) -> None:
         self._send = send
         self._descriptors = descriptors
-        self._signal: Callable[[int], None] = lambda number: None
+        self._signal: Callable[[int], None] | None = None
+        self._early: list[int] = []
         self._lost: Callable[[], None] = lambda: None
         self._gone = False
 
@@ -52,7 +54,11 @@ class Channel:
         return list(self._descriptors)
 
     def on_signal(self, callback: Callable[[int], None]) -> None:
+        """Gets those too that came before: a command speaks before we know that it runs."""
         self._signal = callback
+        early, self._early = self._early, []
+        for number in early:
+            callback(number)
 
     def on_lost(self, callback: Callable[[], None]) -> None:
         """Called at once when the client has gone already."""
@@ -72,8 +78,10 @@ class Channel:
 
     def note(self, message: dict[str, Any]) -> None:
         match message:
-            case {"signal": int(number)} if 0 < number < 65:
+            case {"signal": int(number)} if 0 < number < 65 and self._signal is not None:
                 self._signal(number)
+            case {"signal": int(number)} if 0 < number < 65 and len(self._early) < _MAX_EARLY:
+                self._early.append(number)
 
     def lost(self) -> None:
         self._gone = True

@@ -24,6 +24,8 @@ _OUTPUT_LIMIT = 4 << 20
 _OWN_OUTPUT_LIMIT = 32 << 20
 _PROBLEM_LIMIT = 64 << 10
 _GRACE = 1.0
+_SLOWEST_INDEXING = 1e6  # octets per second
+_SLOWEST_WRITING = 100  # files per second
 
 
 @frozen
@@ -95,10 +97,10 @@ class GateProcesses:
             self._ended = self._ended or ended
 
     async def ask_untrusted(
-        self, program: Program, stdin: bytes = b"", *, patient: bool = False
+        self, program: Program, stdin: bytes = b"", *, files: int = 0
     ) -> Finished:
-        """`patient`: it writes files, which takes as long as they are many."""
-        timeout = self._times.whole if patient else self._times.answer
+        """`files`: how many it has to write, which takes as long as they are many."""
+        timeout = self._times.answer + files / _SLOWEST_WRITING
         return await self._ask(program, stdin, timeout, _OUTPUT_LIMIT)
 
     async def _ask(self, program: Program, stdin: bytes, timeout: float, limit: int) -> Finished:
@@ -144,12 +146,21 @@ class GateProcesses:
         sending.process.wait().addCallback(lambda _: relay.sender_ended())
         receiving.process.wait().addCallback(lambda _: relay.receiver_ended())
         relayed = await relay.done
-        if relayed.end is not End.COMPLETE:
-            sending.process.kill_session()
         if relayed.end in (End.TOO_LARGE, End.STALLED):
             receiving.process.kill_session()
+        late = self._reactor.callLater(self._settling(relayed), receiving.process.kill_session)
         received = await self._finished(receiving, self._times.whole)
-        return Streamed(relayed, await self._finished(sending, self._times.stall), received)
+        _stopped(late)
+        if relayed.end is not End.COMPLETE or received.status != 0:
+            sending.process.kill_session()
+        return Streamed(relayed, await self._finished(sending, self._times.answer), received)
+
+    def _settling(self, relayed: Relayed) -> float:
+        """How long a receiver may work on what it has got: indexing takes as long as it is large.
+
+        A small pack can be made to unfold for hours.
+        """
+        return self._times.stall + relayed.octets / _SLOWEST_INDEXING
 
     async def _run(
         self, program: Program, source: int, limit: int, sink: int | None = None

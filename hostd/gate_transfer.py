@@ -61,10 +61,15 @@ async def take(
     receiver = gate.quarantined_git("index-pack", "--stdin", "--strict", "--fix-thin")
     taken = await processes.stream(workspace.git(*_PACK), revisions, receiver, limit)
     if taken.relayed.end is End.TOO_LARGE:
-        raise Failed("G301", f"the workspace's objects are larger than {limit} bytes")
+        raise Failed("G301", f"the workspace's objects are larger than {limit} bytes", exit_code=3)
     name = _PACK_NAME.fullmatch(taken.receiver.output)
     if not taken.whole or name is None:
-        raise Failed("G203", "the workspace's objects were not accepted", why=_why(taken))
+        raise Failed(
+            "G203",
+            "the workspace's objects were not accepted",
+            why=_why(taken),
+            fix="`hostctl exec S -- git fsck --strict` shows what is wrong with them",
+        )
     await gate.check_whole(oids)
     return name[1].decode()
 

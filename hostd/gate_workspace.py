@@ -6,7 +6,7 @@ git do, it does it there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from hostd.failures import Failed
 from hostd.gate_processes import GateProcesses
@@ -22,6 +22,8 @@ from hostd.refspecs import (
 )
 from hostd.sandbox import Repository
 
+_ANY_NUMBER = 1_000_000
+
 
 class WorkspaceRepository:
     def __init__(
@@ -34,8 +36,8 @@ class WorkspaceRepository:
     def git(self, *arguments: str) -> Program:
         return self._programs.untrusted_git("-C", self._repository.directory, *arguments)
 
-    async def ask(self, *arguments: str, stdin: bytes = b"", patient: bool = False) -> Finished:
-        return await self._processes.ask_untrusted(self.git(*arguments), stdin, patient=patient)
+    async def ask(self, *arguments: str, stdin: bytes = b"", files: int = 0) -> Finished:
+        return await self._processes.ask_untrusted(self.git(*arguments), stdin, files=files)
 
     async def make(self, object_format: str) -> None:
         if (await self.ask("rev-parse", "--git-dir")).status == 0:
@@ -52,7 +54,7 @@ class WorkspaceRepository:
 
     async def check_out(self, branch: str) -> None:
         done = await self.ask(
-            "checkout", "-q", "-B", branch, "--track", f"origin/{branch}", patient=True
+            *("checkout", "-q", "-B", branch, "--track", f"origin/{branch}"), files=_ANY_NUMBER
         )
         _demand(done, "the workspace could not be checked out")
 
@@ -89,12 +91,13 @@ class WorkspaceRepository:
         listed = await self.ask("for-each-ref", "--format=%(refname)", "refs/remotes/origin")
         gone = set(parse_tracking(listed.output)) - {tracking(ref) for _, ref in refs}
         if gone:
-            await self._change_refs(f"delete {name}" for name in sorted(gone))
-        await self._change_refs(f"update {tracking(ref)} {oid}" for oid, ref in refs)
+            await self._change_refs([f"delete {name}" for name in sorted(gone)])
+        await self._change_refs([f"update {tracking(ref)} {oid}" for oid, ref in refs])
 
-    async def _change_refs(self, changes: Iterable[str]) -> None:
-        stdin = lines(changes)
-        done = await self.ask("update-ref", "--no-deref", "--stdin", stdin=stdin, patient=True)
+    async def _change_refs(self, changes: Collection[str]) -> None:
+        done = await self.ask(
+            *("update-ref", "--no-deref", "--stdin"), stdin=lines(changes), files=len(changes)
+        )
         _demand(done, "the workspace's refs could not be written")
 
 

@@ -140,10 +140,13 @@ def kept_output(host: Host, sandbox: Sandbox) -> Iterator[int]:
 
 
 def keep_on(host: Host, sandbox: Sandbox) -> None:
-    """After a restart of hostd."""
-    if _fifo(host, sandbox).exists():
-        log = host.paths.sandbox_log(sandbox.plan.id)
-        sandbox.output = Keeper(host.reactor, _fifo(host, sandbox), log)
+    """After a restart of hostd, if anything that runs can still print."""
+    fifo = _fifo(host, sandbox)
+    try:
+        os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError:  # there is none, or nobody holds it
+        return
+    sandbox.output = Keeper(host.reactor, fifo, host.paths.sandbox_log(sandbox.plan.id))
 
 
 def end_output(sandbox: Sandbox) -> None:

@@ -43,6 +43,7 @@ def as_nobody(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
         ["demo"],
         ["audit", "tail"],
         ["cred", "ls"],
+        ["reload"],
         ["upstream", "add", "x", "--url", "https://h", "--cred", "c"],
     ],
     ids=lambda words: words[0],

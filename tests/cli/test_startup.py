@@ -39,7 +39,9 @@ def test_help_and_version_import_next_to_nothing() -> None:
         assert more - set(bare.stdout.split()) <= {"__future__"}
 
 
-@pytest.mark.parametrize("verb", ["ls", "status", "run", "exec", "git", "demo", "audit", "cred"])
+@pytest.mark.parametrize(
+    "verb", ["ls", "status", "run", "exec", "git", "demo", "audit", "cred", "cp", "logs"]
+)
 def test_no_verb_imports_anything_heavy_to_show_its_help(verb: str) -> None:
     assert not {name.partition(".")[0] for name in modules(verb, "--help")} & HEAVY
 

@@ -52,6 +52,10 @@ HOSTD: dict[str, Operation | Message] = {
         if call.request["sandbox"] == "ci"
         else {"error": _NOT_FOUND}
     ],
+    "start": {"ok": True, "sandbox": "3f9a0c21b7de"},
+    "stop": lambda call: [
+        {"ok": True} if call.request["sandbox"] == "ci" else {"error": _NOT_FOUND}
+    ],
     "run": run_locally,
     "exec": run_locally,
 }

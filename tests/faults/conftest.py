@@ -1,4 +1,4 @@
-"""One Gitmoat whose daemons are killed and started again, with a watchdog that looks every second."""
+"""One Gitmoat whose daemons are killed and started again; its watchdog looks every second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of hostd at every step of a sandbox's life: what was half made is gone, what ran runs on."""
+"""kill -9 of hostd at every step: what was half made is gone, what ran runs on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sidecar that dies again and again, or hangs: nobody waits for ever, and nobody takes its place."""
+"""A sidecar that dies again and again, or hangs: nobody waits for ever, nobody takes its place."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class World:
         return set(os.listdir(self.sandboxes))
 
     def wait_for_step(self, wanted: str, before: set[str], seconds: float = 30) -> str:
-        """The id of a new sandbox once it is at this step; in a tight loop, so as not to miss it."""
+        """The id of a new sandbox at this step; in a tight loop, so as not to miss it."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             for identifier in self.known() - before:

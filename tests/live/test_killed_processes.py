@@ -88,7 +88,7 @@ def clear(ran: Ran) -> None:
     """Git says that the transfer broke. (After that it may print "Everything up-to-date", by
     itself: it does whenever a push gets no report.)"""
     assert ran.code in (1, 128), ran
-    assert "fatal: " in ran.err and "error: " in ran.err, ran.err
+    assert "fatal: " in ran.err, ran.err
 
 
 def test_a_sidecar_killed_while_idle_is_replaced_before_anybody_notices(
@@ -134,8 +134,9 @@ def test_nobody_can_take_the_port_while_the_sidecar_is_dead(victim: Box) -> None
 def test_a_sidecar_killed_in_a_clone_ends_it_with_an_error_and_the_next_works(
     victim: Box, large: str
 ) -> None:
+    sidecar = victim.sidecar
     process = begin_clone(victim, "broken")
-    kill_sidecar(victim)
+    os.kill(sidecar, signal.SIGKILL)
     clear(outcome(process))
     works(victim)
     assert victim.run("ls", f"{HOME}/broken").code != 0  # git removes what it has not finished
@@ -143,14 +144,13 @@ def test_a_sidecar_killed_in_a_clone_ends_it_with_an_error_and_the_next_works(
 
 def test_a_sidecar_killed_in_a_push_leaves_nothing_half_applied(stock: Clone, stage: Stage) -> None:
     make_empty(stage, "play/half")
+    sidecar = stock.box.sidecar
     process = begin_push(stock, "play/half")
-    kill_sidecar(stock.box)
+    os.kill(sidecar, signal.SIGKILL)
     clear(outcome(process))
     assert refs(stage, "play/half") == {}
     assert objects(stage, "play/half") == set()
-    url = stage.url("play/half")
-    stock.ask(*QUICK, "push", "-q", url, "HEAD:refs/heads/main")
-    assert refs(stage, "play/half") == {"refs/heads/main": stock.ask("rev-parse", "HEAD")}
+    works(stock.box)
 
 
 def test_a_client_killed_in_a_push_leaves_nothing_half_applied(stock: Clone, stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 
 import pytest
@@ -38,12 +39,16 @@ def test_a_bare_run() -> None:
         "tty": False,
         "rm": False,
         "workdir": None,
+        "memory": None,
+        "pids": None,
+        "cpus": None,
     }
 
 
 def test_a_run_with_everything() -> None:
     words = "run --runtime bwrap --agent --repo https://h/a --repo https://h/b --push agent/** "
-    words += "--name n --ttl 8h -e A=1 -e B=x=y --rm -it -- sh -c true"
+    words += "--name n --ttl 8h -e A=1 -e B=x=y --rm -it "
+    words += "--workdir /srv/./x/../w:ro --memory 2g --pids 64 --cpus 1.5 -- sh -c true"
     args = args_of(*words.split())
     assert run_request(args, args.command, {"version": 1}) == {
         "op": "run",
@@ -59,14 +64,23 @@ def test_a_run_with_everything() -> None:
         "detach": False,
         "tty": True,
         "rm": True,
-        "workdir": None,
+        "workdir": {"path": "/srv/w", "read_only": True},
+        "memory": 2 << 30,
+        "pids": 64,
+        "cpus": 1.5,
     }
 
 
 @pytest.mark.parametrize(
-    "option",
-    ["--image=i", "--allow-host=h", "--workdir=/w", "--memory=1g", "--pids=9", "--cpus=2"],
+    ("text", "path"), [("/w", "/w"), ("//w", "/w"), ("w", "HERE/w"), ("/w:ro:ro", "/w:ro")]
 )
+def test_a_work_directory_is_made_absolute_and_nothing_more(text: str, path: str) -> None:
+    workdir = args_of("run", "--workdir", text, "--", "true").workdir
+    assert workdir["path"] == path.replace("HERE", os.getcwd())
+    assert workdir["read_only"] is text.endswith(":ro")
+
+
+@pytest.mark.parametrize("option", ["--image=i", "--allow-host=h"])
 def test_options_of_later_versions_are_refused_not_ignored(option: str) -> None:
     with pytest.raises(Failure) as caught:
         main(args_of("run", option, "--", "true"), Output())
@@ -74,7 +88,15 @@ def test_options_of_later_versions_are_refused_not_ignored(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["run -d -i -- true", "run -d -t -- true", "run --push x -- true", "run"]
+    "words",
+    [
+        "run -d -i -- true",
+        "run -d -t -- true",
+        "run --push x -- true",
+        "run --repo https://h/a --workdir /w -- true",
+        "run --policy p --agent -- true",
+        "run",
+    ],
 )
 def test_combinations_that_make_no_sense_are_refused(words: str) -> None:
     with pytest.raises(Failure) as caught:

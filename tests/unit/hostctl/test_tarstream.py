@@ -26,22 +26,13 @@ from tests.fakes.chunking import cut_up, cuts
 texts = st.binary(min_size=1, max_size=300).map(lambda b: b.replace(b"\0", b"x"))
 sizes = st.integers(0, 3 * BLOCK)
 numbers = st.integers(0, 1 << 40)
-files = st.builds(Entry, texts, st.just(Kind.FILE), st.integers(0, 0o7777), sizes, numbers)
-links = st.builds(
-    Entry,
-    texts,
-    st.sampled_from([Kind.LINK, Kind.HARD_LINK]),
-    st.just(0o777),
-    st.just(0),
-    numbers,
-    texts,
-)
-others = st.builds(
-    Entry,
-    texts,
-    st.sampled_from([Kind.DIRECTORY, Kind.FIFO, Kind.CHARACTER_DEVICE, Kind.BLOCK_DEVICE]),
-    st.integers(0, 0o7777),
-)
+modes = st.integers(0, 0o7777)
+special = st.sampled_from([Kind.DIRECTORY, Kind.FIFO, Kind.CHARACTER_DEVICE, Kind.BLOCK_DEVICE])
+linking = st.sampled_from([Kind.LINK, Kind.HARD_LINK])
+nothing = st.just(b"")
+files = st.builds(Entry, texts, st.just(Kind.FILE), modes, sizes, numbers, nothing)
+links = st.builds(Entry, texts, linking, modes, st.just(0), numbers, texts)
+others = st.builds(Entry, texts, special, modes, st.just(0), numbers, nothing)
 entries = files | links | others
 
 
