@@ -38,23 +38,6 @@ class Means(Enum):
     CREDENTIALS = "credentials"  # before: SO_PEERCRED: who it was when it connected
 
 
-def find_means() -> Means:
-    """Tried on ourselves; never guessed from a failure while somebody waits to be let in."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX)
-    with ours, theirs:
-        try:
-            pidfd = _peer_pidfd(ours)
-        except OSError:
-            return Means.CREDENTIALS
-    try:
-        _info(pidfd)
-    except OSError:
-        return Means.PIDFD
-    finally:
-        os.close(pidfd)
-    return Means.INFO
-
-
 @frozen
 class AttestedPeer:
     """Made by `attest` only: whoever holds one has checked."""
@@ -169,3 +152,23 @@ def _exited(pidfd: int) -> bool:
     poller = select.poll()
     poller.register(pidfd, select.POLLIN)
     return bool(poller.poll(0))
+
+
+def find_means(
+    peer_pidfd: Callable[[socket.socket], int] = _peer_pidfd,
+    info: Callable[[int], object] = _info,
+) -> Means:
+    """Tried on ourselves; never guessed from a failure while somebody waits to be let in."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        try:
+            pidfd = peer_pidfd(ours)
+        except OSError:
+            return Means.CREDENTIALS
+    try:
+        info(pidfd)
+    except OSError:
+        return Means.PIDFD
+    finally:
+        os.close(pidfd)
+    return Means.INFO

@@ -31,9 +31,21 @@ def inventory(world: World) -> dict[str, object]:
         "mounts": sorted(_mounts(world)),
         "files": sorted(_files(world)),
         "rules": _host_rules(),
-        "hostd descriptors": _descriptors(world.pid("hostd")),
-        "broker descriptors": _descriptors(world.pid("broker")),
+        "hostd descriptors": _descriptors(world.pid("hostd"), set()),
+        "broker descriptors": _descriptors(world.pid("broker"), _to_upstream(world)),
     }
+
+
+def at_rest(world: World) -> dict[str, object]:
+    """An inventory that stays the same for a moment: nothing is just being closed."""
+    before = inventory(world)
+    for _ in range(50):
+        time.sleep(0.3)
+        after = inventory(world)
+        if after == before:
+            return after
+        before = after
+    raise AssertionError("this Gitmoat does not come to rest")
 
 
 def assert_settles(world: World, before: dict[str, object], seconds: float = 20) -> None:
@@ -141,7 +153,14 @@ def _host_rules() -> str:
     return listed.stdout
 
 
-def _descriptors(pid: int) -> list[str]:
+def _to_upstream(world: World) -> set[str]:
+    """Connections to the git server: the broker keeps one for a while, to use it again."""
+    lines = [line.split() for line in _text("/proc/net/tcp").splitlines()[1:]]
+    port = f":{world.stage.upstream.port:04X}"
+    return {f"socket:[{words[9]}]" for words in lines if words[2].endswith(port)}
+
+
+def _descriptors(pid: int, ignored: set[str]) -> list[str]:
     """What is open, by kind."""
     found = []
     for name in os.listdir(f"/proc/{pid}/fd"):
@@ -149,4 +168,4 @@ def _descriptors(pid: int) -> list[str]:
             found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
         except OSError:
             pass
-    return sorted(_NUMBERED.sub("", text) for text in found)
+    return sorted(_NUMBERED.sub("", text) for text in found if text not in ignored)

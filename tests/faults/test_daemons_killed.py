@@ -9,7 +9,7 @@ import time
 import pytest
 
 from hostctl.demo_stage import ALLOWED
-from tests.faults.inventory import assert_settles, inventory
+from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.transfers import LARGE, begin_clone, begin_push, prepare
 from tests.faults.world import World, git_works, kill_and_wait, new_name
 from tests.live.boxes import HOME, eventually, outcome
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.live
 
 def test_an_idle_zygote_that_is_killed_is_replaced_and_nobody_notices(world: World) -> None:
     with world.guarded_box() as (box, sentinel):
-        before = inventory(world)
+        before = at_rest(world)
         about = world.inspect(box.name)
         for _ in range(3):
             old = world.kill("zygote")
@@ -37,7 +37,7 @@ def test_an_idle_zygote_that_is_killed_is_replaced_and_nobody_notices(world: Wor
 def test_a_zygote_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
     world: World, step: str
 ) -> None:
-    before = inventory(world)
+    before = at_rest(world)
     name, known, zygote = new_name(), world.known(), world.pid("zygote")
     run = world.begin_run("-d", "--", "sleep", "infinity", name=name)
     world.wait_for_step(step, known)

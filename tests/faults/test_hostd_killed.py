@@ -13,7 +13,7 @@ from contextlib import suppress
 import pytest
 
 from hostctl.failure import Failure
-from tests.faults.inventory import assert_settles, inventory
+from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World, git_works, kill_and_wait, new_name
 from tests.live.boxes import alive, eventually, hostctl_process, outcome
 
@@ -40,7 +40,7 @@ def test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on(world: World,
         about = world.inspect(box.name)
         world.kill("hostd")  # adopted already, so that descriptors can be compared
         world.up()
-        before = inventory(world)
+        before = at_rest(world)
         for _ in range(_TRIES):
             known = world.known()
             run = world.begin_run("-d", "--", "sleep", "infinity")
@@ -124,7 +124,7 @@ def test_a_sidecar_that_hangs_when_hostd_starts_is_replaced_and_does_not_stop_ho
 
 @pytest.mark.parametrize("delay", [0.0, 0.01, 0.05, 0.15])
 def test_a_sandbox_that_was_half_removed_is_gone(world: World, delay: float) -> None:
-    before = inventory(world)
+    before = at_rest(world)
     with world.box() as box:
         identifier = str(world.inspect(box.name)["sandbox"])
         hostd = world.pid("hostd")
@@ -202,7 +202,7 @@ def _ignoring(world: World, op: str, name: str) -> None:
 
 
 def test_an_attached_run_with_rm_goes_with_the_hostd_it_was_attached_to(world: World) -> None:
-    before = inventory(world)
+    before = at_rest(world)
     name = new_name()
     run = world.begin_run("--rm", "--", "sleep", "infinity", name=name)
     eventually(lambda: world.items().get(name, {}).get("state") == "running", "its start")
@@ -261,7 +261,7 @@ def kill_at_random(world: World, times: int, seed: int) -> None:
     with world.guarded_box() as (box, sentinel):
         world.kill("hostd")
         world.up()
-        before = inventory(world)
+        before = at_rest(world)
         for _ in range(times):
             hostd = world.pid("hostd")
             run = world.begin_run("--rm", "--", "sleep", "0.2")

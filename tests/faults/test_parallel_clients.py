@@ -12,7 +12,7 @@ import pytest
 
 from hostctl.demo_stage import Ran
 from hostctl.failure import Failure
-from tests.faults.inventory import assert_settles, inventory
+from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World, new_name
 from tests.live.boxes import eventually, hostctl_process, outcome
 
@@ -50,7 +50,7 @@ def remover(world: World, name: str) -> Callable[[], object]:
 
 
 def test_of_several_removals_one_removes_and_the_others_say_that_it_is_gone(world: World) -> None:
-    before = inventory(world)
+    before = at_rest(world)
     with world.box() as box:
         answers = together(*[remover(world, box.name)] * 4)
         assert sorted(answers) == ["R103", "R103", "R103", "ok"]
@@ -63,7 +63,7 @@ def test_of_several_removals_one_removes_and_the_others_say_that_it_is_gone(worl
 
 
 def test_a_stopped_sandbox_is_removed_or_started_but_not_both(world: World) -> None:
-    before = inventory(world)
+    before = at_rest(world)
     with world.box() as box:
         world.ask("stop", sandbox=box.name)
         answers = together(remover(world, box.name), lambda: world.ask("start", sandbox=box.name))
@@ -84,7 +84,7 @@ def test_a_stopped_sandbox_is_removed_or_started_but_not_both(world: World) -> N
 def test_a_command_that_starts_while_its_sandbox_is_removed_ends(
     world: World, delay: float
 ) -> None:
-    before = inventory(world)
+    before = at_rest(world)
     with world.box() as box:
         command = hostctl_process(world.stage, "exec", box.name, "--", "sleep", "60")
         time.sleep(delay)
@@ -96,7 +96,7 @@ def test_a_command_that_starts_while_its_sandbox_is_removed_ends(
 
 @pytest.mark.parametrize("delay", [0.0, 0.3, 0.6])
 def test_a_fetch_ends_with_its_sandbox_and_says_why(world: World, delay: float) -> None:
-    before = inventory(world)
+    before = at_rest(world)
     with world.box() as box:
         fetch = hostctl_process(world.stage, "git", box.name, "--", "fetch")
         time.sleep(delay)
@@ -107,7 +107,7 @@ def test_a_fetch_ends_with_its_sandbox_and_says_why(world: World, delay: float) 
 
 
 def test_of_two_sandboxes_with_one_name_one_is_made(world: World) -> None:
-    before = inventory(world)
+    before = at_rest(world)
     name = new_name()
     runs = [world.begin_run("-d", "--", "sleep", "infinity", name=name) for _ in range(2)]
     rans = [outcome(run, 60) for run in runs]
@@ -119,24 +119,23 @@ def test_of_two_sandboxes_with_one_name_one_is_made(world: World) -> None:
 
 
 def kill_clients(world: World, times: int, seed: int) -> None:
-    moments, before = random.Random(seed), inventory(world)
+    moments, before = random.Random(seed), at_rest(world)
     for _ in range(times):
         name = new_name()
         run = world.begin_run("-d", "--", "sleep", "infinity", name=name)
         time.sleep(moments.uniform(0.05, 1.2))
         run.kill()
         run.communicate()
-        eventually(lambda: _settled(world, name), "a whole sandbox or none")  # noqa: B023
+        eventually(lambda: _is_whole_or_gone(world), "a whole sandbox or none")
         if name in world.items():
-            identifier = str(world.inspect(name)["sandbox"])
-            assert world.step(identifier) == "served"
-            assert world.ask("rm", sandbox=name, force=True)
+            world.ask("rm", sandbox=name, force=True)
         assert_settles(world, before)
 
 
-def _settled(world: World, name: str) -> bool:
-    """Nothing is half made: what is on disk is either gone or complete."""
-    return all(world.step(identifier) in ("served", "stopped") for identifier in world.known())
+def _is_whole_or_gone(world: World) -> bool:
+    """What is on disk is what hostd lists, and is complete."""
+    listed = {str(item["sandbox"]) for item in world.items().values()}
+    return listed == world.known() and all(world.step(each) == "served" for each in listed)
 
 
 def test_a_client_killed_while_its_sandbox_is_made_leaves_a_whole_one_or_none(
@@ -151,7 +150,7 @@ def test_many_clients_killed_while_their_sandboxes_are_made(world: World) -> Non
 
 
 def test_an_attached_run_with_rm_goes_with_its_client(world: World) -> None:
-    before = inventory(world)
+    before = at_rest(world)
     name = new_name()
     run: subprocess.Popen[bytes] = world.begin_run("--rm", "--", "sleep", "infinity", name=name)
     eventually(lambda: name in world.items(), "its start")

@@ -1,4 +1,4 @@
-"""Rules that were changed from outside, and rules that could not be loaded: no access without them."""
+"""Rules changed from outside, and rules that could not be loaded: no access without them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hostctl.daemons import clean_environment
-from tests.faults.inventory import assert_settles, inventory
+from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World, git_works
 from tests.live.boxes import alive, eventually
 
@@ -80,7 +80,7 @@ def test_a_sandbox_without_its_rules_is_never_made(world: World, kind: str, fake
     real = fake.with_name("real")
     fake.write_text(f'#!/bin/sh\nREAL={real}\n[ "$1" = list ] && exec $REAL "$@"\n{script}\n')
     fake.chmod(0o644 if script is None else 0o755)
-    before = inventory(world)
+    before = at_rest(world)
     ran = world.stage.hostctl("run", "--rm", "--", "touch", "/workspace/ran")
     assert ran.code == 125
     assert code in ran.err, ran.err

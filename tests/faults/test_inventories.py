@@ -1,0 +1,79 @@
+"""Many lives and many deaths: afterwards the machine has what it had before, and nothing more."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from tests.faults.inventory import assert_settles, at_rest
+from tests.faults.world import World, git_works, kill_and_wait
+from tests.live.boxes import eventually
+
+pytestmark = pytest.mark.live
+
+SEED = 50
+VICTIMS = ("sidecar", "zygote", "broker", "hostd")
+
+
+def live_and_die(world: World, cycles: int) -> None:
+    before = at_rest(world)
+    for cycle in range(cycles):
+        repo = ("--repo", world.stage.url("acme/app")) if cycle % 5 == 0 else ()
+        ran = world.stage.hostctl("run", "--rm", *repo, "--", "true", timeout=120)
+        ran.expect_success("hostctl run")
+    assert_settles(world, before)
+
+
+def test_fifteen_sandboxes_leave_nothing(world: World) -> None:
+    live_and_die(world, 15)
+
+
+@pytest.mark.long
+def test_two_hundred_sandboxes_leave_nothing(world: World) -> None:
+    live_and_die(world, 200)
+
+
+def kill_anything(world: World, times: int, seed: int) -> None:
+    """Each kill at a random moment of work that never stops, and everything comes back."""
+    chance = random.Random(seed)
+    world.kill("hostd")
+    world.up()
+    before = at_rest(world)
+    zygotes = set()
+    with world.guarded_box() as (box, sentinel):
+        for _ in range(times):
+            victim = chance.choice(VICTIMS)
+            zygotes.add(world.pid("zygote"))
+            target = box.sidecar if victim == "sidecar" else world.pid(victim)
+            work = world.begin_run("--rm", "--", "sleep", "0.1")
+            time.sleep(chance.uniform(0.0, 1.0))
+            kill_and_wait(target)
+            work.communicate(timeout=120)
+            world.up()
+            eventually(lambda: list(world.items()) == [box.name], "the end of the work", 30)
+        eventually(lambda: world.inspect(box.name)["sidecar"]["pid"], "a sidecar")
+        git_works(box)
+        sentinel.assert_held()
+    world.kill("hostd")  # as at the beginning: one that has just started
+    world.up()
+    assert_settles(world, before)
+    assert not {pid for pid in zygotes if is_zygote(pid)}
+
+
+def is_zygote(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"hostd.zygote" in file.read()
+    except FileNotFoundError:
+        return False
+
+
+def test_ten_random_kills_leave_nothing(world: World) -> None:
+    kill_anything(world, 10, SEED)
+
+
+@pytest.mark.long
+def test_fifty_random_kills_leave_nothing(world: World) -> None:
+    kill_anything(world, 50, SEED + 1)

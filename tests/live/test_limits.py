@@ -1,0 +1,118 @@
+"""`--memory`, `--pids`, `--cpus`: one sandbox's excess is its own (threat model 39)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hostctl.demo_stage import Stage
+from tests.live.boxes import Box, eventually
+from tests.live.conftest import MakeBox
+from tests.live.upstream_repositories import refs
+
+pytestmark = pytest.mark.live
+
+PIDS = 48
+
+# Forks until it cannot, and all of it stays.
+BOMB = """
+import os, sys, time
+made = 0
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(600)
+            os._exit(0)
+        made += 1
+    except OSError:
+        print(made, flush=True)
+        time.sleep(600)
+"""
+
+
+def group(stage: Stage, box: Box, controller: str) -> Path:
+    """The sandbox's cgroup in the hierarchy that has the controller."""
+    about = stage.root.stat()
+    name = f"gitmoat-{about.st_dev:x}-{about.st_ino:x}/{box.inspect()['sandbox']}-sandbox"
+    for parent in (Path("/sys/fs/cgroup", controller), Path("/sys/fs/cgroup")):
+        if (parent / name).is_dir():
+            return parent / name
+    raise AssertionError("no cgroup")
+
+
+def test_a_fork_bomb_stops_at_the_limit_and_the_git_gate_still_works(
+    make_box: MakeBox, stage: Stage, branch: str
+) -> None:
+    box = make_box("--pids", str(PIDS), "--push", "agent/**")
+    box.sh(f"git checkout -q -b {branch} && git commit -q --allow-empty -m Bombed")
+    bomb = box.begin("/usr/bin/python3", "-c", BOMB)
+    assert bomb.stdout is not None
+    assert 0 < int(bomb.stdout.readline()) < PIDS
+    running = group(stage, box, "pids") / "pids.current"
+    assert int(running.read_text()) == PIDS
+    begun = time.monotonic()
+    box.git("ls-remote", "origin").expect_success("ls-remote")
+    box.git("fetch", "origin").expect_success("fetch")
+    box.git("push", "origin", branch).expect_success("push")
+    assert time.monotonic() - begun < 20
+    assert f"refs/heads/{branch}" in refs(stage)
+    assert int(running.read_text()) >= PIDS  # it was there all the time
+    box.remove()
+    bomb.communicate(timeout=20)
+
+
+def test_threads_count_too(make_box: MakeBox) -> None:
+    box = make_box("--pids", str(PIDS), repo=None)
+    source = (
+        "import threading, time, json\n"
+        "made = 0\n"
+        "try:\n"
+        "    while made < 1000:\n"
+        "        threading.Thread(target=time.sleep, args=(3,), daemon=True).start()\n"
+        "        made += 1\n"
+        "except RuntimeError:\n"
+        "    pass\n"
+        "print(json.dumps(made))\n"
+    )
+    assert 0 < box.python(source) < PIDS
+
+
+def test_a_hog_is_killed_and_sidecar_and_sandbox_go_on(make_box: MakeBox, stage: Stage) -> None:
+    box = make_box("--memory", "128m")
+    sidecar, room = box.sidecar, box.inspect()["pid"]
+    begun = time.monotonic()
+    ran = box.run("/usr/bin/python3", "-c", "held = [bytearray(1 << 20) for _ in range(1024)]")
+    assert ran.code == 137
+    assert time.monotonic() - begun < 30
+    after = box.inspect()
+    assert (after["sidecar"]["pid"], after["pid"], after["state"]) == (sidecar, room, "running")
+    assert after["sidecar"]["restarts"] == 0
+    box.git("ls-remote", "origin").expect_success("ls-remote")
+    fits = box.run("/usr/bin/python3", "-c", "held = bytearray(64 << 20); print(len(held))")
+    assert fits.out == f"{64 << 20}\n"
+
+
+def test_files_in_memory_count_as_memory(make_box: MakeBox) -> None:
+    box = make_box("--memory", "128m", repo=None)
+    ran = box.sh("head -c 300000000 /dev/zero > /tmp/f")
+    assert ran.code != 0
+    assert box.inspect()["state"] == "running"
+
+
+def test_processor_time_is_shared_out(make_box: MakeBox) -> None:
+    box = make_box("--cpus", "0.25", repo=None)
+    source = (
+        "import json, time\n"
+        "begun, used = time.monotonic(), time.process_time()\n"
+        "while time.monotonic() - begun < 3: pass\n"
+        "print(json.dumps(time.process_time() - used))\n"
+    )
+    assert box.python(source) < 1.5  # of 3 seconds; a quarter, and what a period may overdraw
+
+
+def test_there_are_limits_without_asking(make_box: MakeBox, stage: Stage) -> None:
+    box = make_box(repo=None)
+    assert int((group(stage, box, "pids") / "pids.max").read_text()) == 4096
+    eventually(lambda: box.inspect()["state"] == "running", "the sandbox")

@@ -1,0 +1,128 @@
+"""What a detached command prints is kept, in bounds, also over the death of hostd."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostctl.demo_stage import Stage
+from tests.faults.world import World
+from tests.live.boxes import Box, eventually, hostctl_process, outcome
+from tests.live.kernel_view import status
+
+pytestmark = pytest.mark.live
+
+LINE = "0123456789" * 4
+COUNT = (
+    "trap 'echo broken >&2; exit 3' PIPE\ni=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"
+)
+
+
+def detached(stage: Stage, script: str) -> Box:
+    box = Box(stage, f"t-{uuid.uuid4().hex[:10]}")
+    words = ("run", "-d", "--name", box.name, "--", "/bin/sh", "-c", script)
+    stage.hostctl(*words).expect_success("run")
+    return box
+
+
+def logs(box: Box) -> str:
+    return box.stage.hostctl("logs", box.name).out
+
+
+def log_files(stage: Stage) -> list[str]:
+    return sorted(path.name for path in stage.paths.log_dir.glob("sandbox-*"))
+
+
+@pytest.fixture
+def boxes(stage: Stage) -> Iterator[list[Box]]:
+    made: list[Box] = []
+    yield made
+    for box in made:
+        box.remove()
+    assert log_files(stage) == []
+
+
+def test_both_streams_are_kept_in_order_and_go_with_the_sandbox(
+    stage: Stage, boxes: list[Box]
+) -> None:
+    boxes.append(box := detached(stage, "echo out; echo err >&2; echo again; sleep infinity"))
+    eventually(lambda: logs(box) == "out\nerr\nagain\n", "the output")
+    (name,) = log_files(stage)
+    assert (stage.paths.log_dir / name).stat().st_mode & 0o777 == 0o600
+    stage.hostctl("stop", box.name).expect_success("stop")
+    assert logs(box) == "out\nerr\nagain\n"
+
+
+def test_what_was_printed_last_is_there_when_the_command_has_ended(
+    stage: Stage, boxes: list[Box]
+) -> None:
+    boxes.append(box := detached(stage, "printf %050000d 7"))
+    eventually(lambda: len(logs(box)) == 50_000, "the whole output")
+
+
+def test_stdout_can_be_opened_again_by_its_name(stage: Stage, boxes: list[Box]) -> None:
+    boxes.append(box := detached(stage, "echo one > /dev/stdout; echo two > /proc/self/fd/2"))
+    eventually(lambda: logs(box) == "one\ntwo\n", "the output")
+
+
+def test_follow_shows_what_comes_and_ends_with_the_sandbox(stage: Stage, boxes: list[Box]) -> None:
+    boxes.append(
+        box := detached(stage, "for i in 1 2 3; do echo $i; sleep 0.5; done; exec sleep 99")
+    )
+    following = hostctl_process(stage, "logs", "-f", box.name)
+    eventually(lambda: logs(box) == "1\n2\n3\n", "the output")
+    stage.hostctl("stop", box.name).expect_success("stop")
+    ran = outcome(following, 30)
+    assert (ran.code, ran.out) == (0, "1\n2\n3\n")
+
+
+def test_output_without_end_is_bounded_and_does_not_keep_hostd_busy(
+    stage: Stage, boxes: list[Box]
+) -> None:
+    boxes.append(box := detached(stage, f"exec yes {LINE}"))
+    place = stage.paths.log_dir
+
+    def size() -> int:
+        return sum((place / name).stat().st_size for name in log_files(stage))
+
+    eventually(lambda: len(log_files(stage)) == 2 and size() > 12 << 20, "the second part", 30)
+    begun, hostd = time.monotonic(), World(stage).pid("hostd")
+    before = _processor(hostd)
+    while time.monotonic() - begun < 4:
+        assert size() <= 16 << 20
+        assert stage.hostctl("ls").code == 0
+    assert _processor(hostd) - before < 0.5 * (time.monotonic() - begun)
+    assert int(status(hostd)["VmRSS"].split()[0]) < 300_000
+    assert set(logs(box)[-400:].split()[1:-1]) == {LINE}
+
+
+def _processor(pid: int) -> float:
+    """Seconds of processor time."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def test_a_command_does_not_notice_that_hostd_is_killed(fresh_stage: Stage) -> None:
+    world = World(fresh_stage)
+    box = detached(fresh_stage, COUNT)
+    eventually(lambda: "5\n" in logs(box), "the first lines")
+    world.kill("hostd")
+    time.sleep(1)
+    world.up()
+    seen = len(logs(box).split())
+    eventually(lambda: len(logs(box).split()) > seen + 10, "more lines")
+    lines = [int(line) for line in logs(box).split()]
+    assert lines == list(range(1, len(lines) + 1))  # nothing is lost in between
+    box.remove()
+
+
+def test_an_attached_command_has_no_log(stage: Stage) -> None:
+    name = f"t-{uuid.uuid4().hex[:10]}"
+    stage.hostctl("run", "--name", name, "--", "echo", "hello").expect_success("run")
+    ran = stage.hostctl("logs", name)
+    assert ran.code == 4 and "only the output of `hostctl run -d` is kept" in ran.err
+    Box(stage, name).remove()
