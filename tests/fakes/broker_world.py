@@ -71,6 +71,11 @@ class RawSidecar(Protocol):
         transport: Any = self.transport
         transport.write(data)
 
+    def hang_up(self) -> None:
+        transport: Any = self.transport
+        if not self.lost:
+            transport.abortConnection()
+
     def dataReceived(self, data: bytes) -> None:
         self.heard += data
 

@@ -149,6 +149,18 @@ def test_many_clients_killed_while_their_sandboxes_are_made(world: World) -> Non
     kill_clients(world, 60, SEED + 1)
 
 
+@pytest.mark.parametrize("step", ["directories", "rules", "listeners"])
+def test_a_client_killed_before_its_command_starts_leaves_no_sandbox(
+    world: World, step: str
+) -> None:
+    before, known = at_rest(world), world.known()
+    run = hostctl_process(world.stage, "run", "-d", "--", "sleep", "infinity")
+    world.wait_for_step(step, known)
+    run.kill()
+    run.communicate()
+    assert_settles(world, before)
+
+
 def test_an_attached_run_with_rm_goes_with_its_client(world: World) -> None:
     before = at_rest(world)
     name = new_name()

@@ -204,15 +204,25 @@ def test_nor_is_anything_of_our_own(stage: Stage) -> None:
         refused(try_run(stage, f"{place}:ro"), "R110")
 
 
-def test_nor_under_another_name(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "below", "why"),
+    [
+        ("/etc", "", "/etc is never"),
+        ("/etc", "ssl", "it lies in /etc"),
+        ("/var", "", "lies in it"),
+        ("/root", "", "/root is never"),
+    ],
+)
+def test_nor_under_another_name(
+    stage: Stage, tmp_path: Path, target: str, below: str, why: str
+) -> None:
     alias = tmp_path / "alias"
     alias.mkdir()
-    for target in ("/etc", str(stage.paths.state)):
-        subprocess.run(["mount", "--bind", target, alias], check=True)
-        try:
-            refused(try_run(stage, f"{alias}:ro"), "R110", f"{target} is never")
-        finally:
-            subprocess.run(["umount", alias], check=True)
+    subprocess.run(["mount", "--bind", target, alias], check=True)
+    try:
+        refused(try_run(stage, f"{alias / below}:ro"), "R110", why)
+    finally:
+        subprocess.run(["umount", alias], check=True)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,32 @@ def test_a_chown_between_check_and_mount_does_not_lend_root(
     assert mounted(workdirs).stat().st_uid == 65534
 
 
+def test_another_directory_than_the_recorded_one_is_refused(
+    workdirs: Workdirs, tmp_path: Path
+) -> None:
+    work = directory(tmp_path / "work", "work")
+    recorded = workdirs.claim("one", Workdir(str(work), read_only=False))
+    workdirs.release("one")
+    assert workdirs.claim("one", recorded) == recorded
+    workdirs.release("one")
+    work.rename(tmp_path / "kept")
+    directory(work, "other")
+    with pytest.raises(Failed) as caught:
+        workdirs.claim("one", recorded)
+    assert caught.value.code == "R110"
+    assert "another directory is there" in caught.value.why
+
+
+def test_a_link_in_the_path_is_refused(workdirs: Workdirs, tmp_path: Path) -> None:
+    directory(tmp_path / "parent" / "work", "work")
+    (tmp_path / "link").symlink_to("parent")
+    (tmp_path / "direct").symlink_to("parent/work")
+    for path in (tmp_path / "link" / "work", tmp_path / "direct"):
+        with pytest.raises(Failed) as caught:
+            workdirs.claim("one", Workdir(str(path), read_only=False))
+        assert "symbolic link" in caught.value.why
+
+
 def test_the_mount_point_is_reached_by_root_only_and_goes_away(
     workdirs: Workdirs, root: Path, tmp_path: Path
 ) -> None:

@@ -1,0 +1,288 @@
+"""Controls weakened in one line each, and the tests that must notice.
+
+`before` stands exactly once in the file; a control that was rewritten takes its mutation along.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+NFT = "netpolicy/nftables.py"
+RULES_LOAD = "tests/live/test_nft_ruleset_loads.py"
+REACH = f"{RULES_LOAD}::test_each_uid_reaches_its_own_ports_only"
+OUTSIDE = f"{RULES_LOAD}::test_outside_addresses_fail_at_once"
+SQUATTER = f"{RULES_LOAD}::test_a_squatter_on_a_sidecar_port_gets_no_connection"
+PEERS = "tests/wire/identity/test_peer_attestation.py"
+SIDECAR_DECIDES = "tests/unit/sidecar/test_forwarding.py"
+GATE = "tests/unit/broker/test_gate.py"
+JOURNAL = "tests/unit/audit/test_journal.py"
+BROKER_GIT = "tests/wire/broker/test_git.py"
+BROKER_PUSH = "tests/wire/broker/test_push.py"
+CONFINED = "tests/live/test_sandbox_confinement.py"
+UNRULED = "tests/faults/test_rules_changed.py::test_a_sandbox_without_its_rules_is_never_made"
+CHANGED = (
+    "tests/faults/test_rules_changed.py"
+    "::test_a_sandbox_whose_network_was_changed_is_stopped_and_says_so"
+)
+HOSTD_KILLED = "tests/faults/test_hostd_killed.py"
+SIDECAR_FAULTS = "tests/faults/test_sidecar_faults.py"
+CLIENTS = "tests/faults/test_parallel_clients.py"
+UIDS = "tests/faults/test_uids_and_peers.py"
+
+
+@frozen
+class Mutation:
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...]
+
+
+MUTATIONS = (
+    # The rules of the network namespace
+    Mutation(
+        "nft: anybody reaches the helper's port",
+        NFT,
+        'f"ip daddr 127.0.0.1 tcp dport {GIT_HELPER} meta skuid {uids.helper} accept"',
+        'f"ip daddr 127.0.0.1 tcp dport {GIT_HELPER} accept"',
+        (REACH,),
+    ),
+    Mutation(
+        "nft: anybody reaches the untrusted port",
+        NFT,
+        'f"ip daddr 127.0.0.1 tcp dport {GIT_UNTRUSTED} {untrusted}"',
+        'f"ip daddr 127.0.0.1 tcp dport {GIT_UNTRUSTED} accept"',
+        (REACH,),
+    ),
+    Mutation(
+        "nft: untrusted code's own servers may be on any port",
+        NFT,
+        'own = f"tcp dport != @sidecar_ports {untrusted}"',
+        'own = f"{untrusted}"',
+        (REACH,),
+    ),
+    Mutation(
+        "nft: what is not allowed is dropped in silence",
+        NFT,
+        'return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own, _RESET, _REFUSE]',
+        'return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own]',
+        (REACH,),
+    ),
+    Mutation(
+        "nft: a squatter's SYN passes",
+        NFT,
+        'return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own, _RESET, _REFUSE]',
+        "return [*doors, own, _RESET, _REFUSE]",
+        ("tests/live/test_nft_source_ports.py",),
+    ),
+    Mutation(
+        "nft: anybody answers from a sidecar's port",
+        NFT,
+        '_block("chain lo_synack", f"meta skuid {uids.sidecar} accept", _SQUAT)',
+        '_block("chain lo_synack", "accept", _SQUAT)',
+        (SQUATTER,),
+    ),
+    Mutation(
+        "nft: an interface that appears can be used",
+        NFT,
+        """_hook("output", 'oifname "lo" goto lo_out', 'counter name "not_lo"')""",
+        """_hook("output", 'oifname "lo" goto lo_out', "accept")""",
+        (f"{RULES_LOAD}::test_an_interface_that_appears_is_dead_in_both_directions",),
+    ),
+    # Who is at the other end
+    Mutation(
+        "credential socket: any uid",
+        "identity/peer.py",
+        "    if uid not in uids:\n",
+        "    if False:\n",
+        (f"{PEERS}::test_another_uid_is_refused_and_named",),
+    ),
+    Mutation(
+        "credential socket: any cgroup",
+        "identity/peer.py",
+        "if cgroups is not None and cgroup not in cgroups:",
+        "if False:",
+        (
+            f"{PEERS}::test_the_cgroup_must_be_an_expected_one",
+            f"{UIDS}::test_the_helpers_uid_in_another_cgroup_is_refused_and_recorded",
+        ),
+    ),
+    Mutation(
+        "credential socket: the dead are served",
+        "identity/peer.py",
+        "        if _exited(pidfd):\n",
+        "        if False:\n",
+        (f"{PEERS}::test_a_zombie_is_refused",),
+    ),
+    # The sidecar's decision
+    Mutation(
+        "sidecar: every tier is the helper",
+        "sidecar/forwarding.py",
+        "verdict = decide_repository(scope.policy, upstream.name, repository, tier, fold)",
+        "verdict = decide_repository(scope.policy, upstream.name, repository, Tier.HELPER, fold)",
+        (SIDECAR_DECIDES,),
+    ),
+    Mutation(
+        "sidecar: any token will do",
+        "sidecar/forwarding.py",
+        "if token is None or not accepts(located.scoped, token):",
+        "if token is None:",
+        (SIDECAR_DECIDES,),
+    ),
+    Mutation(
+        "sidecar: every repository is in scope",
+        "sidecar/forwarding.py",
+        "return None if isinstance(verdict, Deny) else Located(upstream, repository)",
+        "return Located(upstream, repository)",
+        (SIDECAR_DECIDES,),
+    ),
+    # The broker's decision
+    Mutation(
+        "broker: every tier is the helper",
+        "broker/gate.py",
+        "where = (asked.policy, upstream.name, asked.request.repository, asked.tier)",
+        "where = (asked.policy, upstream.name, asked.request.repository, Tier.HELPER)",
+        (GATE, f"{BROKER_GIT}::test_the_tier_is_decided_again"),
+    ),
+    Mutation(
+        "broker: every repository may be fetched",
+        "broker/gate.py",
+        "return decide_fetch(*where, upstream.case_insensitive)",
+        'return Allow("any")',
+        (GATE,),
+    ),
+    Mutation(
+        "broker: every ref may be pushed",
+        "broker/git_operation.py",
+        "verdict = decide_commands(self.case.asked, commands)",
+        'verdict: Allow | PushDenied = Allow("any")',
+        (f"{BROKER_PUSH}::test_a_push_outside_the_grant_is_refused_before_any_byte_goes_upstream",),
+    ),
+    Mutation(
+        "broker: a session may ask before it is activated",
+        "broker/gate.py",
+        'return Deny("S102", "the session was not activated")',
+        "return None",
+        (GATE, "tests/wire/broker/test_sessions.py::test_a_grant_is_closed_until_it_is_activated"),
+    ),
+    Mutation(
+        "broker: a new grant undoes a revocation",
+        "broker/authority.py",
+        "        if over is not None:\n",
+        "        if False:\n",
+        (
+            "tests/live/test_revocation.py::test_a_killed_sidecar_does_not_bring_a_revoked_session_back",
+        ),
+    ),
+    Mutation(
+        "broker: redirects are an answer like others",
+        "broker/responses.py",
+        "if head.status != 200:",
+        "if head.status >= 400:",
+        ("tests/unit/broker/test_responses.py",),
+    ),
+    Mutation(
+        "broker: whatever the upstream's text says goes to the terminal",
+        "broker/git_relay.py",
+        "super().to_client(self.answers.feed(data))",
+        "super().to_client(data)",
+        (f"{BROKER_GIT}::test_escapes_in_progress_text_do_not_reach_the_terminal",),
+    ),
+    Mutation(
+        "sidecar: what arrived as Authorization goes on",
+        "sidecar/forwarding.py",
+        "        *headers_of(request),\n        *framing_headers(framing),\n    ]",
+        '        *headers_of(request),\n        (b"Authorization", b"Basic x"),\n    ]',
+        (SIDECAR_DECIDES,),
+    ),
+    # The audit
+    Mutation(
+        "audit: a record need not be on disk",
+        "audit/journal.py",
+        "                self._sync(self._fd)\n",
+        "                pass\n",
+        (f"{JOURNAL}::test_a_durable_record_is_on_disk_before_it_returns",),
+    ),
+    Mutation(
+        "audit: what could not be recorded happens all the same",
+        "broker/case.py",
+        'self.desk.journal.record(self._decision("allow", rule, None, None))',
+        "pass",
+        (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
+    ),
+    # Confinement
+    Mutation(
+        "confine: inherited descriptors stay open",
+        "confine/linux.py",
+        "    for descriptor in sorted(set(kept)):\n",
+        "    return\n    for descriptor in sorted(set(kept)):\n",
+        (f"{CONFINED}::test_a_command_holds_its_three_descriptors_only",),
+    ),
+    Mutation(
+        "confine: no system-call filter",
+        "confine/process.py",
+        "    if confinement.seccomp is not None:\n",
+        "    if False:\n",
+        (f"{CONFINED}::test_a_command_has_a_numeric_uid_of_its_own_and_no_privilege",),
+    ),
+    Mutation(
+        "confine: new privileges can be had",
+        "confine/process.py",
+        "    linux.no_new_privileges()\n",
+        "    pass\n",
+        (f"{CONFINED}::test_a_command_has_a_numeric_uid_of_its_own_and_no_privilege",),
+    ),
+    # hostd
+    Mutation(
+        "hostd: probes are not judged",
+        "hostd/lifecycle.py",
+        "        for wrong in judge(tier, outcomes):\n",
+        "        for wrong in judge(tier, outcomes)[:0]:\n",
+        (f"{UNRULED}[losing a rule]", f"{UNRULED}[letting everybody in]"),
+    ),
+    Mutation(
+        "hostd: changed rules are nobody's business",
+        "hostd/watchdog.py",
+        "!= sandbox.record.rules:",
+        "== b'':",
+        (f"{CHANGED}[widened]",),
+    ),
+    Mutation(
+        "hostd: a sidecar that hangs is left alone",
+        "hostd/watchdog.py",
+        "                sandbox.sidecar.check()\n",
+        "                pass\n",
+        (f"{SIDECAR_FAULTS}::test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it",),
+    ),
+    Mutation(
+        "hostd: what was half made is adopted",
+        "hostd/adoption.py",
+        "    if record.step is Step.SERVED:\n",
+        "    if record.step in (Step.SERVED, Step.WORKSPACE):\n",
+        (
+            f"{HOSTD_KILLED}::test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on[workspace]",
+        ),
+    ),
+    Mutation(
+        "hostd: a client that went away gets its sandbox all the same",
+        "hostd/admin.py",
+        "        if self._gone:\n            raise",
+        "        if False:\n            raise",
+        (f"{CLIENTS}::test_a_client_killed_before_its_command_starts_leaves_no_sandbox",),
+    ),
+    Mutation(
+        "hostd: two operations on one sandbox at once",
+        "hostd/sandboxes.py",
+        "return self._turns.setdefault(identifier, DeferredLock())",
+        "return DeferredLock()",
+        (f"{CLIENTS}::test_of_several_removals_one_removes_and_the_others_say_that_it_is_gone",),
+    ),
+    Mutation(
+        "hostd: uids of running processes are given out",
+        "hostd/uids.py",
+        "    busy = {uids.index_of(uid) for uid in running_uids(ours)}\n",
+        "    busy: set[int | None] = set()\n",
+        (f"{UIDS}::test_uids_of_a_running_process_are_passed_over",),
+    ),
+)

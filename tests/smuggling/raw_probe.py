@@ -1,0 +1,43 @@
+"""A probe that runs in a sandbox and says raw bytes to a port of its sidecar."""
+
+# Reads {"port", "exchanges": [{"say": [base64...], "between", "until", "half_close"}]}, prints a
+# list of {"heard": base64, "closed"}. `between` is waited for before each further piece is said,
+# `until` ends an exchange that is not closed by the other side.
+PROBE = r"""
+import base64, json, socket, sys
+
+PATIENCE = 15.0
+
+
+def talk(port, exchange):
+    wanted = base64.b64decode(exchange.get("until", ""))
+    between = base64.b64decode(exchange.get("between", ""))
+    heard, closed = b"", False
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as sock:
+        def hear(mark):
+            nonlocal heard, closed
+            while not closed and not (mark and mark in heard):
+                try:
+                    data = sock.recv(65536)
+                except ConnectionResetError:
+                    data = b""
+                except TimeoutError:
+                    return
+                heard, closed = heard + data, not data
+
+        for number, piece in enumerate(exchange["say"]):
+            if number and between:
+                hear(between)
+            try:
+                sock.sendall(base64.b64decode(piece))
+            except OSError:
+                break
+        if exchange.get("half_close"):
+            sock.shutdown(socket.SHUT_WR)
+        hear(wanted)
+    return {"heard": base64.b64encode(heard).decode(), "closed": closed}
+
+
+question = json.load(sys.stdin)
+json.dump([talk(question["port"], each) for each in question["exchanges"]], sys.stdout)
+"""
