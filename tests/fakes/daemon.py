@@ -13,6 +13,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -131,4 +132,5 @@ def _forward_signals(sock: socket.socket, process: subprocess.Popen[bytes]) -> N
         for line in lines:
             os.killpg(process.pid, json.loads(line)["signal"])
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may end at this moment
+            os.killpg(process.pid, signal.SIGKILL)

@@ -19,7 +19,7 @@ JOURNAL = "tests/unit/audit/test_journal.py"
 BROKER_GIT = "tests/wire/broker/test_git.py"
 BROKER_PUSH = "tests/wire/broker/test_push.py"
 CONFINED = "tests/live/test_sandbox_confinement.py"
-UNRULED = "tests/faults/test_rules_changed.py::test_a_sandbox_without_its_rules_is_never_made"
+UNRULED = "tests/faults/test_rules_not_loaded.py::test_a_sandbox_without_its_rules_is_never_made"
 CHANGED = (
     "tests/faults/test_rules_changed.py"
     "::test_a_sandbox_whose_network_was_changed_is_stopped_and_says_so"

@@ -162,6 +162,12 @@ def test_anything_else_is_refused(data: bytes) -> None:
         read(data)
 
 
+@pytest.mark.parametrize("kind", [b"L", b"K"])
+def test_a_name_that_no_kernel_takes_is_refused_before_it_is_read(kind: bytes) -> None:
+    with pytest.raises(TarMalformed, match="too long"):
+        TarReader().feed(header(kind=(156, kind), size=(124, b"%011o\0" % (MAX_NAME + 2))))
+
+
 def test_a_refusal_is_final() -> None:
     reader = TarReader()
     for data in (b"x" * BLOCK, END):
