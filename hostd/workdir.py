@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +125,7 @@ class Workdirs:
         held = self._held[sandbox]
         target = self._paths.workdir_mounts / sandbox
         target.mkdir(mode=0o700)
-        table = None
-        if held.mapped:
-            table = await self._idmap((held.uid, uid), (held.gid, uid))
+        table = await self._table(held, uid) if held.mapped else None
         try:
             _mount(held, table, str(target))
         finally:
@@ -134,10 +133,16 @@ class Workdirs:
                 os.close(table)
         return target
 
+    async def _table(self, held: _Held, uid: int) -> int:
+        try:
+            return await self._idmap((held.uid, uid), (held.gid, uid))
+        except Failed as problem:
+            raise _cannot(problem.why) from None
+
     def unmount(self, sandbox: str) -> None:
         target = self._paths.workdir_mounts / sandbox
-        if target.exists():
-            mounts.detach(str(target))
+        mounts.detach(str(target))
+        with suppress(FileNotFoundError):
             target.rmdir()
 
     def sweep(self) -> None:
@@ -193,15 +198,17 @@ def _refused(path: str, why: str, fix: str) -> Failed:
     return Failed("R110", f"{path} cannot be a work directory", why=why, fix=fix)
 
 
+def _cannot(why: str) -> Failed:
+    what = "this directory cannot be shown to another uid"
+    return Failed("R109", what, why=f"kernel or file system: {why}", fix=_COPY)
+
+
 def _mount(held: _Held, table: int | None, target: str) -> None:
     tree = mounts.clone_mount(held.descriptor)
     try:
         mounts.restrict(tree, held.read_only, table)
         mounts.attach(tree, target)
     except OSError as problem:
-        raise Failed(
-            "R109", "this file system cannot show a directory to another uid", why=str(problem),
-            fix=_COPY,
-        ) from None  # fmt: skip
+        raise _cannot(str(problem)) from None
     finally:
         os.close(tree)

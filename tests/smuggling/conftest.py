@@ -1,6 +1,53 @@
-"""Worlds of the wire tests, used here with hostile bytes."""
+"""Worlds of the wire tests, and a stage, used here with hostile bytes."""
 
+from collections.abc import Iterator
+
+import pytest
+
+from hostctl.demo_stage import Stage
+from tests.fakes.vectors import Spelling
+from tests.live.boxes import Box
+from tests.live.conftest import box_maker, opened
+from tests.live.upstream_repositories import make_empty
 from tests.wire.broker.conftest import Scene, scene
 from tests.wire.sidecar.conftest import world
 
 __all__ = ["Scene", "scene", "world"]
+
+POLICY = """\
+version = 1
+name = "one"
+[limits]
+git_requests_per_minute = 100000
+[[git]]
+repos = ["demo:play/one", "demo:play/x-*"]
+fetch = true
+push = { branches = ["agent/**"] }
+who = ["helper", "untrusted"]
+[[git]]
+effect = "deny"
+repos = ["demo:play/x-secret"]
+[[git]]
+repos = ["demo:play/gate"]
+fetch = true
+"""
+
+
+@pytest.fixture(scope="session")
+def raw_stage() -> Iterator[Stage]:
+    with opened() as made:
+        (made.paths.policies / "one.toml").write_text(POLICY)
+        for name in ("one", "x-secret", "gate", "elsewhere"):
+            make_empty(made, f"play/{name}")
+        yield made
+
+
+@pytest.fixture(scope="session")
+def box(raw_stage: Stage) -> Iterator[Box]:
+    with box_maker(raw_stage) as make:
+        yield make("--policy", "one", repo=None)
+
+
+@pytest.fixture(scope="session")
+def spelling(raw_stage: Stage) -> Spelling:
+    return Spelling(f"/localhost:{raw_stage.upstream.port}/", "play", "one")

@@ -1,5 +1,14 @@
 """A probe that runs in a sandbox and says raw bytes to a port of its sidecar."""
 
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from tests.live.boxes import Box
+
+PORTS = {"untrusted": 419, "helper": 418}
+
 # Reads {"port", "exchanges": [{"say": [base64...], "between", "until", "half_close"}]}, prints a
 # list of {"heard": base64, "closed"}. `between` is waited for before each further piece is said,
 # `until` ends an exchange that is not closed by the other side.
@@ -41,3 +50,27 @@ def talk(port, exchange):
 question = json.load(sys.stdin)
 json.dump([talk(question["port"], each) for each in question["exchanges"]], sys.stdout)
 """
+
+# Reads a path, prints what the credential socket answers for it.
+ASK_TOKEN = r"""
+import json, socket, sys
+
+path = json.load(sys.stdin)
+with socket.socket(socket.AF_UNIX) as sock:
+    sock.connect("/run/gitmoat/cred.sock")
+    sock.sendall(b"action=get\nprotocol=http\nhost=127.0.0.1:418\npath=%b\n" % path.encode())
+    sock.shutdown(socket.SHUT_WR)
+    answer = b"".join(iter(lambda: sock.recv(4096), b"")).decode()
+json.dump(dict(line.split("=", 1) for line in answer.splitlines()), sys.stdout)
+"""
+
+
+def text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def exchange(box: Box, *exchanges: dict[str, Any], tier: str = "untrusted") -> list[dict[str, Any]]:
+    """Raw conversations with the port of this tier."""
+    question = {"port": PORTS[tier], "exchanges": list(exchanges)}
+    found: list[dict[str, Any]] = box.python(PROBE, question, as_helper=tier == "helper")
+    return found

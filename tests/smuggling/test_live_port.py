@@ -1,20 +1,18 @@
-"""Every vector from inside a real sandbox, to port 419: the upstream hears of none of them."""
+"""Every vector from inside a real sandbox, to both ports: the upstream hears of none of them."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hostctl.demo_stage import Stage
 from tests.fakes.vectors import Spelling, Vector, answers, refused, status_of
 from tests.live.boxes import Box
-from tests.live.conftest import PLAY, box_maker, opened
-from tests.live.upstream_repositories import commit_upstream, make_empty, refs
-from tests.smuggling.raw_probe import PROBE
+from tests.live.upstream_repositories import refs
+from tests.smuggling.raw_probe import ASK_TOKEN, PORTS, exchange, text
 
 pytestmark = pytest.mark.live
 
@@ -31,44 +29,31 @@ class Sent:
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with opened() as made:
-        (made.paths.policies / "play.toml").write_text(PLAY)
-        make_empty(made, "play/one")
-        yield made
+def with_token(box: Box, spelling: Spelling) -> Spelling:
+    """As the helper uid spells it, with the token that the credential socket gives."""
+    path = f"{spelling.place.removeprefix('/')}play/one.git"
+    answer = box.python(ASK_TOKEN, path, as_helper=True)
+    pair = text(f"{answer['username']}:{answer['password']}".encode())
+    return evolve(spelling, envelope=f"Authorization: Basic {pair}\r\n")
 
 
-@pytest.fixture(scope="module")
-def box(stage: Stage) -> Iterator[Box]:
-    with box_maker(stage) as make:
-        yield make("--policy", "play", repo=None)
-
-
-@pytest.fixture(scope="module")
-def spelling(stage: Stage) -> Spelling:
-    return Spelling(f"/localhost:{stage.upstream.port}/", "play", "one")
-
-
-def exchange(box: Box, *exchanges: dict[str, Any]) -> list[dict[str, Any]]:
-    """Raw conversations with port 419; see raw_probe."""
-    found: list[dict[str, Any]] = box.python(PROBE, {"port": 419, "exchanges": list(exchanges)})
-    return found
-
-
-def text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-@pytest.fixture(scope="module")
-def sent(box: Box, stage: Stage, spelling: Spelling) -> tuple[list[Sent], list[str]]:
+@pytest.fixture(scope="module", params=PORTS)
+def sent(
+    request: pytest.FixtureRequest,
+    box: Box,
+    raw_stage: Stage,
+    spelling: Spelling,
+    with_token: Spelling,
+) -> tuple[list[Sent], list[str]]:
     """All vectors, each with a request behind it that would be served; and upstream's log."""
-    before = len(stage.upstream.log())
+    before = len(raw_stage.upstream.log())
+    spelt = with_token if request.param == "helper" else spelling
     asked: list[dict[str, Any]] = [
-        {"say": [text(spelling.bytes_of(each.raw) + spelling.allowed)], "until": text(SERVED)}
+        {"say": [text(spelt.bytes_of(each.raw) + spelt.allowed)], "until": text(SERVED)}
         for each in refused()
     ]
-    told = exchange(box, *asked)
-    log = [entry.request for entry in stage.upstream.log()[before:]]
+    told = exchange(box, *asked, tier=request.param)
+    log = [entry.request for entry in raw_stage.upstream.log()[before:]]
     outcome = [
         Sent(vector, base64.b64decode(one["heard"]), one["closed"])
         for vector, one in zip(refused(), told, strict=True)
@@ -87,7 +72,7 @@ def test_form_is_refused_at_the_port(sent: tuple[list[Sent], list[str]], form: s
 
 
 def test_the_upstream_saw_only_what_was_allowed(
-    sent: tuple[list[Sent], list[str]], stage: Stage
+    sent: tuple[list[Sent], list[str]], raw_stage: Stage
 ) -> None:
     served = sum(not each.closes for each in refused())
     allowed = "GET /play/one.git/info/refs?service=git-upload-pack HTTP/1.1"
@@ -95,7 +80,7 @@ def test_the_upstream_saw_only_what_was_allowed(
     assert gets == [allowed] * served
     others = set(sent[1]) - set(gets)
     assert others <= {"POST /play/one.git/git-upload-pack HTTP/1.1"}
-    assert refs(stage, "play/one") == {}
+    assert refs(raw_stage, "play/one") == {}
 
 
 def fetch_request(spelling: Spelling, more: str = "") -> bytes:
@@ -153,12 +138,11 @@ def test_a_client_that_closes_in_the_middle_of_its_request_gets_none(
 
 
 def test_one_connection_serves_many_requests_also_when_they_come_at_once(
-    box: Box, stage: Stage, spelling: Spelling
+    box: Box, raw_stage: Stage, spelling: Spelling
 ) -> None:
-    commit_upstream(stage, "refs/heads/main", "x", "play/one") if refs(stage, "play/one") else None
-    before = len(stage.upstream.log())
+    before = len(raw_stage.upstream.log())
     close = spelling.bytes_of("<GET>Connection: close\r\n\r\n")
     (one,) = exchange(box, {"say": [text(spelling.allowed * 20 + close)]})
     heard = base64.b64decode(one["heard"])
     assert [status_of(each) for each in answers(heard)] == [200] * 21 and one["closed"]
-    assert len(stage.upstream.log()) - before == 21
+    assert len(raw_stage.upstream.log()) - before == 21

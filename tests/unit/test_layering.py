@@ -57,7 +57,8 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "compromised without the others; the zygote forks sidecars instead of starting them",
     ),
     (
-        PURE, {"twisted", "OpenSSL", "nacl", "cryptography", "docker", "socket", "subprocess", "os"},
+        PURE,
+        {"twisted", "OpenSSL", "nacl", "cryptography", "docker", "socket", "subprocess", "os"},
         set(), "pure code decides and never does; it must be testable without a world",
     ),
     (
@@ -79,7 +80,8 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "leaves know nothing of the house",
     ),
     (
-        {"streams"}, OURS - {"streams", "gitwire"}, set(), "a connection knows no policy and no key",
+        {"streams"}, OURS - {"streams", "gitwire"}, set(),
+        "a connection knows no policy and no key",
     ),
     (
         {"confine", "netpolicy", "gitwire", "audit", "hostctl"}, {"twisted"}, set(),
@@ -113,7 +115,7 @@ def breaks(found: Import, who: set[str], targets: set[str], unless: set[str]) ->
         found.package in who
         and found.module not in unless
         and any(found.target == t or found.target.startswith(t + ".") for t in targets)
-        and not (found.top == found.package)
+        and found.top != found.package
     )
 
 

@@ -6,7 +6,7 @@ import io
 import tarfile
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostctl.tarstream import (
@@ -60,6 +60,7 @@ def read(data: bytes) -> list[Event]:
     return joined(events)
 
 
+@settings(deadline=None)
 @given(st.lists(entries, max_size=4), cuts())
 def test_what_is_written_is_read_back_however_it_is_cut(
     items: list[Entry], lengths: list[int]
@@ -74,6 +75,7 @@ def test_what_is_written_is_read_back_however_it_is_cut(
     assert joined(events) == expected
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=4 * BLOCK), st.integers(0, 10 * BLOCK), cuts())
 def test_no_input_makes_it_hold_more_than_one_name(
     noise: bytes, kept: int, lengths: list[int]
@@ -110,6 +112,7 @@ def test_what_another_tar_writes_is_read() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(files)
 def test_what_we_write_another_tar_reads(entry: Entry) -> None:
     with tarfile.open(fileobj=io.BytesIO(written([entry]))) as tar:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostctl.failure import Failure
@@ -195,6 +195,7 @@ def test_number_and_size_are_bounded_before_anything_is_written(tmp_path: Path) 
     assert [p.name for p in (made.base / "dst").iterdir()] == ["a"]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 0o7777))
 def test_modes_are_harmless(mode: int) -> None:
     kept = file_mode(mode)
@@ -203,6 +204,7 @@ def test_modes_are_harmless(mode: int) -> None:
     assert bool(kept & 0o111) == bool(mode & 0o100)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["..", ".", "a", "b", ""]), min_size=1, max_size=6).map("/".join),
     st.integers(0, 3),

@@ -138,6 +138,7 @@ def _same(one: NamedRepository, other: NamedRepository) -> bool:
     return one.upstream == other.upstream and len(texts) == 1
 
 
+@thorough
 @given(cases)
 def test_the_result_can_be_written_into_a_grant(case: Case) -> None:
     result = narrowed(case)
