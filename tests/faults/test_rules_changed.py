@@ -14,7 +14,7 @@ pytestmark = pytest.mark.live
 CHANGES = {
     "flushed": "nft flush ruleset",
     "widened": "nft insert rule inet gitmoat lo_syn accept",
-    "counted anew": "nft delete table inet gitmoat; nft add table inet gitmoat",
+    "emptied": "nft delete table inet gitmoat; nft add table inet gitmoat",
     "given an interface": "ip link add vx0 type veth peer name vx1",
     "given low ports": "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start",
 }
