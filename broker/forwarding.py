@@ -28,6 +28,7 @@ from gitwire.framing import Framing, Headers, Length
 from gitwire.gzipped import GzipReader
 from gitwire.http import ResponseHead
 from gitwire.smarthttp import Advertise, Fetch, Push, response_type
+from streams.client import NO_ANSWER
 from streams.relay import Broken, Outcome, Refuse, Relayed, Side, Unanswered
 
 log = Logger()
@@ -200,11 +201,16 @@ class Forwarding:
     def _unanswered(self, why: str, refused: Refuse | None, up: int, acquired: Acquired) -> None:
         if refused is not None:
             self._give_up(refused.why, why, up)
-        elif acquired.reused and isinstance(self.case.asked.request, Advertise):
+        elif self._may_repeat(acquired, why):
             self._relay = None
             self._await(self.case.desk.upstreams.dial(self.route))
         else:
             self._give_up(self._code_of(why), why, up)
+
+    def _may_repeat(self, acquired: Acquired, why: str) -> bool:
+        """A kept connection that was closed meanwhile; one that is only silent stays so."""
+        repeatable = isinstance(self.case.asked.request, Advertise)
+        return acquired.reused and repeatable and why != NO_ANSWER
 
     def _give_up(self, code: str, reason: str, up: int = 0) -> None:
         self.case.refuse(code, more=self._doubt(code, up))

@@ -7,6 +7,7 @@ a call after exceptions becomes one that names the exceptions.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from confine.seccomp import Allow, Argument, Compare, Fail, Profile, Rule
@@ -33,30 +34,24 @@ def docker_profile(profile: Profile, machine: str) -> dict[str, Any]:
 def _entries(profile: Profile, rule: Rule) -> list[dict[str, Any]]:
     if not isinstance(rule.action, Allow):
         return []
-    conditions = [*rule.when, *_exceptions(profile, rule)]
-    if len({argument.index for argument in conditions}) != len(conditions):
-        raise Inexpressible(f"two comparisons of one argument of {rule.calls[0]}")
+    # Each way not to meet an exception is an alternative: not both is either not.
+    ways = product(*(one.when for one in _exceptions(profile, rule)))
+    conditions = [[*rule.when, *map(_opposite, way)] for way in ways]
     return [
         {"names": list(rule.calls), "action": "SCMP_ACT_ALLOW", "args": alternative}
-        for alternative in _alternatives(conditions)
+        for each in conditions
+        for alternative in _alternatives(each)
     ]
 
 
-def _exceptions(profile: Profile, rule: Rule) -> list[Argument]:
-    """What earlier rules refuse of the same calls, turned round."""
+def _exceptions(profile: Profile, rule: Rule) -> list[Rule]:
+    """Earlier rules that refuse some of the same calls."""
     earlier = profile.rules[: profile.rules.index(rule)]
-    refused = [one for one in earlier if set(one.calls) & set(rule.calls) and _refuses(one)]
-    return [_opposite(one) for one in refused]
+    shared = [one for one in earlier if set(one.calls) & set(rule.calls)]
+    return [one for one in shared if isinstance(one.action, Fail)]
 
 
-def _refuses(rule: Rule) -> bool:
-    return isinstance(rule.action, Fail)
-
-
-def _opposite(rule: Rule) -> Argument:
-    if len(rule.when) != 1:
-        raise Inexpressible(f"an exception to {rule.calls[0]} with several conditions")
-    (argument,) = rule.when
+def _opposite(argument: Argument) -> Argument:
     if argument.test is Compare.EQUAL:
         return Argument(argument.index, Compare.NONE_OF, argument.values)
     return argument
@@ -64,6 +59,8 @@ def _opposite(rule: Rule) -> Argument:
 
 def _alternatives(conditions: list[Argument]) -> list[list[dict[str, Any]]]:
     """All combinations, each with one comparison per argument."""
+    if len({argument.index for argument in conditions}) != len(conditions):
+        raise Inexpressible("two comparisons of one argument in one rule")
     found: list[list[dict[str, Any]]] = [[]]
     for argument in conditions:
         found = [[*before, one] for before in found for one in _comparisons(argument)]

@@ -58,6 +58,7 @@ _GATE_SETTINGS = (
     ("core.alternateRefsCommand", "/bin/true"),
     ("core.logAllRefUpdates", "false"),
     ("core.attributesFile", "/dev/null"),
+    ("core.fsync", "none"),  # all of it can be fetched again
     ("core.bigFileThreshold", "64m"),
     ("core.packedGitWindowSize", "64m"),
     ("core.packedGitLimit", "512m"),

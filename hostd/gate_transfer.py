@@ -22,8 +22,14 @@ async def deliver(
     """Objects as a pack stream, then refs, both written by the workspace's own uid."""
     refs = await gate.refs()
     await workspace.make(await gate.object_format())
-    await _send_objects(processes, gate, workspace, list(dict.fromkeys(oid for oid, _ in refs)))
-    await workspace.update_refs(refs)
+    before = await workspace.refs()
+    # A ref is no proof of its object: the command may have deleted that.
+    held = await workspace.existing(list(dict.fromkeys(before.values())))
+    common = await gate.existing(held)
+    wanted = list(dict.fromkeys(oid for oid, _ in refs))
+    if not set(wanted) <= set(common):
+        await _send_objects(processes, gate, workspace, wanted, common)
+    await workspace.update_refs(refs, before)
 
 
 async def _send_objects(
@@ -31,15 +37,13 @@ async def _send_objects(
     gate: GateRepository,
     workspace: WorkspaceRepository,
     wanted: Sequence[str],
+    common: Sequence[str],
 ) -> None:
     async def give(*without: str) -> Streamed:
         revisions = lines([*wanted, *(f"^{oid}" for oid in without)])
         receiver = workspace.git("index-pack", "--stdin", "--fix-thin")
         return await processes.stream(gate.git(*_PACK), revisions, receiver, None)
 
-    common = await gate.existing(await workspace.held())
-    if set(wanted) <= set(common):
-        return
     taken = await give(*common)
     if not taken.whole and common:  # it said it had what it has not: give it everything, once
         taken = await give()

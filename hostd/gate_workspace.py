@@ -6,18 +6,19 @@ git do, it does it there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hostd.failures import Failed
 from hostd.gate_processes import GateProcesses
 from hostd.gate_programs import GatePrograms
 from hostd.programs import Finished, Program
 from hostd.refspecs import (
+    is_tracking,
     lines,
     parse_branch,
     parse_objects,
+    parse_refs,
     parse_resolved,
-    parse_tracking,
     tracking,
 )
 from hostd.sandbox import Repository
@@ -58,12 +59,11 @@ class WorkspaceRepository:
         )
         _demand(done, "the workspace could not be checked out")
 
-    async def held(self) -> list[str]:
-        """Object ids of its refs of the upstream. A ref is no proof of its object: ask for both."""
-        done = await self.ask(
-            "for-each-ref", "--format=%(objectname)", "refs/remotes/origin", "refs/tags"
-        )
-        return await self.existing(parse_objects(done.output))
+    async def refs(self) -> dict[str, str]:
+        """What it says it has of the upstream: ref → object id."""
+        form = "--format=%(objectname) %(refname)"
+        done = await self.ask("for-each-ref", form, "refs/remotes/origin", "refs/tags")
+        return parse_refs(done.output)
 
     async def existing(self, oids: Sequence[str]) -> list[str]:
         """Those of the ids that it says it has."""
@@ -86,17 +86,22 @@ class WorkspaceRepository:
             raise _no_revision("the workspace is on no branch; name a ref to push")
         return branch.text
 
-    async def update_refs(self, refs: Sequence[tuple[str, str]]) -> None:
+    async def update_refs(self, refs: Sequence[tuple[str, str]], before: Mapping[str, str]) -> None:
         """Branches that upstream has no more go first: one could be in the way of a new name."""
-        listed = await self.ask("for-each-ref", "--format=%(refname)", "refs/remotes/origin")
-        gone = set(parse_tracking(listed.output)) - {tracking(ref) for _, ref in refs}
-        if gone:
-            await self._change_refs([f"delete {name}" for name in sorted(gone)])
-        await self._change_refs([f"update {tracking(ref)} {oid}" for oid, ref in refs])
+        wanted = {tracking(ref): oid for oid, ref in refs}
+        gone = [ref for ref in before if is_tracking(ref) and ref not in wanted]
+        await self._change_refs([f"delete {ref}" for ref in gone])
+        changed = [ref for ref, oid in wanted.items() if before.get(ref) != oid]
+        await self._change_refs([f"update {ref} {wanted[ref]}" for ref in changed])
 
     async def _change_refs(self, changes: Collection[str]) -> None:
+        if not changes:
+            return
+        # What the upstream has can be fetched again: no need to wait for the disk at each.
         done = await self.ask(
-            *("update-ref", "--no-deref", "--stdin"), stdin=lines(changes), files=len(changes)
+            *("-c", "core.fsync=none", "update-ref", "--no-deref", "--stdin"),
+            stdin=lines(changes),
+            files=len(changes),
         )
         _demand(done, "the workspace's refs could not be written")
 

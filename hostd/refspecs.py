@@ -108,17 +108,23 @@ def parse_objects(output: bytes, most: int = 100_000) -> list[str]:
     return [line for line in found[:most] if _OBJECT.fullmatch(line)]
 
 
-def parse_tracking(output: bytes, most: int = 100_000) -> list[str]:
-    """The branches of origin that the workspace lists; its HEAD is only a name for another."""
-    names = []
+def parse_refs(output: bytes, most: int = 1_000_000) -> dict[str, str]:
+    """Ref → object id of all lines that are `OBJECT REF`, up to a cap; others are ignored."""
+    found = {}
     for line in output.split(b"\n")[:most]:
+        oid, _, name = line.partition(b" ")
         try:
-            name = parse_ref(line).text
+            ref = parse_ref(name).text
         except Malformed:
             continue
-        if name.startswith(_TRACKING) and name != f"{_TRACKING}HEAD":
-            names.append(name)
-    return names
+        if _OBJECT.fullmatch(text := oid.decode("ascii", errors="replace")):
+            found[ref] = text
+    return found
+
+
+def is_tracking(ref: str) -> bool:
+    """A branch of origin; its HEAD is only a name for another."""
+    return ref.startswith(_TRACKING) and ref != f"{_TRACKING}HEAD"
 
 
 def tracking(ref: str) -> str:

@@ -31,7 +31,7 @@ from sidecar.loop import Loop
 from sidecar.refusals import Reply, challenge, refusal
 from sidecar.reports import Event, Report
 from streams import relay
-from streams.client import ClientConnection
+from streams.client import NO_ANSWER, ClientConnection
 from streams.incoming import Incoming
 from streams.relay import Broken, Outcome, Relay, Relayed, Unanswered
 from streams.server import ServerConnection
@@ -145,7 +145,7 @@ class Exchange:
                 self._on_end()
             case Unanswered(refused=relay.Refuse()):
                 self._refuse(Refuse("U104", 502))
-            case Unanswered() if self._may_retry():
+            case Unanswered(why=why) if self._may_retry(why):
                 self._retried = True
                 self._forward(forward)
             case Unanswered():
@@ -153,9 +153,12 @@ class Exchange:
             case _:
                 assert_never(outcome)
 
-    def _may_retry(self) -> bool:
-        """Once, and only what has no body: a broker that restarts leaves dead links behind."""
-        return self._incoming.head.method == b"GET" and not self._retried
+    def _may_retry(self, why: str) -> bool:
+        """Once, and only what has no body: a broker that restarts leaves dead links behind.
+
+        One that said nothing for so long would not be quicker now, and the client waits.
+        """
+        return self._incoming.head.method == b"GET" and not self._retried and why != NO_ANSWER
 
 
 def _answer(forward: Forward, tier: Tier, head: ResponseHead) -> tuple[int, Headers] | relay.Refuse:

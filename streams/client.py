@@ -17,6 +17,7 @@ from streams.sinks import ResponseSink
 from streams.timing import Alarm, Clock, Timeouts
 from streams.wire import Wire
 
+NO_ANSWER: Final = "no answer in time"
 _CONSUMER: Final = "the response's reader is busy"
 _DEFAULT: Final = Timeouts()
 
@@ -272,4 +273,4 @@ class ClientConnection(Protocol):
                 self._exchange.out.flow()
 
     def _ring(self) -> None:
-        self._fail("no answer in time")
+        self._fail(NO_ANSWER)

@@ -32,6 +32,11 @@ from tests.fakes.fake_upstream import CA
 
 ID = "0123456789abcdef"
 PASSWORD = "upstream-password-marker"
+TIMEOUTS = """\
+connect = "2s"
+idle = "3s"
+operation = "30s"
+"""
 POLICY = """
 version = 1
 name = "p"
@@ -196,8 +201,11 @@ class World:
     audience: str
     port: int
 
-    def __init__(self, reactor: Any, root: Path, upstream_port: int = 1) -> None:
+    def __init__(
+        self, reactor: Any, root: Path, upstream_port: int = 1, timeouts: str = TIMEOUTS
+    ) -> None:
         self.reactor = reactor
+        self.timeouts = timeouts
         self.paths = Paths(root)
         self.now = 1000.0
         self.host_key = SigningKey(bytes(31) + b"h")
@@ -218,9 +226,7 @@ version = 1
 [listen]
 address = "127.0.0.1:0"
 [timeouts]
-connect = "2s"
-idle = "3s"
-operation = "30s"
+{self.timeouts}
 [upstream.up]
 url = "https://localhost:{self.upstream_port}"
 ca_file = "{self.paths.etc}/ca.pem"

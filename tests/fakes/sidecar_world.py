@@ -26,6 +26,7 @@ from sidecar.service import Inherited, Service
 from streams.incoming import Incoming
 from streams.seqpacket import SeqpacketConnection
 from streams.server import ServerConnection
+from streams.timing import Timeouts
 from tests.fakes.hand_loop import HandLoop
 from tests.fakes.sidecar_scope import config_bytes
 
@@ -110,6 +111,7 @@ class Broker:
         self.open = 0
         self.admitted = frozenset({public(SIDECAR_SEED)})
         self.handler: Callable[[Incoming], None] = refuse
+        self.timeouts = Timeouts()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
@@ -131,7 +133,7 @@ class Broker:
     def doRead(self) -> None:
         sock, _ = self._listener.accept()
         connection = ServerConnection(
-            self.world.loop, self._requested, secure=True, on_lost=self._lost
+            self.world.loop, self._requested, self.timeouts, secure=True, on_lost=self._lost
         )
         self.connections.append(connection)
         self.open += 1

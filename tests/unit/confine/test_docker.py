@@ -35,6 +35,7 @@ def allows(call: str, *arguments: int) -> bool:
     ("call", "arguments"),
     [
         ("read", ()), ("execve", ()), ("openat", ()), ("socket", (2, 1, 0)), ("socket", (16, 3, 0)),
+        ("chmod", (0, 0o755)), ("openat", (0, 0, 0, 0o7777)), ("openat", (0, 0, 0o101, 0o644)),
         ("clone", (17,)), ("ioctl", (0, 0x5401)), ("personality", (0xFFFFFFFF,)), ("futex", ()),
     ],
 )  # fmt: skip
@@ -49,7 +50,8 @@ def test_everyday_calls_are_allowed(call: str, arguments: tuple[int, ...]) -> No
         ("clone", (0x10000000 | 17,)), ("clone3", ()), ("unshare", ()), ("setns", ()),
         ("io_uring_setup", ()), ("bpf", ()), ("keyctl", ()), ("mount", ()), ("ioctl", (0, 0x5412)),
         ("personality", (0x40000,)), ("process_vm_readv", ()), ("pidfd_getfd", ()),
-        ("a_call_of_next_year", ()),
+        ("a_call_of_next_year", ()), ("chmod", (0, 0o4755)), ("openat", (0, 0, 0o101, 0o6755)),
+        ("openat2", ()),
     ],
 )  # fmt: skip
 def test_what_the_profile_refuses_is_not_allowed(call: str, arguments: tuple[int, ...]) -> None:

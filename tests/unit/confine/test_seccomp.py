@@ -106,6 +106,26 @@ def test_sandbox_makes_no_namespace(flag: int) -> None:
     assert sandbox("unshare", flag) == denied(errno.ENOSYS)
 
 
+@pytest.mark.parametrize("bits", [0o4755, 0o2755, 0o6000])
+def test_sandbox_makes_nothing_setuid(bits: int) -> None:
+    refused = denied(errno.EPERM)
+    assert sandbox("chmod", 0, bits) == refused
+    assert sandbox("fchmod", 3, bits) == refused
+    assert sandbox("fchmodat", 3, 0, bits) == refused
+    assert sandbox("fchmodat2", 3, 0, bits) == refused
+    assert sandbox("mknod", 0, 0o100000 | bits) == refused
+    assert sandbox("creat", 0, bits) == refused
+    assert sandbox("open", 0, 0o101, bits) == refused
+    assert sandbox("openat", 3, 0, 0o20000002, bits) == refused
+    assert sandbox("openat2", 3) == denied(errno.ENOSYS)
+
+
+def test_an_open_that_creates_nothing_has_no_mode_to_judge() -> None:
+    assert sandbox("openat", 3, 0, 0, 0o7777) == ALLOW
+    assert sandbox("openat", 3, 0, 0o101, 0o644) == ALLOW
+    assert sandbox("chmod", 0, 0o1777) == ALLOW
+
+
 def test_sandbox_types_nothing_into_a_terminal() -> None:
     assert sandbox("ioctl", 0, 0x5412) == denied(errno.EPERM)
     assert sandbox("ioctl", 0, 0x5401) == ALLOW

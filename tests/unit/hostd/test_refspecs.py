@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from hostd.failures import Failed
 from hostd.refspecs import (
     Push,
+    is_tracking,
     parse_branch,
     parse_gate,
     parse_objects,
     parse_push,
+    parse_refs,
     parse_resolved,
-    parse_tracking,
     tracking,
 )
 
@@ -117,11 +118,28 @@ def test_missing_objects_are_not_counted_as_present() -> None:
     assert parse_objects(f"{oid}\n{'b' * 40} missing\n".encode()) == [oid]
 
 
-def test_only_branches_of_origin_are_taken_from_the_workspaces_list() -> None:
+def test_only_whole_lines_of_the_workspaces_listing_are_taken() -> None:
+    one = "a" * 40
     listed = (
-        b"refs/remotes/origin/main\nrefs/remotes/origin/HEAD\nrefs/heads/main\n"
-        b"refs/remotes/other/x\nrefs/remotes/origin/a b\nrefs/remotes/origin/../x\n"
-        b"\xff\nrefs/remotes/origin/a/b\n"
+        f"{one} refs/remotes/origin/main\n{one} refs/tags/v1\n{one[:9]} refs/tags/short\n"
+        f"{one} refs/remotes/origin/a b\n{one} refs/remotes/origin/../x\nrefs/tags/alone\n"
     )
-    assert parse_tracking(listed) == ["refs/remotes/origin/main", "refs/remotes/origin/a/b"]
-    assert parse_tracking(b"refs/remotes/origin/a\n" * 9, most=3) == ["refs/remotes/origin/a"] * 3
+    found = parse_refs(listed.encode() + b"\xff\n")
+    assert found == {"refs/remotes/origin/main": one, "refs/tags/v1": one}
+    assert (
+        len(parse_refs(b"".join(b"%040d refs/tags/%d\n" % (n, n) for n in range(9)), most=3)) == 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("ref", "is_one"),
+    [
+        ("refs/remotes/origin/main", True),
+        ("refs/remotes/origin/HEAD", False),
+        ("refs/remotes/other/main", False),
+        ("refs/tags/v1", False),
+        ("refs/heads/main", False),
+    ],
+)
+def test_only_branches_of_origin_are_the_upstreams_to_remove(ref: str, is_one: bool) -> None:
+    assert is_tracking(ref) is is_one

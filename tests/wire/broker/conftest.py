@@ -8,7 +8,7 @@ import pytest_twisted
 from attrs import define
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from tests.fakes.broker_world import World
+from tests.fakes.broker_world import TIMEOUTS, World
 from tests.fakes.fake_upstream import FakeUpstream
 
 
@@ -25,10 +25,20 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
+    yield from opened(tmp_path, TIMEOUTS)
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Iterator[Scene]:
+    """A broker without patience: each of its times passes while a test waits."""
+    yield from opened(tmp_path, 'connect = "1s"\nhead = "1s"\nidle = "1s"\noperation = "3s"\n')
+
+
+def opened(folder: Path, timeouts: str) -> Iterator[Scene]:
     from twisted.internet import reactor
 
     upstream = FakeUpstream(reactor)
-    world = World(reactor, tmp_path, upstream.port)
+    world = World(reactor, folder, upstream.port, timeouts)
     world.start()
     made = Scene(world, upstream)
     yield made

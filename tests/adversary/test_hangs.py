@@ -1,0 +1,231 @@
+"""Rows 38 and 65, and the faults' general rule (ii): a workspace can make the gate fail, not wait.
+
+The untrusted uid's git can be stopped, traced and replaced by the command, so each question that
+the gate asks it is answered here by silence, by endless talk, and by lies.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from attrs import frozen
+
+from tests.adversary.conftest import MakeHostile
+from tests.adversary.hostile import BOUND, Hostile, Timed, imposter
+from tests.adversary.test_pack_streams import x86_64
+from tests.adversary.watching import processes_of
+from tests.live.boxes import HOME, eventually, hostctl_process, outcome
+
+pytestmark = pytest.mark.live
+
+PROMPT = 14.0  # two of the gate's short limits, and what else takes time on a busy machine
+WORKERS = 5
+
+
+@frozen
+class Silence:
+    """Something in the workspace that never answers, and the operation that meets it.
+
+    `word` is one that only one question of the operation has in its command line.
+    """
+
+    name: str
+    operation: str
+    plant: str = ""
+    word: str = ""
+    script: str = ""
+
+    def meet(self, hostile: Hostile) -> Timed:
+        hostile.plant(self.plant)
+        met = hostile.fetch if self.operation == "fetch" else hostile.push
+        if not self.word:
+            done = met()
+            hostile.sh('rm -f "$HOME/.gitconfig"')
+            return done
+        with imposter(hostile, self.word, self.script):
+            return met()
+
+
+def _fifo(name: str, plant: str, operation: str = "fetch") -> Silence:
+    return Silence(f"a FIFO for {name}", operation, plant)
+
+
+def _silent(operation: str, word: str) -> Silence:
+    return Silence(f"no answer to {word}", operation, word=word, script="exec /bin/sleep 1000")
+
+
+def _stopped(operation: str, word: str) -> Silence:
+    return Silence(f"SIGSTOP for {word}", operation, word=word, script="kill -STOP $$")
+
+
+SILENCES = [
+    _fifo("config", "rm .git/config && mkfifo .git/config"),
+    _fifo("config, on push", "rm .git/config && mkfifo .git/config", "push"),
+    _fifo("HEAD", "rm .git/HEAD && mkfifo .git/HEAD"),
+    _fifo("the home's config", 'mkfifo "$HOME/.gitconfig"'),
+    _fifo("an included file", "git config include.path /workspace/evil/f && mkfifo ../evil/f"),
+    _fifo("git itself", "rm -rf .git && mkfifo .git"),
+    _silent("fetch", "rev-parse"),
+    _silent("fetch", "for-each-ref"),
+    _silent("fetch", "index-pack"),
+    _silent("fetch", "update-ref"),
+    _silent("push", "cat-file"),
+    _silent("push", "pack-objects"),
+    _stopped("fetch", "index-pack"),
+    _stopped("push", "pack-objects"),
+]
+
+
+@pytest.fixture(scope="module")
+def met(make_hostile: MakeHostile) -> dict[str, Timed]:
+    """What came of each silence. They are met side by side, because each takes its time."""
+    waiting = list(SILENCES)
+    done: dict[str, Timed] = {}
+
+    def work(hostile: Hostile) -> None:
+        while waiting:
+            silence = waiting.pop()
+            done[silence.name] = silence.meet(hostile)
+            hostile.check(done[silence.name])
+
+    boxes = [make_hostile() for _ in range(WORKERS)]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(work, boxes))
+    for box in boxes:
+        assert processes_of(box.helper) == []
+    return done
+
+
+@x86_64
+@pytest.mark.parametrize("silence", SILENCES, ids=lambda silence: silence.name)
+def test_what_does_not_answer_ends_the_operation_with_an_error(
+    met: dict[str, Timed], silence: Silence
+) -> None:
+    done = met[silence.name]
+    assert done.ran.code in (1, 4, 124), done.ran.text
+    assert done.seconds < PROMPT
+
+
+@x86_64
+@pytest.mark.parametrize("word", ["rev-parse", "for-each-ref", "cat-file", "update-ref"])
+def test_endless_answers_are_cut(hostile: Hostile, word: str) -> None:
+    """`yes` prints object ids, which is the worst that could be taken for an answer."""
+    hostile.plant("")
+    with imposter(hostile, word, f"exec /usr/bin/yes {'ab' * 20}"):
+        done = [hostile.fetch(), hostile.push()]
+    hostile.check(*done)
+    assert all(each.seconds < PROMPT for each in done)
+
+
+# What the workspace says it is on, when the admin says `push` without a ref.
+LIES = [
+    "refs/heads/x:refs/heads/main",
+    "refs/heads/main",
+    "refs/heads/../../x",
+    "refs/heads/--force",
+    "+refs/heads/main",
+    "refs/tags/v1",
+    "refs/heads/x\\nrefs/heads/main",
+    "refs/heads/\\033[2J",
+]
+
+
+@x86_64
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_about_the_branch_pushes_nothing_that_the_policy_denies(
+    hostile: Hostile, lie: str
+) -> None:
+    hostile.plant("")
+    stage = hostile.box.stage
+    before = stage.upstream_ref("refs/heads/main")
+    with imposter(hostile, "symbolic-ref", f"printf '{lie}\\n'"):
+        pushed = hostile.git("push", "app")
+    hostile.check(pushed)
+    assert pushed.ran.code in (1, 4), pushed.ran.text
+    assert "\x1b" not in pushed.ran.text
+    assert stage.upstream_ref("refs/heads/main") == before
+
+
+@x86_64
+def test_a_lie_about_an_object_pushes_no_other_object(hostile: Hostile) -> None:
+    """It names an object of the upstream that the sandbox may see, and one that is nowhere."""
+    hostile.plant("")
+    head = hostile.box.stage.head
+    for lie, allowed in ((head, True), ("12" * 20, False), ("HEAD", False), (head[:20], False)):
+        branch = f"ci/{uuid.uuid4().hex[:10]}"
+        with imposter(hostile, "cat-file", f"printf '{lie}\\n'"):
+            pushed = hostile.git("push", "app", f"HEAD:{branch}")
+        hostile.check(pushed)
+        arrived = hostile.box.stage.upstream_ref(f"refs/heads/{branch}")
+        assert arrived == (head if allowed else None), pushed.ran.text
+
+
+def test_killed_processes_are_an_error(hostile: Hostile) -> None:
+    hostile.plant("(while sleep 0.002; do pkill -KILL -x git; done) </dev/null >/dev/null 2>&1 &")
+    try:
+        done = [hostile.fetch(), hostile.push()]
+    finally:
+        hostile.sh("pkill -x sh; true")
+    hostile.check(*done)
+    assert all(each.seconds < BOUND for each in done)
+
+
+@x86_64
+def test_an_interrupted_operation_ends_all_its_processes(hostile: Hostile) -> None:
+    """Ctrl-C ends hostctl, and with it the gate's git of both uids; nothing is left half done."""
+    hostile.plant("")
+    box = hostile.box
+    with imposter(hostile, "pack-objects", f"echo > {HOME}/reached; exec /bin/sleep 1000"):
+        hostile.sh(f"rm -f {HOME}/reached")
+        running = hostctl_process(box.stage, "git", box.name, "--", "push", "app", "HEAD:ci/never")
+        eventually((hostile.state / "home" / "reached").exists, "the push begins")
+        assert len(processes_of(hostile.helper)) == 1, "index-pack waits for the stream"
+        begun = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        assert outcome(running, 10).code == 130
+        eventually(lambda: processes_of(hostile.helper) == [], "the gate's git is gone", 3)
+        assert time.monotonic() - begun < 4, "not by its own time limit"
+        # The recorder, the session's shell, and the imposter: nothing of the gate.
+        eventually(lambda: "sleep 1000" not in commands(hostile), "the workspace's git is gone", 3)
+    eventually(lambda: not (hostile.gate_directory / "incoming").exists(), "the gate is tidy", 3)
+    hostile.check()
+    assert hostile.push().ran.code == 0
+
+
+def commands(hostile: Hostile) -> str:
+    found = processes_of(hostile.untrusted)
+    return "\n".join(" ".join(each.words) for each in found)
+
+
+@x86_64
+def test_a_gate_that_waits_holds_up_no_other_sandbox(
+    hostile: Hostile, make_hostile: MakeHostile
+) -> None:
+    other = make_hostile()
+    other.plant("")
+    hostile.plant("")
+    box = hostile.box
+    with imposter(hostile, "pack-objects", "exec /bin/sleep 1000"):
+        running = hostctl_process(box.stage, "git", box.name, "--", "push", "app", "HEAD:ci/slow")
+        eventually(lambda: len(processes_of(hostile.helper)) == 1, "the push waits")
+        fetched = other.fetch()
+        assert fetched.ran.code == 0
+        assert running.poll() is None
+        assert outcome(running, 30).code == 1
+
+
+def test_operations_of_one_sandbox_come_one_after_the_other(hostile: Hostile) -> None:
+    hostile.plant("")
+    box = hostile.box
+    words = [f"HEAD:ci/{uuid.uuid4().hex[:10]}" for _ in range(4)]
+    pushes = [hostctl_process(box.stage, "git", box.name, "--", "push", "app", w) for w in words]
+    fetches = [hostctl_process(box.stage, "git", box.name, "--", "fetch", "app") for _ in range(2)]
+    for each in (*pushes, *fetches):
+        done = outcome(each)
+        assert done.code == 0, done.text
+    for word in words:
+        assert box.stage.upstream_ref(f"refs/heads/{word.partition(':')[2]}") is not None
