@@ -15,6 +15,7 @@ from broker.answers import AnswerFilter
 from gitwire.framing import Length
 from gitwire.gzipped import GzipReader
 from gitwire.http import ResponseHead
+from streams.client import NO_REQUEST
 from streams.relay import Refuse, Relay, Relayed
 
 TOO_LARGE = "request is too large"
@@ -68,7 +69,7 @@ class GitRelay(Relay):
             self.cut(STOPPED)
 
     def upstream_failed(self, why: str) -> None:
-        if not self._end_well(why):
+        if why == NO_REQUEST or not self._end_well(why):
             super().upstream_failed(why)
 
     def _unanswered(self, why: str, refused: Refuse | None = None) -> None:

@@ -42,11 +42,12 @@ class Found:
 
 async def take_over(host: Host, uids: UidRange) -> Found:
     host.workdirs.sweep()
-    records, unreadable = host.registry.load()
+    loaded = host.registry.load()
     found = Found()
-    for record in records:
+    for record in loaded.records:
         await _settle(host, uids, record, found)
-    for identifier in {*unreadable, *_strangers(host, {record.id for record in records})}:
+    known = {record.id for record in loaded.records}
+    for identifier in {*loaded.unmade, *_strangers(host, known)}:
         _log.warn("sweeping away {id}, which has no record", id=identifier)
         await _swept(host, identifier)
     return found
@@ -63,6 +64,11 @@ async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> N
         stopped = evolve(record, step=Step.STOPPED, processes={}, session=None)
         host.registry.save(stopped)
         found.stopped[record.id] = stopped
+        return
+    if record.step is Step.DAMAGED:
+        _log.error("the record of {id} cannot be read; its files are kept", id=record.id)
+        await _end_recorded(host, record)
+        found.stopped[record.id] = record
         return
     _log.warn("{name} was left at step {step}: removing it", name=record.name, step=record.step)
     await _end_recorded(host, record)
@@ -155,7 +161,10 @@ def _repository(data: Mapping[str, str], upstreams: UpstreamTable) -> Repository
 def restore(host: Host, uids: UidRange, record: Record) -> Sandbox:
     """The sandbox of a record, with nothing running; PolicyError if it cannot be understood."""
     upstreams = UpstreamTable.from_mapping(record.upstreams)
-    plan = _plan(record, uids, upstreams)
+    try:
+        plan = _plan(record, uids, upstreams)
+    except (TypeError, ValueError, KeyError):
+        raise PolicyError("record", "written by another version") from None
     return Sandbox(plan, host.directories(record.id), upstreams, record, state="stopped")
 
 

@@ -45,6 +45,14 @@ def save(host: Host, sandbox: Sandbox, step: Step, **changes: Any) -> None:
     host.registry.save(sandbox.record)
 
 
+def _save_if_possible(host: Host, sandbox: Sandbox, step: Step, **changes: Any) -> None:
+    """For an end: a full disk does not keep a sandbox alive, and its removal makes room."""
+    try:
+        save(host, sandbox, step, **changes)
+    except OSError as problem:
+        _log.error("{id} not recorded: {why}", id=sandbox.plan.id, why=str(problem))
+
+
 def _first_record(plan: Plan, upstreams: UpstreamTable) -> Record:
     now = time.time()
     return Record(
@@ -291,7 +299,7 @@ async def probe(host: Host, sandbox: Sandbox) -> None:
 
 async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
     """End it and remove all that was made for it, the workspace too."""
-    save(host, sandbox, Step.REMOVING)
+    _save_if_possible(host, sandbox, Step.REMOVING)
     await end(host, sandbox, reason)
     await remove_files(host, sandbox.plan.id)
     sandbox.state = "removed"
@@ -299,9 +307,9 @@ async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
 
 async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
     """End it and keep its files."""
-    save(host, sandbox, Step.ENDING)
+    _save_if_possible(host, sandbox, Step.ENDING)
     await end(host, sandbox, reason)
-    save(host, sandbox, Step.STOPPED, processes={}, session=None)
+    _save_if_possible(host, sandbox, Step.STOPPED, processes={}, session=None)
     sandbox.state = "stopped"
 
 

@@ -82,13 +82,6 @@ class Programs:
 
     async def run(self, program: Program, stdin: bytes = b"", timeout: float = 60) -> Finished:
         source = file_of(stdin)
-        try:
-            return await self.run_from(program, source, timeout)
-        finally:
-            os.close(source)
-
-    async def run_from(self, program: Program, source: int, timeout: float) -> Finished:
-        """As `run`, reading from a descriptor that stays the caller's."""
         out_r, out_w = os.pipe2(os.O_CLOEXEC)
         err_r, err_w = os.pipe2(os.O_CLOEXEC)
         output = collect(self._reactor, out_r, _OUTPUT_LIMIT)
@@ -96,26 +89,12 @@ class Programs:
         try:
             process = await self._spawner.execute(program.command([source, out_w, err_w]))
         finally:
-            os.close(out_w)
-            os.close(err_w)
-        status = await self.end_within(process, timeout)
+            for descriptor in (source, out_w, err_w):
+                os.close(descriptor)
+        status = await self._end_within(process, timeout)
         return Finished(status, await output, await problems)
 
-    async def into(self, program: Program, stdin: bytes, sink: int, timeout: float) -> Finished:
-        """As `run`, with stdout going to `sink`, which is closed here once the program has it."""
-        source = file_of(stdin)
-        err_r, err_w = os.pipe2(os.O_CLOEXEC)
-        problems = collect(self._reactor, err_r, _PROBLEM_LIMIT)
-        try:
-            process = await self._spawner.execute(program.command([source, sink, err_w]))
-        finally:
-            os.close(source)
-            os.close(err_w)
-            os.close(sink)
-        status = await self.end_within(process, timeout)
-        return Finished(status, b"", await problems)
-
-    def end_within(self, process: Process, timeout: float) -> Deferred[int]:
+    def _end_within(self, process: Process, timeout: float) -> Deferred[int]:
         timer = self._reactor.callLater(timeout, process.kill_session)
         done = process.wait()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -32,6 +33,7 @@ class Step(Enum):
     ENDING = "ending"
     STOPPED = "stopped"
     REMOVING = "removing"
+    DAMAGED = "damaged"
 
 
 def start_time(pid: int) -> int | None:
@@ -115,6 +117,26 @@ def write_whole(path: Path, text: str) -> None:
         os.close(directory)
 
 
+@frozen
+class Loaded:
+    """`unmade`: ids of directories without a record, which were never complete."""
+
+    records: list[Record] = field(factory=list)
+    unmade: list[str] = field(factory=list)
+
+
+def _damaged(identifier: str) -> Record:
+    """Records are written whole: one that cannot be read was made, and its files are somebody's."""
+    return Record(
+        id=identifier,
+        name=identifier,
+        step=Step.DAMAGED,
+        uid_index=-1,
+        created=0,
+        policy={},
+    )
+
+
 class Registry:
     """Directories ID/ below `parent`, each with a state file; the directory is the claim."""
 
@@ -123,22 +145,28 @@ class Registry:
         self._counter = parent.parent / "last-uid-index"
 
     def claim(self, record: Record) -> None:
-        (self.parent / record.id).mkdir(mode=0o700)
-        self.save(record)
+        directory = self.parent / record.id
+        directory.mkdir(mode=0o700)
+        try:
+            self.save(record)
+        except OSError:
+            shutil.rmtree(directory, ignore_errors=True)  # there is nothing but the record in it
+            raise
 
     def save(self, record: Record) -> None:
         write_whole(self.parent / record.id / _STATE_FILE, json.dumps(record.to_json()))
 
-    def load(self) -> tuple[list[Record], list[str]]:
-        """Records, and ids of directories without a readable one: those were never complete."""
-        records, unreadable = [], []
+    def load(self) -> Loaded:
+        loaded = Loaded()
         for directory in sorted(self.parent.iterdir()):
             try:
                 data = json.loads((directory / _STATE_FILE).read_text(encoding="utf-8"))
-                records.append(Record.from_json(data))
-            except (OSError, ValueError, KeyError, TypeError):
-                unreadable.append(directory.name)
-        return records, unreadable
+                loaded.records.append(Record.from_json(data))
+            except FileNotFoundError:
+                loaded.unmade.append(directory.name)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                loaded.records.append(_damaged(directory.name))
+        return loaded
 
     def last_index(self) -> int:
         try:

@@ -7,6 +7,7 @@ there: of two that come together the second finds what the first has left.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from attrs import evolve
@@ -129,7 +130,8 @@ class Sandboxes:
 
     def _restored(self, record: Record) -> Sandbox:
         if record.step is not Step.STOPPED:
-            raise Failed("R106", f"{record.name} is half removed", fix=f"hostctl rm {record.name}")
+            what = f"{record.name} cannot be started: it is {record.step.value}"
+            raise Failed("R106", what, fix=f"save its files, then hostctl rm {record.name}")
         try:
             return restore(self._host, self._uids, record)
         except PolicyError as problem:
@@ -182,7 +184,8 @@ class Sandboxes:
             name = sandbox.plan.name
         elif record is not None:
             self._stopped[identifier] = record = evolve(record, step=Step.REMOVING)
-            self._host.registry.save(record)
+            with suppress(OSError):  # a full disk: its removal makes room
+                self._host.registry.save(record)
             await remove_files(self._host, identifier)
             name = record.name
         else:
@@ -301,7 +304,7 @@ def _stopped_summary(record: Record) -> dict[str, Any]:
         "sandbox": record.id,
         "name": record.name,
         "runtime": "bwrap",
-        "state": "stopped",
+        "state": record.step.value,
         "policy": record.policy.get("name"),
         "created": record.created,
         "exit": record.exit_status,

@@ -18,6 +18,7 @@ from streams.timing import Alarm, Clock, Timeouts
 from streams.wire import Wire
 
 NO_ANSWER: Final = "no answer in time"
+NO_REQUEST: Final = "request stopped coming"
 _CONSUMER: Final = "the response's reader is busy"
 _DEFAULT: Final = Timeouts()
 
@@ -273,4 +274,7 @@ class ClientConnection(Protocol):
                 self._exchange.out.flow()
 
     def _ring(self) -> None:
-        self._fail(NO_ANSWER)
+        exchange = self._exchange
+        unsent = exchange is not None and exchange.out is not None and not exchange.out.finished
+        # A peer that takes what we have waits for the rest, and is not the one who is late.
+        self._fail(NO_REQUEST if unsent and not self._wire.blocked else NO_ANSWER)

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 
 from gitwire.errors import Malformed
 from gitwire.http import Chunked, Framing, Length, NoBody, ResponseHead, UntilClose
-from streams.client import ClientConnection
+from streams.client import NO_REQUEST, ClientConnection
 from streams.incoming import DISCARD_LIMIT, Incoming, Lines
 from streams.outgoing import Outgoing
 
@@ -161,7 +161,9 @@ class Relay:
         self.done.callback(Relayed(self._status, self.bytes_up, self.bytes_down))
 
     def upstream_failed(self, why: str) -> None:
-        if self._down is None:
+        if why == NO_REQUEST:
+            self._break(Side.CLIENT, why)
+        elif self._down is None:
             self._unanswered(why)
         else:
             self._break(Side.UPSTREAM, why)

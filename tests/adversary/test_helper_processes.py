@@ -204,7 +204,8 @@ def test_git_in_the_sandbox_gets_three_descriptors_and_no_more(hostile: Hostile)
 
 def finished(watch: Watch) -> list[Seen]:
     """Those that became what they were started for: a look can also fall in between."""
-    found = [each for each in watch.seen.values() if "zygote" not in " ".join(each.words)]
+    named = [each for each in watch.seen.values() if each.words and each.words[0]]
+    found = [each for each in named if "zygote" not in " ".join(each.words)]
     assert found
     return found
 

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,10 +59,17 @@ def assert_settles(world: World, before: dict[str, object], seconds: float = 20)
 
 def _differences(before: dict[str, object], after: dict[str, object]) -> list[str]:
     return [
-        f"{key} were {before[key]} and are {after[key]}"
+        f"{key}: {_difference(before[key], after[key])}"
         for key in before
         if before[key] != after[key]
     ]
+
+
+def _difference(before: object, after: object) -> str:
+    if not isinstance(before, list) or not isinstance(after, list):
+        return f"{before} before, {after} after"
+    old, new = Counter(before), Counter(after)
+    return f"lost {sorted((old - new).elements())}, got {sorted((new - old).elements())}"
 
 
 def _status(pid: int) -> dict[str, str]:

@@ -14,8 +14,8 @@ import pytest
 
 from hostctl.failure import Failure
 from tests.faults.inventory import assert_settles, at_rest
-from tests.faults.world import World, git_works, kill_and_wait, new_name
-from tests.live.boxes import alive, eventually, hostctl_process, outcome
+from tests.faults.world import World, ended, git_works, kill_and_wait, new_name
+from tests.live.boxes import eventually, hostctl_process, outcome
 
 pytestmark = pytest.mark.live
 
@@ -116,7 +116,7 @@ def test_a_sidecar_that_hangs_when_hostd_starts_is_replaced_and_does_not_stop_ho
         world.kill("hostd")
         os.kill(old, signal.SIGSTOP)
         world.up()
-        eventually(lambda: not alive(old), "the end of the one that hangs")
+        eventually(lambda: ended(old), "the end of the one that hangs")
         git_works(box)
         sentinel.assert_held()
         assert list(world.sessions().values()).count(box.name) == 1
@@ -245,7 +245,7 @@ def test_down_stops_everything_and_keeps_the_workspaces(world: World) -> None:
         sidecar = box.sidecar
         box.sh("echo kept > /workspace/kept").expect_success("writing")
         world.down()
-        assert not alive(sidecar)
+        assert ended(sidecar)
         assert (world.state(identifier) / "workspace" / "kept").exists()
         world.up()
         assert world.items()[box.name]["state"] == "stopped"

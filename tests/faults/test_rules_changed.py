@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.faults.world import World, git_works
-from tests.live.boxes import alive, eventually
+from tests.faults.world import World, ended, git_works
+from tests.live.boxes import eventually
 
 pytestmark = pytest.mark.live
 
@@ -30,7 +30,7 @@ def test_a_sandbox_whose_network_was_changed_is_stopped_and_says_so(
         enter = ["nsenter", f"--net=/proc/{about['pid']}/ns/net", "sh", "-c", CHANGES[change]]
         subprocess.run(enter, check=True)
         eventually(lambda: world.items()[box.name]["state"] == "stopped", "the freeze")
-        assert not alive(about["sidecar"]["pid"]) and not alive(about["pid"])
+        assert ended(about["sidecar"]["pid"]) and ended(about["pid"])
         assert box.name not in world.sessions().values()
         record = world.audit("N207")[records:]
         assert [(entry["op"], entry["sandbox"]) for entry in record] == [

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tests.faults.world import World, git_works, kill_and_wait
-from tests.live.boxes import Box, alive, eventually, outcome
+from tests.faults.world import World, ended, git_works, kill_and_wait
+from tests.live.boxes import Box, eventually, outcome
 
 pytestmark = pytest.mark.live
 
@@ -43,7 +43,7 @@ def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: W
         begun = time.monotonic()
         os.kill(old, signal.SIGSTOP)
         waiting = box.begin("git", "-C", "/workspace", "ls-remote", "origin")
-        eventually(lambda: not alive(old), "its end", _BOUND)
+        eventually(lambda: ended(old), "its end", _BOUND)
         outcome(waiting, _BOUND)  # refused or, from the backlog, served by the next one
         assert time.monotonic() - begun < _BOUND
         eventually(lambda: sidecar(world, box), "another")

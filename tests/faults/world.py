@@ -42,6 +42,18 @@ def kill_and_wait(pid: int, number: int = signal.SIGKILL) -> None:
         os.close(process)
 
 
+def ended(pid: int) -> bool:
+    """Also when nobody has asked for its status yet."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], 0)[0])
+    finally:
+        os.close(process)
+
+
 @frozen
 class World:
     stage: Stage

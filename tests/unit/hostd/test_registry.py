@@ -3,7 +3,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hostd.registry import ProcessRecord, Record, Registry, Step, start_time
+import pytest
+
+from hostd.registry import Loaded, ProcessRecord, Record, Registry, Step, start_time
 
 
 def record(identifier: str = "a1", step: Step = Step.SERVED) -> Record:
@@ -26,22 +28,34 @@ def record(identifier: str = "a1", step: Step = Step.SERVED) -> Record:
 def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     registry.claim(record())
-    assert registry.load() == ([record()], [])
+    assert registry.load() == Loaded([record()], [])
 
 
 def test_a_half_written_record_never_replaces_a_whole_one(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     registry.claim(record())
     (tmp_path / "a1" / "state.new").write_text('{"schema"')
-    assert registry.load() == ([record()], [])
+    assert registry.load() == Loaded([record()], [])
 
 
 def test_a_directory_without_a_record_is_named_so_that_it_can_be_swept(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     (tmp_path / "b2").mkdir()
+    assert registry.load() == Loaded([], ["b2"])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema": "gitmoat.sandbox/99"}', '{"schema": "gitmoat.sandbox/2"}']
+)
+def test_a_record_that_cannot_be_read_is_no_reason_to_sweep_its_files(
+    tmp_path: Path, text: str
+) -> None:
+    registry = Registry(tmp_path)
     (tmp_path / "c3").mkdir()
-    (tmp_path / "c3" / "state.json").write_text("[]")
-    assert registry.load() == ([], ["b2", "c3"])
+    (tmp_path / "c3" / "state.json").write_text(text)
+    loaded = registry.load()
+    assert loaded.unmade == []
+    assert [(found.id, found.step) for found in loaded.records] == [("c3", Step.DAMAGED)]
 
 
 def test_state_files_are_root_s_alone(tmp_path: Path) -> None:

@@ -114,6 +114,17 @@ async def test_an_upstream_that_drips_is_ended_by_the_whole_time(hasty: Scene, b
 
 
 @on_reactor
+async def test_a_kept_connection_that_is_silent_is_not_asked_twice(hasty: Scene) -> None:
+    hasty.upstream.answers(REFS)
+    sidecar = await hasty.world.session()
+    assert (await sidecar.refs()).status == 200
+    hasty.upstream.on_request = lambda talk: None
+    reply = await sidecar.refs()
+    assert reply.status == 502 and b"U101" in reply.data
+    assert (len(hasty.upstream.heads), len(hasty.upstream.talks)) == (2, 1)
+
+
+@on_reactor
 async def test_an_upstream_that_does_not_shake_hands_is_given_up(hasty: Scene) -> None:
     sidecar = await hasty.world.session()
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -131,11 +142,11 @@ async def test_an_upstream_that_does_not_shake_hands_is_given_up(hasty: Scene) -
 @on_reactor
 async def test_an_upstream_that_takes_no_more_of_a_push_is_given_up(hasty: Scene) -> None:
     hasty.upstream.on_head = lambda talk: talk.pause()
-    sidecar = await hasty.world.session()
+    sidecar = await hasty.world.session(POLICY.replace('push_max = "1MiB"', 'push_max = "1GiB"'))
     out, reply = sidecar.begin_push(Chunked())
     out.write(commands(AGENT))
-    for _ in range(10):
-        out.write(bytes(100_000))
+    for _ in range(20):  # more than the kernel takes for nobody
+        out.write(bytes(1 << 20))
         await hasty.pause(0.01)
     await finished(hasty, reply)
     assert b"(U101); it may have been applied" in reply.data

@@ -10,12 +10,14 @@ from attrs import evolve
 
 from gitwire.http import Chunked
 from streams.incoming import Incoming
+from streams.timing import Timeouts
 from tests.fakes.sidecar_scope import UPSTREAMS
 from tests.fakes.sidecar_world import Client, World
 from tests.wire.sidecar.test_git_ports import UPLOAD, advertise, info_refs, status, upload
 
 APP = "hub.example/acme/app"
 IDLE = 90  # the broker's patience and ours on top
+PATIENT = Timeouts(idle=10_000, wait=10_000)
 
 
 def busy_links(world: World) -> int:
@@ -51,20 +53,22 @@ def begin(world: World, raw: bytes) -> Client:
 
 @pytest.mark.parametrize("raw", [info_refs(APP), upload(APP, b"0000")])
 def test_a_broker_that_says_nothing_is_a_502_in_time(world: World, raw: bytes) -> None:
+    world.broker.timeouts = PATIENT
     world.start()
     world.broker.handler = silent
     client = begin(world, raw)
-    tries = 2 if raw.startswith(b"GET") else 1
-    world.loop.pass_time(IDLE * tries - 2, step=10)
+    world.loop.pass_time(IDLE - 2, step=8)
     assert client.received == b""
-    world.loop.pass_time(15, step=1)
+    world.loop.pass_time(4, step=1)
     assert status(client.received) == 502 and b"B101" in client.received
+    assert len(world.broker.heads) == 1
     client.close()
     world.loop.settle()
     served_next(world)
 
 
 def test_a_broker_that_stops_in_the_middle_is_cut_and_so_is_its_client(world: World) -> None:
+    world.broker.timeouts = PATIENT
     world.start()
     world.broker.handler = half
     client = begin(world, upload(APP, b"0000"))
@@ -75,6 +79,7 @@ def test_a_broker_that_stops_in_the_middle_is_cut_and_so_is_its_client(world: Wo
 
 
 def test_a_client_that_stops_sending_frees_the_link(world: World) -> None:
+    world.broker.timeouts = PATIENT
     world.start()
     world.broker.handler = silent
     client = begin(world, upload(APP, b"0000").replace(b"Length: 4", b"Length: 400"))
@@ -102,6 +107,7 @@ def test_a_client_that_stops_reading_frees_the_link(world: World) -> None:
         out.bind_source(pause, resume)
         resume()
 
+    world.broker.timeouts = PATIENT
     world.start()
     world.broker.handler = endless
     client = world.request(world.untrusted_port, upload(APP, b"0000"))
@@ -146,12 +152,10 @@ def patient(tmp_path: Path) -> Iterator[World]:
 
 def test_a_sidecar_waits_longer_than_its_broker_does(patient: World) -> None:
     held: list[Incoming] = []
+    patient.broker.timeouts = PATIENT
     patient.start()
     patient.broker.handler = held.append
     client = begin(patient, info_refs(APP))
-    patient.broker.connections[-1]._alarm.clear()
-    for connection in patient.broker.connections:
-        connection._alarm.clear()
     patient.loop.pass_time(310, step=10)
     assert client.received == b"" and not client.over
     advertise(held[0])

@@ -1,0 +1,45 @@
+"""hostd.toml: what it may say, and how it is told what it may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hostd.config import WATCHDOG_INTERVAL, parse_config
+from hostd.failures import Failed
+
+PATH = Path("hostd.toml")
+BASIC = """\
+version = 1
+host = "local"
+[broker]
+address = "127.0.0.1:8443"
+key = "RusWKrbG35nGkTjPhGRJXAsC+CL9rNi/XLv1p7nMves="
+"""
+
+
+def test_the_watchdog_looks_every_fifteen_seconds_or_as_often_as_is_said() -> None:
+    assert parse_config(PATH, BASIC).watchdog_interval == WATCHDOG_INTERVAL == 15
+    assert parse_config(PATH, BASIC + '[watchdog]\ninterval = "1s"\n').watchdog_interval == 1
+    assert parse_config(PATH, BASIC + '[watchdog]\ninterval = "2m"\n').watchdog_interval == 120
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[watchdog]\ninterval = "0s"\n', "watchdog.interval"),
+        ("[watchdog]\ninterval = 1\n", "watchdog.interval"),
+        ("[watchdog]\ninterval = true\n", "watchdog.interval"),
+        ('[watchdog]\nevery = "1s"\n', "watchdog.every"),
+        ("[uids]\nbase = 1000\n", "uids"),
+        ("[uids]\ncount = 2\n", "uids.count"),
+        ("[uids]\nbase = 4294967000\n", "uids"),
+        ("[surprise]\n", "surprise"),
+    ],
+)
+def test_a_wrong_key_is_named(text: str, key: str) -> None:
+    with pytest.raises(Failed) as refused:
+        parse_config(PATH, BASIC + text)
+    assert refused.value.code == "N104"
+    assert refused.value.what.startswith(f"hostd.toml: {key} ")

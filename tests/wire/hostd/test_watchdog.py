@@ -1,0 +1,150 @@
+"""The watchdog's rounds, with hostd's parts played by hand."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from attrs import define, field
+from twisted.internet.task import Clock
+
+from hostd.failures import Failed
+from hostd.programs import Finished
+from hostd.watchdog import Watchdog
+from netpolicy.nftables import ruleset_hash
+
+RULES = "table inet gitmoat {\n}\n"
+FINE: dict[str, list[str]] = {"interfaces": [], "sysctls": []}
+
+
+@define
+class Sidecar:
+    checks: int = 0
+
+    def check(self) -> None:
+        self.checks += 1
+
+
+@define
+class Plan:
+    id: str = "a1"
+    name: str = "one"
+
+
+@define
+class Record:
+    rules: str = ruleset_hash(RULES)
+
+
+@define
+class Sandbox:
+    state: str = "running"
+    plan: Plan = field(factory=Plan)
+    record: Record = field(factory=Record)
+    sidecar: Sidecar = field(factory=Sidecar)
+    namespace: int = 7
+
+    def network(self) -> None:
+        return None
+
+
+@define
+class Host:
+    """Plays programs, spawner and grants at once; `problem` is raised by the next looks."""
+
+    reactor: Clock = field(factory=Clock)
+    listing: str = RULES
+    found: dict[str, list[str]] = field(factory=lambda: dict(FINE))
+    problem: Failed | None = None
+    reaped: int = 0
+    closed: int = 0
+
+    @property
+    def programs(self) -> Host:
+        return self
+
+    spawner = grants = programs
+
+    async def run(self, program: object) -> Finished:
+        if self.problem is not None:
+            raise self.problem
+        return Finished(0, self.listing.encode(), b"")
+
+    async def survey(self, namespace: int) -> dict[str, list[str]]:
+        return self.found
+
+    def reap_strays(self) -> None:
+        self.reaped += 1
+
+    def close_overdue(self) -> None:
+        self.closed += 1
+
+
+class World:
+    def __init__(self) -> None:
+        self.host, self.sandbox = Host(), Sandbox()
+        self.frozen: list[str] = []
+        self.watchdog = Watchdog(
+            cast(Any, self.host), lambda: [cast(Any, self.sandbox)], self._freeze, 15
+        )
+
+    async def _freeze(self, sandbox: Any, why: str) -> None:
+        self.frozen.append(why)
+        sandbox.state = "stopped"
+
+    def rounds(self, number: int) -> None:
+        self.host.reactor.pump([15] * number)
+
+
+def test_a_sandbox_that_is_as_it_was_left_is_left_alone() -> None:
+    world = World()
+    world.rounds(10)
+    assert world.frozen == []
+    assert (world.sandbox.sidecar.checks, world.host.reaped, world.host.closed) == (10, 10, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"listing": RULES.replace("gitmoat", "other")}, "rules were changed"),
+        ({"listing": ""}, "cannot be read"),
+        ({"found": {"interfaces": ["eth0"], "sysctls": []}}, "eth0"),
+        ({"found": {"interfaces": [], "sysctls": ["/proc/sys/x"]}}, "/proc/sys/x"),
+    ],
+)
+def test_a_change_ends_its_access_in_the_next_round(change: dict[str, Any], word: str) -> None:
+    world = World()
+    for name, value in change.items():
+        setattr(world.host, name, value)
+    world.rounds(3)
+    assert len(world.frozen) == 1
+    assert word in world.frozen[0]
+
+
+def test_a_look_that_fails_is_taken_again_but_not_for_ever() -> None:
+    world = World()
+    world.host.problem = Failed("R101", "the process that starts sandboxes ended")
+    world.rounds(3)
+    assert world.frozen == []
+    world.host.problem = None
+    world.rounds(1)
+    world.host.problem = Failed("R101", "the process that starts sandboxes ended")
+    world.rounds(3)
+    assert world.frozen == []
+    world.rounds(1)
+    assert len(world.frozen) == 1
+
+
+def test_what_is_being_made_or_ended_is_not_looked_at() -> None:
+    world = World()
+    world.sandbox.state = "ending"
+    world.host.listing = ""
+    world.rounds(3)
+    assert world.frozen == []
+
+
+def test_a_stopped_watchdog_looks_no_more() -> None:
+    world = World()
+    world.watchdog.stop()
+    world.rounds(3)
+    assert world.sandbox.sidecar.checks == 0
