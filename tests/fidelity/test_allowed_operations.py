@@ -8,7 +8,7 @@ from tests.fidelity.conftest import Arena
 from tests.fidelity.operations import ALLOWED, Operation
 from tests.fidelity.ways import Job, Outcome, perform
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 CASES = [
     pytest.param(each, tier, id=f"{each.name}-{tier}")

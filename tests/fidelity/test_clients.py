@@ -26,7 +26,7 @@ from tests.fidelity.client_scripts import DULWICH, LIBGIT2
 from tests.fidelity.conftest import Arena
 from tests.live.upstream_repositories import bare, refs
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 ISOMORPHIC = Path(__file__).parent / "isomorphic"
 FILES = [".git", "a.txt", "dir", "n2", "n3", "n4", "n5", "n6", "new.txt"]

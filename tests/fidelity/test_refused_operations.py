@@ -13,7 +13,7 @@ from tests.fidelity.conftest import Arena
 from tests.fidelity.refusals import PUSHES, REFUSED, Refused
 from tests.fidelity.ways import Job, Outcome, perform, upstream_state
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 TIERS = ("agent", "helper")
 CASES = [pytest.param(each, tier, id=f"{each.name}-{tier}") for each in REFUSED for tier in TIERS]

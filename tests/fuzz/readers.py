@@ -1,0 +1,265 @@
+"""What must hold for any bytes, one function for each reader; AssertionError when it does not.
+
+Each reads its input whole and cut up, and what is accepted must survive our own spelling of it.
+Only these exceptions may leave a reader: Malformed, CredentialMalformed, PolicyError, GrantRefused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from nacl.signing import SigningKey
+
+from broker.answers import AnswerFilter
+from credential_helper.gitcredential import CredentialMalformed, format_request, parse_request
+from gitwire import http
+from gitwire.errors import Malformed
+from gitwire.framing import Chunked, framing_headers
+from gitwire.gzipped import GzipReader
+from gitwire.http import (
+    RequestHead,
+    RequestReader,
+    ResponseHead,
+    ResponseReader,
+    body_reader,
+    chunk,
+)
+from gitwire.pktline import FLUSH, Data, Delim, Flush, Pkt, PktReader, ResponseEnd, format_data
+from gitwire.receivepack import CommandReader, PushCommands, parse_ref
+from gitwire.repository import parse_place, parse_repository
+from gitwire.smarthttp import Advertise, Fetch, Push, classify, headers_of, method_of, target_of
+from identity.grant import GrantRefused, encode_grant, open_grant
+from netpolicy.document import parse_policy, policy_from_mapping
+from netpolicy.reading import PolicyError
+from netpolicy.writing import policy_to_mapping
+
+T = TypeVar("T")
+_HOST_KEY = SigningKey(bytes(31) + b"f")
+_CONTEXT = b"gitmoat grant 1\n"
+_STEPS = (1, 2, 7, 64)
+
+
+def _pieces(data: bytes, step: int) -> Iterator[bytes]:
+    for at in range(0, len(data), step):
+        yield data[at : at + step]
+
+
+def _alike(data: bytes, read: Callable[[Iterator[bytes]], T]) -> T | None:
+    """What `read` makes of the data, which must be the same however it is cut; None: refused."""
+    found = [_or_refused(read, iter([data]))]
+    found += [_or_refused(read, _pieces(data, step)) for step in _STEPS]
+    assert all(each == found[0] for each in found), "the cut decides"
+    return found[0]
+
+
+def _or_refused(read: Callable[[Iterator[bytes]], T], pieces: Iterator[bytes]) -> T | None:
+    try:
+        return read(pieces)
+    except Malformed as malformed:
+        assert malformed.what.isascii() and malformed.status in (400, 404, 413, 415, 431)
+        return None
+
+
+def request_head(data: bytes) -> None:
+    def read(pieces: Iterator[bytes]) -> tuple[RequestHead, bytes] | None:
+        reader = RequestReader()
+        for piece in pieces:
+            if (head := reader.feed(piece)) is not None:
+                return head, reader.leftover + b"".join(pieces)
+        return None
+
+    found = _alike(data, read)
+    if found is None:
+        return
+    head, rest = found
+    assert data.endswith(rest)
+    lines = [line for line in head.headers if line[1].isascii()]
+    if lines == list(head.headers) and all(value for _, value in lines):
+        again = RequestReader().feed(http.format_request(head.method, head.target, lines))
+        assert again == head
+    for prefix in (b"/", b"/git/"):
+        _classified(head, prefix)
+
+
+def _classified(head: RequestHead, prefix: bytes) -> None:
+    try:
+        request = classify(head, prefix)
+    except Malformed as malformed:
+        assert malformed.status in (400, 404, 415)
+        return
+    if isinstance(request, Advertise | Fetch | Push):
+        target = target_of(request, prefix, request.place.text.encode())
+        headers = tuple((name.lower(), value) for name, value in headers_of(request))
+        ours = RequestHead(method_of(request), target, headers, head.framing, False, False)
+        assert classify(ours, prefix) == request
+
+
+def response_head(data: bytes) -> None:
+    def read(pieces: Iterator[bytes]) -> tuple[ResponseHead, bytes] | None:
+        reader = ResponseReader()
+        for piece in pieces:
+            if (head := reader.feed(piece)) is not None:
+                return head, reader.leftover + b"".join(pieces)
+        return None
+
+    found = _alike(data, read)
+    if found is not None:
+        head, rest = found
+        assert data.endswith(rest) and 200 <= head.status <= 599
+
+
+def chunked_body(data: bytes) -> None:
+    def read(pieces: Iterator[bytes]) -> tuple[bytes, bytes, bool]:
+        reader = body_reader(Chunked())
+        payload = b""
+        for piece in pieces:
+            payload += b"".join(reader.feed(piece))
+            if reader.done:
+                return payload, reader.leftover + b"".join(pieces), True
+        return payload, b"", False
+
+    found = _alike(data, read)
+    if found is not None and found[2]:
+        payload, rest, _ = found
+        assert data.endswith(rest) and len(payload) <= len(data)
+        ours = b"".join(chunk(payload)) if payload else b""
+        again = body_reader(Chunked())
+        assert b"".join(again.feed(ours + b"0\r\n\r\n")) == payload and again.done
+        assert framing_headers(Chunked()) == ((b"Transfer-Encoding", b"chunked"),)
+
+
+def pkt_line(data: bytes) -> None:
+    def read(pieces: Iterator[bytes]) -> list[Pkt]:
+        reader = PktReader(1 << 20)
+        return [pkt for piece in pieces for pkt in reader.feed(piece)]
+
+    pkts = _alike(data, read)
+    if pkts is not None:
+        assert data.lower().startswith(b"".join(map(_spelt, pkts)).lower())
+
+
+def _spelt(pkt: Pkt) -> bytes:
+    match pkt:
+        case Data(payload):
+            return format_data(payload)
+        case Flush():
+            return FLUSH
+        case Delim():
+            return b"0001"
+        case ResponseEnd():
+            return b"0002"
+
+
+def push_commands(data: bytes) -> None:
+    def read(pieces: Iterator[bytes]) -> tuple[PushCommands, bytes] | None:
+        reader = CommandReader(limit=1 << 16, max_commands=5)
+        for piece in pieces:
+            if (commands := reader.feed(piece)) is not None:
+                return commands, reader.leftover + b"".join(pieces)
+        return None
+
+    found = _alike(data, read)
+    if found is not None:
+        commands, rest = found
+        assert data.endswith(rest)
+        reader = CommandReader()
+        assert reader.feed(commands.serialise() + rest) == commands
+        assert reader.leftover == rest
+
+
+def credential_request(data: bytes) -> None:
+    try:
+        request = parse_request(data)
+    except CredentialMalformed as malformed:
+        assert malformed.what.isascii()
+        return
+    assert parse_request(format_request(request)) == request
+    assert not re.search(r"[\x00-\x20\x7f]", request.host + request.path)
+
+
+def policy_document(data: bytes) -> None:
+    try:
+        policy = parse_policy(data.decode("utf-8", "replace"))
+    except PolicyError:
+        return
+    assert policy_from_mapping(policy_to_mapping(policy)) == policy
+
+
+def grant(data: bytes) -> None:
+    """Signed by us, so that what is behind the signature is reached."""
+    signature = _HOST_KEY.sign(_CONTEXT + data).signature
+    try:
+        opened = open_grant(signature + data, bytes(_HOST_KEY.verify_key))
+    except GrantRefused:
+        return
+    assert encode_grant(opened) == data
+
+
+def repository_path(data: bytes) -> None:
+    for parse in (parse_repository, parse_place):
+        try:
+            text = parse(data).text
+        except Malformed as malformed:
+            assert malformed.status == 404
+            continue
+        assert parse(text.encode()).text == text
+        assert not re.search(r"[^A-Za-z0-9._~+:/-]|//|(?:^|/)\.\.?(?:/|$)", text)
+
+
+def ref_name(data: bytes) -> None:
+    try:
+        text = parse_ref(data).text
+    except Malformed:
+        return
+    assert text.encode() == data and text.startswith("refs/") and len(data) <= 1024
+    assert not re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(/|$)|[./]$", text)
+
+
+def gzip_body(data: bytes) -> None:
+    def read(pieces: Iterator[bytes]) -> bool:
+        reader = GzipReader(1 << 20)
+        for piece in pieces:
+            reader.feed(piece)
+        reader.finish()
+        return True
+
+    if _alike(data, read):
+        assert len(gzip.decompress(data)) <= 1 << 20
+        assert zlib.decompressobj(31).decompress(data) == gzip.decompress(data)
+
+
+def upstream_answer(data: bytes) -> None:
+    """The first byte chooses between a fetch's answer and a push's."""
+    report, data = data[:1] == b"r", data[1:]
+
+    def read(pieces: Iterator[bytes]) -> bytes:
+        answers = AnswerFilter(1 << 20, report=report)
+        return b"".join(answers.feed(piece) for piece in pieces)
+
+    cleaned = _alike(data, read)
+    assert cleaned is not None and len(cleaned) == len(data)
+    changed = [(old, new) for old, new in zip(data, cleaned, strict=True) if old != new]
+    assert all(new == ord("?") for _, new in changed)
+
+
+READERS: dict[str, Callable[[bytes], None]] = {
+    each.__name__: each
+    for each in (
+        request_head,
+        response_head,
+        chunked_body,
+        pkt_line,
+        push_commands,
+        credential_request,
+        policy_document,
+        grant,
+        repository_path,
+        ref_name,
+        gzip_body,
+        upstream_answer,
+    )
+}

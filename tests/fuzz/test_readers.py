@@ -1,0 +1,61 @@
+"""The fuzz targets, for seconds: every seed, random bytes, mutated seeds, and a guided run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.readers import READERS
+from tests.fuzz.seeds import seeds
+
+SECONDS = 10
+SEEDS = seeds()
+
+
+def test_every_reader_has_seeds() -> None:
+    assert SEEDS.keys() == READERS.keys()
+    assert all(SEEDS.values())
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_seeds_hold(name: str) -> None:
+    for seed in SEEDS[name]:
+        READERS[name](seed)
+
+
+@pytest.mark.parametrize("name", READERS)
+@given(data=st.data())
+@settings(max_examples=60)
+def test_bytes_near_a_seed_hold(name: str, data: st.DataObject) -> None:
+    seed = data.draw(st.sampled_from(SEEDS[name]))
+    at = data.draw(st.integers(0, len(seed)))
+    cut = data.draw(st.integers(0, 4))
+    READERS[name](seed[:at] + data.draw(st.binary(max_size=6)) + seed[at + cut :])
+
+
+@pytest.mark.parametrize("name", READERS)
+@given(raw=st.binary(max_size=200))
+@settings(max_examples=60)
+def test_any_bytes_hold(name: str, raw: bytes) -> None:
+    READERS[name](raw)
+
+
+def test_a_guided_run_finds_nothing(tmp_path: Path) -> None:
+    """`make fuzz` is the same for longer."""
+    command = [sys.executable, "-m", "tests.fuzz", "--seconds", str(SECONDS), "--seed", "1"]
+    done = subprocess.run(
+        [*command, "--corpus", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        timeout=SECONDS * 10 + 60,
+        check=False,
+    )
+    said = done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
+    assert done.returncode == 0, said[-3000:]
+    assert not list(tmp_path.glob("crash-*"))
+    assert len(list((tmp_path / "all").iterdir())) > sum(map(len, SEEDS.values()))
