@@ -14,6 +14,7 @@ help:
 	@echo "make test       set up, then lint and run every test but the long ones (root)"
 	@echo "make test-long  1 GB transfers and long runs; saves docs/test-long.txt"
 	@echo "make lint       ruff and mypy"
+	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
 	@echo "make bench      ratios against git without us"
 	@echo "make lock       resolve requirements.lock anew"
 
@@ -43,6 +44,10 @@ test: setup lint
 
 test-long: setup
 	$(PY) -m pytest -m long -s 2>&1 | tee docs/test-long.txt; exit $${PIPESTATUS[0]}
+
+fuzz: setup
+	@$(PY) -c 'import atheris' 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check atheris==3.0.0
+	$(PY) -m tests.fuzz --seconds 600
 
 bench: setup
 	$(PY) -m bench

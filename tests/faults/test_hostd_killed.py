@@ -8,20 +8,31 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
 from hostctl.failure import Failure
 from tests.faults.inventory import assert_settles, at_rest
+from tests.faults.sentinel import Sentinel
 from tests.faults.world import World, ended, git_works, kill_and_wait, new_name
-from tests.live.boxes import eventually, hostctl_process, outcome
+from tests.live.boxes import Box, eventually, hostctl_process, outcome
 
 pytestmark = pytest.mark.live
 
 CREATION = ("directories", "rooms", "rules", "listeners", "sidecar", "workspace")
 _TRIES = 8
 SEED = 20261
+
+
+@pytest.fixture(scope="module")
+def guarded(world: World) -> Iterator[tuple[Box, Sentinel]]:
+    """One sandbox that lives through all of it."""
+    with world.guarded_box() as (box, sentinel):
+        yield box, sentinel
+        sentinel.assert_held()
+        git_works(box)
 
 
 def kill_at(world: World, step: str, process: subprocess.Popen[bytes], before: set[str]) -> str:
@@ -35,128 +46,133 @@ def kill_at(world: World, step: str, process: subprocess.Popen[bytes], before: s
 
 
 @pytest.mark.parametrize("step", CREATION)
-def test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on(world: World, step: str) -> None:
-    with world.guarded_box() as (box, sentinel):
-        about = world.inspect(box.name)
-        world.kill("hostd")  # adopted already, so that descriptors can be compared
-        world.up()
-        before = at_rest(world)
-        for _ in range(_TRIES):
-            known = world.known()
-            run = world.begin_run("-d", "--", "sleep", "infinity")
-            identifier = kill_at(world, step, run, known)
-            caught = world.step(identifier)
-            world.up()
-            if caught == "served":  # too late by a moment: it is complete, and stays
-                assert world.inspect(identifier)["state"] == "running"
-                world.ask("rm", sandbox=identifier, force=True)
-            assert_settles(world, before)
-            if caught == step:
-                break
-        else:
-            pytest.fail(f"never caught at {step}")
-        after = world.inspect(box.name)
-        kept = ("sandbox", "pid", "netns", "uids")
-        assert [after[key] for key in kept] == [about[key] for key in kept]
-        sentinel.assert_held()
-        git_works(box)
-
-
-def test_a_served_sandbox_is_adopted_with_all_that_runs_in_it(world: World) -> None:
-    with world.guarded_box() as (box, sentinel):
-        before = world.inspect(box.name)
-        command = box.begin("sh", "-c", "sleep 300")
-        rounds = sentinel.rounds()
-        world.kill("hostd")
-        assert outcome(command).code != 0  # its hostctl cannot wait for the end any more
-        sentinel.assert_held()  # nobody needs hostd for that
-        world.up()
-        after = world.inspect(box.name)
-        assert (after["pid"], after["netns"]) == (before["pid"], before["netns"])
-        assert after["sidecar"]["pid"] == before["sidecar"]["pid"]
-        assert after["session"]["id"] == before["session"]["id"]
-        assert world.items()[box.name]["state"] == "running"
-        git_works(box)
-        assert sentinel.rounds() > rounds
-        with pytest.raises(Failure, match="a command runs"):
-            world.ask("rm", sandbox=box.name, force=False)
-
-
-def test_an_adopted_sandbox_gets_a_new_sidecar_with_fresh_listeners(world: World) -> None:
-    with world.guarded_box() as (box, sentinel):
-        world.kill("hostd")
-        world.up()
-        old = box.sidecar
-        kill_and_wait(old)
-        eventually(lambda: world.inspect(box.name)["sidecar"]["pid"] not in (None, old), "another")
-        git_works(box)
-        kill_and_wait(box.sidecar)  # now hostd holds the listeners itself again
-        git_works(box)
-        sentinel.assert_held()
-        assert list(world.sessions().values()).count(box.name) == 1
-
-
-def test_a_sidecar_that_died_while_hostd_was_away_is_replaced(world: World) -> None:
-    with world.guarded_box() as (box, sentinel):
-        old = box.sidecar
-        world.kill("hostd")
-        kill_and_wait(old)
-        sentinel.assert_held()
-        world.up()
-        git_works(box)
-        sentinel.assert_held()
-        assert list(world.sessions().values()).count(box.name) == 1
-
-
-def test_a_sidecar_that_hangs_when_hostd_starts_is_replaced_and_does_not_stop_hostd(
-    world: World,
+def test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on(
+    world: World, guarded: tuple[Box, Sentinel], step: str
 ) -> None:
-    with world.guarded_box() as (box, sentinel):
-        old = box.sidecar
-        world.kill("hostd")
-        os.kill(old, signal.SIGSTOP)
-        world.up()
-        eventually(lambda: ended(old), "the end of the one that hangs")
-        git_works(box)
-        sentinel.assert_held()
-        assert list(world.sessions().values()).count(box.name) == 1
-
-
-@pytest.mark.parametrize("delay", [0.0, 0.01, 0.05, 0.15])
-def test_a_sandbox_that_was_half_removed_is_gone(world: World, delay: float) -> None:
+    box, sentinel = guarded
+    about = world.inspect(box.name)
+    world.kill("hostd")  # adopted already, so that descriptors can be compared
+    world.up()
     before = at_rest(world)
-    with world.box() as box:
-        identifier = str(world.inspect(box.name)["sandbox"])
-        hostd = world.pid("hostd")
-        remove = hostctl_process(world.stage, "rm", "--force", box.name)
-        eventually(lambda: world.step(identifier) in ("removing", None), "the removal to begin")
-        time.sleep(delay)
-        kill_and_wait(hostd)
-        remove.communicate(timeout=30)
+    for _ in range(_TRIES):
+        known = world.known()
+        run = world.begin_run("-d", "--", "sleep", "infinity")
+        identifier = kill_at(world, step, run, known)
+        caught = world.step(identifier)
         world.up()
-        assert box.name not in world.items()
+        if caught == "served":  # too late by a moment: it is complete, and stays
+            assert world.inspect(identifier)["state"] == "running"
+            world.ask("rm", sandbox=identifier, force=True)
+        assert_settles(world, before)
+        if caught == step:
+            break
+    else:
+        pytest.fail(f"never caught at {step}")
+    after = world.inspect(box.name)
+    kept = ("sandbox", "pid", "netns", "uids")
+    assert [after[key] for key in kept] == [about[key] for key in kept]
+    sentinel.assert_held()
+
+
+def test_a_served_sandbox_is_adopted_with_all_that_runs_in_it(
+    world: World, guarded: tuple[Box, Sentinel]
+) -> None:
+    box, sentinel = guarded
+    before = world.inspect(box.name)
+    command = box.begin("sh", "-c", "sleep 300")
+    rounds = sentinel.rounds()
+    world.kill("hostd")
+    assert outcome(command).code != 0  # its hostctl cannot wait for the end any more
+    sentinel.assert_held()  # nobody needs hostd for that
+    world.up()
+    after = world.inspect(box.name)
+    assert (after["pid"], after["netns"]) == (before["pid"], before["netns"])
+    assert after["sidecar"]["pid"] == before["sidecar"]["pid"]
+    assert after["session"]["id"] == before["session"]["id"]
+    assert world.items()[box.name]["state"] == "running"
+    git_works(box)
+    assert sentinel.rounds() > rounds
+    with pytest.raises(Failure, match="a command runs"):
+        world.ask("rm", sandbox=box.name, force=False)
+
+
+def test_a_terminated_hostd_leaves_its_sandboxes_to_the_next(
+    world: World, guarded: tuple[Box, Sentinel]
+) -> None:
+    box, sentinel = guarded
+    before = world.inspect(box.name)
+    world.kill("hostd", signal.SIGTERM)
+    sentinel.assert_held()
+    world.up()
+    assert world.inspect(box.name)["sidecar"]["pid"] == before["sidecar"]["pid"]
+    git_works(box)
+
+
+def test_an_adopted_sandbox_gets_a_new_sidecar_with_fresh_listeners(
+    world: World, guarded: tuple[Box, Sentinel]
+) -> None:
+    box, sentinel = guarded
+    world.kill("hostd")
+    world.up()
+    old = box.sidecar
+    kill_and_wait(old)
+    eventually(lambda: world.inspect(box.name)["sidecar"]["pid"] not in (None, old), "another")
+    git_works(box)
+    kill_and_wait(box.sidecar)  # now hostd holds the listeners itself again
+    git_works(box)
+    sentinel.assert_held()
+    assert list(world.sessions().values()).count(box.name) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_sidecar_that_died_or_hangs_when_hostd_starts_is_replaced(
+    world: World, guarded: tuple[Box, Sentinel], number: signal.Signals
+) -> None:
+    box, sentinel = guarded
+    old = box.sidecar
+    world.kill("hostd")
+    os.kill(old, number)
+    sentinel.assert_held()
+    world.up()
+    eventually(lambda: ended(old), "the end of the old one")
+    git_works(box)
+    sentinel.assert_held()
+    assert list(world.sessions().values()).count(box.name) == 1
+
+
+def test_a_sandbox_that_was_half_removed_is_gone(world: World) -> None:
+    before = at_rest(world)
+    for delay in (0.0, 0.02, 0.1):
+        with world.box(repo=None) as box:
+            identifier = str(world.inspect(box.name)["sandbox"])
+            hostd = world.pid("hostd")
+            remove = hostctl_process(world.stage, "rm", "--force", box.name)
+            eventually(lambda: world.step(identifier) in ("removing", None), "the removal")  # noqa: B023
+            time.sleep(delay)
+            kill_and_wait(hostd)
+            remove.communicate(timeout=30)
+            world.up()
+            assert box.name not in world.items()
     world.kill("hostd")  # both times a hostd that has just started
     world.up()
     assert_settles(world, before)
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.02, 0.1])
-def test_a_sandbox_that_was_half_stopped_is_stopped_and_keeps_its_files(
-    world: World, delay: float
-) -> None:
+def test_a_sandbox_that_was_half_stopped_is_stopped_and_keeps_its_files(world: World) -> None:
     with world.box("--agent") as box:
         identifier = str(world.inspect(box.name)["sandbox"])
         box.sh("echo kept > /workspace/kept").expect_success("writing")
-        hostd = world.pid("hostd")
-        with _stopping(world, box.name):
-            eventually(lambda: world.step(identifier) in ("ending", "stopped"), "the stop to begin")
-            time.sleep(delay)
-            kill_and_wait(hostd)
-        world.up()
-        assert world.items()[box.name]["state"] == "stopped"
-        assert (world.state(identifier) / "workspace" / "kept").read_text() == "kept\n"
-        assert box.name not in world.sessions().values()
-        world.ask("start", sandbox=box.name)
+        for delay in (0.0, 0.02, 0.1):
+            hostd = world.pid("hostd")
+            with _stopping(world, box.name):
+                eventually(lambda: world.step(identifier) in ("ending", "stopped"), "the stop")
+                time.sleep(delay)
+                kill_and_wait(hostd)
+            world.up()
+            assert world.items()[box.name]["state"] == "stopped"
+            assert (world.state(identifier) / "workspace" / "kept").read_text() == "kept\n"
+            assert box.name not in world.sessions().values()
+            world.ask("start", sandbox=box.name)
         assert box.sh("cat /workspace/kept").expect_success("reading") == "kept"
         git_works(box)
 
@@ -228,17 +244,6 @@ def test_a_detached_run_with_rm_is_removed_when_its_command_ends_under_another_h
     eventually(lambda: name not in world.items(), "its removal")
 
 
-def test_a_terminated_hostd_leaves_its_sandboxes_to_the_next(world: World) -> None:
-    with world.guarded_box() as (box, sentinel):
-        before = world.inspect(box.name)
-        world.kill("hostd", signal.SIGTERM)
-        sentinel.assert_held()
-        world.up()
-        after = world.inspect(box.name)
-        assert after["sidecar"]["pid"] == before["sidecar"]["pid"]
-        git_works(box)
-
-
 def test_down_stops_everything_and_keeps_the_workspaces(world: World) -> None:
     with world.box("--agent") as box:
         identifier = str(world.inspect(box.name)["sandbox"])
@@ -255,32 +260,33 @@ def test_down_stops_everything_and_keeps_the_workspaces(world: World) -> None:
         git_works(box)
 
 
-def kill_at_random(world: World, times: int, seed: int) -> None:
+def kill_at_random(world: World, box: Box, times: int, seed: int) -> None:
     """kill -9 at moments spread over a whole life; the same ones for the same seed."""
     moments = random.Random(seed)
-    with world.guarded_box() as (box, sentinel):
-        world.kill("hostd")
+    world.kill("hostd")
+    world.up()
+    before = at_rest(world)
+    for _ in range(times):
+        hostd = world.pid("hostd")
+        run = world.begin_run("--rm", "--", "sleep", "0.2")
+        time.sleep(moments.uniform(0.2, 1.5))
+        kill_and_wait(hostd)
+        run.communicate(timeout=30)
         world.up()
-        before = at_rest(world)
-        for _ in range(times):
-            hostd = world.pid("hostd")
-            run = world.begin_run("--rm", "--", "sleep", "0.2")
-            time.sleep(moments.uniform(0.2, 1.5))
-            kill_and_wait(hostd)
-            run.communicate(timeout=30)
-            world.up()
-            eventually(lambda: list(world.items()) == [box.name], "the removal of the other")
-        world.kill("hostd")
-        world.up()
-        assert_settles(world, before)
-        sentinel.assert_held()
-        git_works(box)
+        eventually(lambda: list(world.items()) == [box.name], "the removal of the other")
+    world.kill("hostd")
+    world.up()
+    assert_settles(world, before)
 
 
-def test_hostd_killed_at_random_moments_leaves_nothing(world: World) -> None:
-    kill_at_random(world, 4, SEED)
+def test_hostd_killed_at_random_moments_leaves_nothing(
+    world: World, guarded: tuple[Box, Sentinel]
+) -> None:
+    kill_at_random(world, guarded[0], 4, SEED)
 
 
 @pytest.mark.long
-def test_hostd_killed_at_many_random_moments_leaves_nothing(world: World) -> None:
-    kill_at_random(world, 40, SEED + 1)
+def test_hostd_killed_at_many_random_moments_leaves_nothing(
+    world: World, guarded: tuple[Box, Sentinel]
+) -> None:
+    kill_at_random(world, guarded[0], 40, SEED + 1)

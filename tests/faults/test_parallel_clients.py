@@ -51,10 +51,10 @@ def remover(world: World, name: str) -> Callable[[], object]:
 
 def test_of_several_removals_one_removes_and_the_others_say_that_it_is_gone(world: World) -> None:
     before = at_rest(world)
-    with world.box() as box:
+    with world.box(repo=None) as box:
         answers = together(*[remover(world, box.name)] * 4)
         assert sorted(answers) == ["R103", "R103", "R103", "ok"]
-    with world.box() as box:
+    with world.box(repo=None) as box:
         rans = at_once(world, *[("rm", "--force", box.name)] * 2)
         assert sorted(ran.code for ran in rans) == [0, 4]
         loser = next(ran for ran in rans if ran.code)
@@ -64,12 +64,12 @@ def test_of_several_removals_one_removes_and_the_others_say_that_it_is_gone(worl
 
 def test_a_stopped_sandbox_is_removed_or_started_but_not_both(world: World) -> None:
     before = at_rest(world)
-    with world.box() as box:
+    with world.box(repo=None) as box:
         world.ask("stop", sandbox=box.name)
         answers = together(remover(world, box.name), lambda: world.ask("start", sandbox=box.name))
         assert answers[0] == "ok" and answers[1] in ("ok", "R103")
         assert box.name not in world.items()
-    with world.box() as box:
+    with world.box(repo=None) as box:
         world.ask("stop", sandbox=box.name)
         start = lambda: world.ask("start", sandbox=box.name)  # noqa: E731 - three of the same
         assert together(start, start, start) == ["ok"] * 3
@@ -80,29 +80,27 @@ def test_a_stopped_sandbox_is_removed_or_started_but_not_both(world: World) -> N
     assert_settles(world, before)
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.3, 0.6])
-def test_a_command_that_starts_while_its_sandbox_is_removed_ends(
-    world: World, delay: float
-) -> None:
+def test_a_command_that_starts_while_its_sandbox_is_removed_ends(world: World) -> None:
     before = at_rest(world)
-    with world.box() as box:
-        command = hostctl_process(world.stage, "exec", box.name, "--", "sleep", "60")
-        time.sleep(delay)
-        world.ask("rm", sandbox=box.name, force=True)
-        ran = outcome(command, 20)
-        assert ran.code in (4, 137) or "[R1" in ran.err, ran
+    for delay in (0.0, 0.3, 0.6):
+        with world.box(repo=None) as box:
+            command = hostctl_process(world.stage, "exec", box.name, "--", "sleep", "60")
+            time.sleep(delay)
+            world.ask("rm", sandbox=box.name, force=True)
+            ran = outcome(command, 20)
+            assert ran.code in (4, 137) or "[R1" in ran.err, ran
     assert_settles(world, before)
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.3, 0.6])
-def test_a_fetch_ends_with_its_sandbox_and_says_why(world: World, delay: float) -> None:
+def test_a_fetch_ends_with_its_sandbox_and_says_why(world: World) -> None:
     before = at_rest(world)
-    with world.box() as box:
-        fetch = hostctl_process(world.stage, "git", box.name, "--", "fetch")
-        time.sleep(delay)
-        world.ask("rm", sandbox=box.name, force=True)
-        ran = outcome(fetch, 20)
-        assert ran.code == 0 or "[R10" in ran.err, ran
+    for delay in (0.0, 0.3, 0.6):
+        with world.box() as box:
+            fetch = hostctl_process(world.stage, "git", box.name, "--", "fetch")
+            time.sleep(delay)
+            world.ask("rm", sandbox=box.name, force=True)
+            ran = outcome(fetch, 20)
+            assert ran.code == 0 or "[R10" in ran.err, ran
     assert_settles(world, before)
 
 

@@ -38,7 +38,7 @@ def uids(world: World, box: Box) -> dict[str, int]:
 def test_uids_are_not_used_again_at_once_not_even_by_another_hostd(world: World) -> None:
     seen: list[int] = []
     for _ in range(3):
-        with world.box() as box:
+        with world.box(repo=None) as box:
             seen += uids(world, box).values()
         world.kill("hostd")
         world.up()
@@ -47,11 +47,11 @@ def test_uids_are_not_used_again_at_once_not_even_by_another_hostd(world: World)
 
 
 def test_uids_of_a_running_process_are_passed_over(world: World) -> None:
-    with world.box() as box:
+    with world.box(repo=None) as box:
         last = uids(world, box)["untrusted"]
     for stranger in (last + 1, last + 5):  # of the next sandbox, and of the one after it
         with subprocess.Popen([*as_uid(stranger), "sleep", "60"]) as process:
-            with world.box() as box:
+            with world.box(repo=None) as box:
                 first, taken = last + 1, set(uids(world, box).values())
                 assert stranger not in taken
                 assert taken.isdisjoint(range(first, first + 3)) == (stranger == first)
@@ -95,7 +95,7 @@ def refused(world: World, uid: int, code: str) -> list[dict[str, Any]]:
 
 
 def test_the_helpers_uid_in_another_cgroup_is_refused_and_recorded(world: World) -> None:
-    with world.box() as box, world.box() as other:
+    with world.box() as box, world.box(repo=None) as other:
         assert "password=" in ask_as_helper(world, box)
         mine, theirs = uids(world, box)["helper"], uids(world, other)["helper"]
         assert ask_from_outside(world, box, mine) == ""
@@ -106,7 +106,7 @@ def test_the_helpers_uid_in_another_cgroup_is_refused_and_recorded(world: World)
 
 
 def test_the_sockets_of_another_sandbox_are_not_to_be_seen(world: World) -> None:
-    with world.box() as box, world.box() as other:
+    with world.box(repo=None) as box, world.box(repo=None) as other:
         identifier = str(world.inspect(other.name)["sandbox"])
         found = box.sh("find / -type s 2>/dev/null; true", as_helper=True).out.split()
         assert found == ["/run/gitmoat/cred.sock"]

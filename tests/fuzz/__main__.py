@@ -27,13 +27,9 @@ def main() -> None:
     names = args.reader or list(READERS)
     corpus = args.corpus / "-".join(names if len(names) < len(READERS) else ["all"])
     _plant(corpus, names)
-    words = [sys.argv[0], str(corpus), f"-artifact_prefix={args.corpus}/crash-", "-print_pcs=0"]
-    words += [
-        f"-max_total_time={args.seconds}",
-        "-max_len=8192",
-        f"-seed={args.seed}",
-        "-verbosity=0",
-    ]
+    words = [sys.argv[0], str(corpus), f"-artifact_prefix={args.corpus}/crash-"]
+    words += [f"-max_total_time={args.seconds}", f"-seed={args.seed}", "-max_len=8192"]
+    words += ["-verbosity=0", "-print_pcs=0", "-timeout=20"]
     atheris.Setup(words, _choosing(names))
     atheris.Fuzz()
 

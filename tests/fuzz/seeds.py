@@ -66,9 +66,8 @@ def _requests() -> list[bytes]:
 
 
 _ZERO, _ONE = b"0" * 40, b"1" * 40
-_LINE = (
-    _ZERO + b" " + _ONE + b" refs/heads/a\0 report-status side-band-64k push-options agent=git/2"
-)
+_WANTED = b" report-status side-band-64k push-options agent=git/2"
+_LINE = _ZERO + b" " + _ONE + b" refs/heads/a\0" + _WANTED
 _CERTIFICATE = (
     b"push-cert\0 report-status",
     b"certificate version 0.1\n",
