@@ -20,18 +20,21 @@ _KEPT = b"\t\n\r"
 _CLEAN = bytes(
     ord("?") if (byte < 32 and byte not in _KEPT) or byte == 127 else byte for byte in range(256)
 )
-# U+0080..9F in UTF-8, which terminals obey like ESC sequences; at the end of a piece the second
-# byte is not known yet.
-_C1 = re.compile(rb"\xc2(?:[\x80-\x9f]|\Z)")
+# U+0080..9F in UTF-8, which terminals obey like ESC sequences. Only the second byte is replaced:
+# the first may have gone in an earlier piece.
+_C1 = re.compile(rb"(?<=\xc2)[\x80-\x9f]")
 _BANDS = (1, 2, 3)
 _PROGRESS = 2
 _TEXT_STARTS = (2, 3, ord("E"))
 _LONGEST_LINE = 900
 
 
-def clean(text: bytes) -> bytes:
-    """The same number of bytes, none of which moves a cursor or changes a terminal."""
-    return _C1.sub(lambda found: b"?" * len(found[0]), text.translate(_CLEAN))
+def clean(text: bytes, before: bytes = b"") -> bytes:
+    """The same number of bytes, none of which moves a cursor or changes a terminal.
+
+    `before` is the byte that was shown in front of them, if there was one.
+    """
+    return _C1.sub(b"?", before + text.translate(_CLEAN))[len(before) :]
 
 
 @define(eq=False)
@@ -46,6 +49,7 @@ class AnswerFilter:
     _fresh: bool = field(default=False, init=False)
     _text: bool = field(default=False, init=False)
     _banded: bool = field(default=False, init=False)
+    _shown: bytes = field(default=b"", init=False)  # the last byte of text; git joins pkts
     spoken: bool = field(default=False, init=False)  # anything but progress has come
     raw: bool = field(default=False, init=False)
     over: bool = field(default=False, init=False)
@@ -61,7 +65,7 @@ class AnswerFilter:
             self.over = True
         self._passed += end
         kept = data if end == len(data) else data[:end]
-        return _cleaned(kept, texts) if texts else kept
+        return self._cleaned(kept, texts) if texts else kept
 
     @property
     def between(self) -> bool:
@@ -120,12 +124,12 @@ class AnswerFilter:
         self.spoken = self.spoken or byte != _PROGRESS
         return int(byte in _BANDS)
 
-
-def _cleaned(data: bytes, texts: Sequence[tuple[int, int]]) -> bytes:
-    pieces: list[bytes] = []
-    done = 0
-    for start, end in texts:
-        pieces += (data[done:start], clean(data[start:end]))
-        done = end
-    pieces.append(data[done:])
-    return b"".join(pieces)
+    def _cleaned(self, data: bytes, texts: Sequence[tuple[int, int]]) -> bytes:
+        pieces: list[bytes] = []
+        done = 0
+        for start, end in texts:
+            pieces += (data[done:start], clean(data[start:end], self._shown))
+            self._shown = data[end - 1 : end]
+            done = end
+        pieces.append(data[done:])
+        return b"".join(pieces)

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 
 from hostd.config import GateTimes
 from hostd.failures import Failed
-from hostd.gate_relay import End, Relay, Relayed
+from hostd.gate_relay import End, Relay, Relayed, Stalls
 from hostd.pipes import collect
 from hostd.programs import Finished, Program, file_of
 from hostd.spawner import Command, Process, Spawner
@@ -69,7 +69,10 @@ class GateProcesses:
         self._times = times
         self._live: set[Process] = set()
         self._ended: Failed | None = None
-        self._timer = reactor.callLater(times.whole, self._too_long)
+        self._timer: Any = None
+
+    def begin(self) -> None:
+        self._timer = self._reactor.callLater(self._times.whole, self._too_long)
 
     def end(self, problem: Failed) -> None:
         """The operation fails with this, whatever its processes would have said."""
@@ -78,8 +81,7 @@ class GateProcesses:
             process.kill_session()
 
     def close(self) -> None:
-        if self._timer.active():
-            self._timer.cancel()
+        _stopped(self._timer)
 
     def _too_long(self) -> None:
         limit = f"{self._times.whole} s"
@@ -122,8 +124,18 @@ class GateProcesses:
         self._check()
         return status
 
-    async def stream(
-        self, sender: Program, stdin: bytes, receiver: Program, limit: int | None
+    async def deliver(self, sender: Program, stdin: bytes, receiver: Program) -> Streamed:
+        """From the helper: it may think as long as it likes before it speaks."""
+        stalls = Stalls(sender=self._times.whole, receiver=self._times.stall)
+        return await self._stream(sender, stdin, receiver, None, stalls)
+
+    async def take(self, sender: Program, stdin: bytes, receiver: Program, limit: int) -> Streamed:
+        """From the untrusted uid, up to a limit."""
+        stalls = Stalls(sender=self._times.stall, receiver=self._times.stall)
+        return await self._stream(sender, stdin, receiver, limit, stalls)
+
+    async def _stream(
+        self, sender: Program, stdin: bytes, receiver: Program, limit: int | None, stalls: Stalls
     ) -> Streamed:
         """sender's output → receiver's input; neither holds a pipe that the other has."""
         receiver_in, sink = os.pipe2(os.O_CLOEXEC)
@@ -139,12 +151,12 @@ class GateProcesses:
         finally:
             for descriptor in (receiver_in, sender_out, given):
                 os.close(descriptor)
-        relay = Relay(self._reactor, source, sink, limit, self._times.stall)
+        relay = Relay(self._reactor, source, sink, limit, stalls)
         return await self._streamed(sending, receiving, relay)
 
     async def _streamed(self, sending: _Running, receiving: _Running, relay: Relay) -> Streamed:
         sending.process.wait().addCallback(lambda _: relay.sender_ended())
-        receiving.process.wait().addCallback(lambda _: relay.receiver_ended())
+        receiving.process.wait().addCallback(lambda status: relay.receiver_ended(status == 0))
         relayed = await relay.done
         if relayed.end in (End.TOO_LARGE, End.STALLED):
             receiving.process.kill_session()
@@ -214,10 +226,11 @@ def _stopped(timer: Any) -> bool:
 
 
 def _no_answer(program: Program, timeout: float) -> Failed:
+    words = (word for word in program.argv[1:] if word[0] not in "-/" and "=" not in word)
     return Failed(
         "R105",
         "the workspace's git did not answer",
-        why=f"git {program.argv[3]} was ended after {timeout:g} s",
+        why=f"git {next(words, '')} was ended after {timeout:.0f} s",
         fix="see what happens to it: hostctl exec S -- git status",
         exit_code=124,
     )

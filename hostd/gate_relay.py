@@ -57,17 +57,26 @@ class _Watched:
         self._gone()
 
 
+@frozen
+class Stalls:
+    """How many seconds each end may stand still: the sender without data, the receiver full."""
+
+    sender: float
+    receiver: float
+
+
 class Relay:
     """Owns both descriptors. It waits for one of them at a time: for data, or for room."""
 
     def __init__(
-        self, reactor: Any, source: int, sink: int, limit: int | None, stall: float
+        self, reactor: Any, source: int, sink: int, limit: int | None, stalls: Stalls
     ) -> None:
         self.done: Deferred[Relayed] = Deferred()
         self._reactor = reactor
         self._descriptors = (source, sink)
         self._limit = limit
-        self._stall = stall
+        self._stalls = stalls
+        self._stall = stalls.sender
         self._octets = 0
         self._last = False
         self._source = _Watched(source, self._data, lambda: self._finish(End.COMPLETE))
@@ -75,7 +84,7 @@ class Relay:
         for descriptor in self._descriptors:
             os.set_blocking(descriptor, False)
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIECE)
-        self._timer = reactor.callLater(stall, self._finish, End.STALLED)
+        self._timer = reactor.callLater(self._stall, self._finish, End.STALLED)
         reactor.addReader(self._source)
 
     def sender_ended(self) -> None:
@@ -84,20 +93,27 @@ class Relay:
         if not self.done.called and self._waiting() == 0:
             self._finish(End.COMPLETE)
 
-    def receiver_ended(self) -> None:
-        self._finish(End.UNWANTED)
+    def receiver_ended(self, satisfied: bool) -> None:
+        """A pack says where it ends: its reader may leave before its writer does."""
+        self._finish(End.COMPLETE if satisfied else End.UNWANTED)
 
     def _data(self) -> None:
         """Nothing moved although there is data: the sink is full."""
         if not self._move():
             self._reactor.removeReader(self._source)
             self._reactor.addWriter(self._sink)
+            self._wait(self._stalls.receiver)
 
     def _room(self) -> None:
         """Nothing moved although there is room: the source is empty."""
         if not self._move():
             self._reactor.removeWriter(self._sink)
             self._reactor.addReader(self._source)
+            self._wait(self._stalls.sender)
+
+    def _wait(self, stall: float) -> None:
+        self._stall = stall
+        self._timer.reset(stall)
 
     def _move(self) -> bool:
         source, sink = self._descriptors

@@ -42,7 +42,7 @@ async def _send_objects(
     async def give(*without: str) -> Streamed:
         revisions = lines([*wanted, *(f"^{oid}" for oid in without)])
         receiver = workspace.git("index-pack", "--stdin", "--fix-thin")
-        return await processes.stream(gate.git(*_PACK), revisions, receiver, None)
+        return await processes.deliver(gate.git(*_PACK), revisions, receiver)
 
     taken = await give(*common)
     if not taken.whole and common:  # it said it had what it has not: give it everything, once
@@ -63,7 +63,7 @@ async def take(
     revisions = lines([*oids, *(f"^{base}" for base in shared)])
     await gate.open_quarantine()
     receiver = gate.quarantined_git("index-pack", "--stdin", "--strict", "--fix-thin")
-    taken = await processes.stream(workspace.git(*_PACK), revisions, receiver, limit)
+    taken = await processes.take(workspace.git(*_PACK), revisions, receiver, limit)
     if taken.relayed.end is End.TOO_LARGE:
         raise Failed("G301", f"the workspace's objects are larger than {limit} bytes", exit_code=3)
     name = _PACK_NAME.fullmatch(taken.receiver.output)

@@ -60,6 +60,7 @@ class GitGate:
         gate = GateRepository(self._programs, self._processes, repository)
         workspace = WorkspaceRepository(self._programs, self._processes, repository)
         await self._sandbox.git_lock.acquire()
+        self._processes.begin()
         try:
             await gate.make()
             yield gate, workspace

@@ -75,14 +75,19 @@ class Watch:
         status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
         if status["Uid"].split()[0] != str(self.uid) or status["State"].startswith("Z"):
             return
+        words, environment = _texts(process, "cmdline"), _texts(process, "environ")
+        if "hostd.zygote" in words or words != _texts(process, "cmdline") or not words[0]:
+            return  # it is not yet what it was started for
         seen = self.seen.setdefault(pid, Seen(pid))
-        seen.status = status
+        seen.status, seen.words, seen.environment = status, words, set(environment)
+        seen.everything |= {*words, *environment}
         seen.memory = max(seen.memory, int(status.get("VmHWM", "0 kB").split()[0]) << 10)
-        seen.words = (process / "cmdline").read_bytes().decode().split("\0")
-        seen.environment = set((process / "environ").read_bytes().decode().split("\0"))
-        seen.everything |= {*seen.words, *seen.environment}
         for descriptor in (process / "fd").iterdir():
             seen.descriptors.add(f"{descriptor.name} {descriptor.readlink()}")
+
+
+def _texts(process: Path, name: str) -> list[str]:
+    return (process / name).read_bytes().decode().split("\0")
 
 
 def processes_of(uid: int) -> list[Seen]:

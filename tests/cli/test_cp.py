@@ -141,7 +141,7 @@ def test_who_prints_without_end_is_left(root: Path, hostctl: Hostctl) -> None:
         writer = os.dup(call.descriptors[1])
         os.set_blocking(writer, False)
         yield {"ok": True, "exit": 0}
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
                 os.write(writer, bytes(4096))
@@ -155,7 +155,7 @@ def test_who_prints_without_end_is_left(root: Path, hostctl: Hostctl) -> None:
     with FakeDaemon(root / "run" / "gitmoat" / "hostd.sock", {"exec": endless}):
         done = hostctl("cp", "s:/p", str(root / "out"))
     assert done.returncode == 1
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 50, "it waited for the writer to end"
 
 
 def test_bounds_can_be_given(sandbox: None, hostctl: Hostctl, root: Path, tree: Path) -> None:

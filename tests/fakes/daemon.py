@@ -128,7 +128,8 @@ def _take_terminal() -> None:
 
 
 def _forward_signals(sock: socket.socket, process: subprocess.Popen[bytes]) -> None:
-    with sock.makefile("rb") as lines:
+    # A client that goes away with answers unread resets the connection.
+    with suppress(ConnectionResetError), sock.makefile("rb") as lines:
         for line in lines:
             os.killpg(process.pid, json.loads(line)["signal"])
     if process.poll() is None:

@@ -1,4 +1,4 @@
-"""What hostd finds on its disk: a full one, a damaged record, one of another boot."""
+"""What is left on disk, and what a hostd makes of it: also when it is full or damaged."""
 
 from __future__ import annotations
 
@@ -30,6 +30,22 @@ def keep_something(box: Box) -> None:
 
 def has_kept_it(box: Box) -> bool:
     return box.sh("cat /workspace/kept").out == "kept\n"
+
+
+def test_down_stops_everything_and_keeps_the_workspaces(world: World) -> None:
+    with world.box("--agent") as box:
+        identifier = str(world.inspect(box.name)["sandbox"])
+        sidecar = box.sidecar
+        box.sh("echo kept > /workspace/kept").expect_success("writing")
+        world.down()
+        assert ended(sidecar)
+        assert (world.state(identifier) / "workspace" / "kept").exists()
+        world.up()
+        assert world.items()[box.name]["state"] == "stopped"
+        assert box.run("true").code != 0
+        world.ask("start", sandbox=box.name)
+        assert box.sh("cat /workspace/kept").expect_success("reading") == "kept"
+        git_works(box)
 
 
 def test_after_everything_was_killed_sandboxes_are_stopped_and_can_be_started(

@@ -44,8 +44,9 @@ def test_any_bytes_hold(name: str, raw: bytes) -> None:
     READERS[name](raw)
 
 
+@pytest.mark.long
 def test_a_guided_run_finds_nothing(tmp_path: Path) -> None:
-    """`make fuzz` is the same for longer."""
+    """`make fuzz` is the same for longer; it also installs atheris, which this needs."""
     command = [sys.executable, "-m", "tests.fuzz", "--seconds", str(SECONDS), "--seed", "1"]
     done = subprocess.run(
         [*command, "--corpus", str(tmp_path)],

@@ -12,7 +12,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
-from hostd.gate_relay import End, Relay, Relayed
+from hostd.gate_relay import End, Relay, Relayed, Stalls
 from tests.fakes.reactor_tests import on_reactor
 
 MIB = 1 << 20
@@ -35,8 +35,10 @@ class Ends:
     sink: int
     open: set[int] = field(factory=set)
 
-    def relay(self, limit: int | None = None, stall: float = LONG) -> Relay:
-        return Relay(the_reactor(), self.source, self.sink, limit, stall)
+    def relay(
+        self, limit: int | None = None, *, sender: float = LONG, receiver: float = LONG
+    ) -> Relay:
+        return Relay(the_reactor(), self.source, self.sink, limit, Stalls(sender, receiver))
 
     def close(self, descriptor: int) -> None:
         if descriptor in self.open:
@@ -119,18 +121,31 @@ async def test_exactly_the_limit_is_not_too_much(ends: Ends) -> None:
 @pytest.mark.parametrize("octets", [0, 10])
 @on_reactor
 async def test_a_standstill_is_cut_off(ends: Ends, octets: int) -> None:
-    relay = ends.relay(stall=0.2)
+    relay = ends.relay(sender=0.2)
     await ends.write(bytes(octets), end=False)
     assert await relay.done == Relayed(octets, End.STALLED)
 
 
 @on_reactor
 async def test_a_receiver_that_reads_nothing_is_a_standstill(ends: Ends) -> None:
-    relay = ends.relay(stall=0.2)
+    relay = ends.relay(receiver=0.2)
     writing = ends.write(bytes(8 * MIB))
     assert (await relay.done).end is End.STALLED
     ends.close(ends.receiver)
     await writing
+
+
+@on_reactor
+async def test_each_end_has_its_own_patience(ends: Ends) -> None:
+    """A sender that thinks longer than a receiver may stand still is waited for."""
+    relay = ends.relay(receiver=0.1)
+    reading = ends.read()
+    for _ in range(3):
+        await ends.write(bytes(2 * MIB), end=False)
+        await pause(0.3)
+    ends.close(ends.sender)
+    assert await relay.done == Relayed(6 * MIB, End.COMPLETE)
+    await reading
 
 
 @on_reactor
@@ -173,10 +188,19 @@ async def test_the_end_of_a_silent_sender_is_an_empty_stream(ends: Ends) -> None
 @on_reactor
 async def test_what_is_reported_twice_counts_once(ends: Ends) -> None:
     relay = ends.relay()
-    relay.receiver_ended()
-    relay.receiver_ended()
+    relay.receiver_ended(satisfied=False)
+    relay.receiver_ended(satisfied=True)
     relay.sender_ended()
     assert await relay.done == Relayed(0, End.UNWANTED)
+
+
+@on_reactor
+async def test_a_receiver_that_has_all_it_wants_may_leave_first(ends: Ends) -> None:
+    relay = ends.relay()
+    await ends.write(b"everything", end=False)
+    assert await deferToThread(os.read, ends.receiver, 100) == b"everything"
+    relay.receiver_ended(satisfied=True)
+    assert await relay.done == Relayed(10, End.COMPLETE)
 
 
 def pause(seconds: float) -> Deferred[None]:
