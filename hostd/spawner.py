@@ -25,6 +25,9 @@ from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
 _LISTENERS = 4
+_MAX_QUEUE = 4096  # requests of as many sandboxes as wait while a new zygote starts
+_MAX_REQUEST = 160 * 1024  # what one message of a socket's usual buffer holds
+_PATIENCE = 30.0
 _ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
@@ -182,7 +185,12 @@ class Spawner:
         with theirs:
             self._child = self._run_zygote(theirs.fileno())
         self._link = SeqpacketConnection(
-            self._reactor, ours, self._message, self._lost, max_fds=_LISTENERS
+            self._reactor,
+            ours,
+            self._message,
+            self._lost,
+            max_fds=_LISTENERS,
+            max_queue=_MAX_QUEUE,
         )
 
     def _run_zygote(self, link: int) -> subprocess.Popen[bytes]:
@@ -257,11 +265,20 @@ class Spawner:
         if self._link is None:
             raise Failed("R101", "the process that starts sandboxes is not running")
         self._next += 1
+        message = json.dumps(request | {"id": self._next}).encode()
+        if len(message) > _MAX_REQUEST:
+            raise Failed("C105", "the command and its environment are too long", exit_code=126)
         done: Deferred[Answer] = Deferred()
         self._waiting[self._next] = done
-        message = json.dumps(request | {"id": self._next}).encode()
+        timer = self._reactor.callLater(_PATIENCE, self._stuck)
         self._link.send(message, descriptors)
-        return done
+        return done.addBoth(_cancel, timer)
+
+    def _stuck(self) -> None:
+        """It answers one after the other: one that hangs would hang every sandbox of the host."""
+        if self._child is not None:
+            _log.error("the zygote does not answer")
+            self._child.kill()
 
     def _message(self, data: bytes, descriptors: list[int]) -> None:
         message = json.loads(data)
@@ -310,3 +327,9 @@ class Spawner:
 
     def _orphan_ended(self, status: int, pid: int) -> None:
         del self._orphans[pid]
+
+
+def _cancel(result: Any, timer: Any) -> Any:
+    if timer.active():
+        timer.cancel()
+    return result

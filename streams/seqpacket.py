@@ -63,6 +63,7 @@ class SeqpacketConnection:
         on_lost: Callable[[], None],
         max_fds: int = 1,
         max_message: int = MAX_MESSAGE,
+        max_queue: int = MAX_QUEUE,
     ) -> None:
         sock.setblocking(False)
         self._reactor = reactor
@@ -71,6 +72,7 @@ class SeqpacketConnection:
         self._on_lost = on_lost
         self._max_fds = max_fds
         self._max_message = max_message
+        self._max_queue = max_queue
         self._queue: deque[_Message] = deque()
         self._open = True
         reactor.addReader(self)
@@ -83,7 +85,7 @@ class SeqpacketConnection:
             return
         if not self._queue and self._sent(data, fds):
             return
-        if self._open and len(self._queue) < MAX_QUEUE:
+        if self._open and len(self._queue) < self._max_queue:
             self._queue.append(_Message(data, _copies(fds)))
             self._reactor.addWriter(self)
         elif self._open:

@@ -52,6 +52,25 @@ def test_a_zygote_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
     assert_settles(world, before)
 
 
+def test_a_command_that_is_too_long_is_refused_and_harms_nobody(world: World) -> None:
+    with world.box(repo=None) as box:
+        zygote = world.pid("zygote")
+        ran = box.run("true", *["x" * 100_000] * 3)
+        assert ran.code == 126 and "[C105]" in ran.err, ran.err
+        box.run("true", *["x" * 50_000] * 3).expect_success("a long command")
+        assert world.pid("zygote") == zygote
+
+
+@pytest.mark.long
+def test_a_zygote_that_hangs_is_replaced(world: World) -> None:
+    with world.box(repo=None) as box:
+        old = world.pid("zygote")
+        os.kill(old, signal.SIGSTOP)
+        assert "[R101]" in box.run("true").err  # within its minute
+        eventually(lambda: world.status("hostd")["zygote"] != old, "another")
+        box.run("true").expect_success("the next command")
+
+
 def test_a_zygote_killed_while_the_watchdog_looks_stops_no_sandbox(world: World) -> None:
     with world.guarded_box() as (box, sentinel):
         for _ in range(25):
