@@ -84,8 +84,15 @@ class GateProcesses:
         _stopped(self._timer)
 
     def _too_long(self) -> None:
-        limit = f"{self._times.whole} s"
-        self.end(Failed("R105", f"the git gate gave up after {limit}", exit_code=124))
+        self.end(
+            Failed(
+                "R105",
+                f"the git gate gave up after {self._times.whole} s",
+                why="one operation may not take longer",
+                fix="`whole` in [gate] of hostd.toml sets how long it may",
+                exit_code=124,
+            )
+        )
 
     async def ask_helper(self, program: Program, stdin: bytes = b"") -> Finished:
         return await self._ask(program, stdin, self._times.whole, _OWN_OUTPUT_LIMIT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 
 from hostd.failures import Failed
@@ -83,6 +84,8 @@ def _why(taken: Streamed) -> str:
     match taken.relayed.end:
         case End.STALLED:
             return f"the stream stood still after {taken.relayed.octets} bytes"
+        case End.COMPLETE if taken.receiver.status == -signal.SIGKILL:
+            return f"the receiving git took too long over {taken.relayed.octets} bytes"
         case End.COMPLETE if taken.sender.status != 0:
             return f"the sending git ended: {taken.sender.why()}"
         case _:

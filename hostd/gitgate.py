@@ -32,7 +32,8 @@ class GitGate:
         self._processes = GateProcesses(reactor, spawner, times)
 
     def interrupt(self) -> None:
-        self._processes.end(Failed("R105", "the git gate was interrupted", exit_code=130))
+        why = "nobody waits for it any more"
+        self._processes.end(Failed("R105", "the git gate was interrupted", why=why, exit_code=130))
 
     async def clone(self, repository: Repository) -> None:
         """Bring a repository into the workspace, checked out, before any command runs."""

@@ -92,13 +92,11 @@ def begin(path: str, more: int) -> tuple[Writer, str]:
 
 
 def large(path: str) -> str:
-    """32 MiB, twice itself, eight times that, eight times that: 4 GiB in one object."""
-    pack, commit = begin(path, 4)
-    size = 32 << 20
+    """16 MiB, and 256 times that: 4 GiB in one object."""
+    pack, commit = begin(path, 2)
+    size = 16 << 20
     base = pack.put(BLOB, bytes(size))
-    for times in (2, 8, 8):
-        base = pack.delta(base, copies(size, times))
-        size *= times
+    pack.delta(base, copies(size, 256))
     pack.close()
     return commit
 

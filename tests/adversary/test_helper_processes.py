@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hostctl.demo_stage import Stage
+from hostd.environment import gate_git
 from tests.adversary.conftest import MakeHostile
 from tests.adversary.hostile import Hostile, imposter
 from tests.adversary.test_pack_streams import x86_64
@@ -164,6 +165,20 @@ def test_the_helpers_environment_is_made_from_nothing(watched: Watch) -> None:
     )
     for each in watched.seen.values():
         assert not [v for v in each.environment if v and not allowed.match(v)], each.words
+
+
+def test_the_gates_git_reads_no_configuration_but_its_own(hostile: Hostile) -> None:
+    """Row 42: asked of git itself, in the gate's room and with the gate's environment."""
+    bare = next(hostile.gate_directory.glob("*.git")).name
+    variables = [f"{name}={value}" for name, value in gate_git(1).items()]
+    ran = hostile.box.stage.hostctl(
+        *("exec", "--as", "helper", hostile.box.name, "--", "/usr/bin/env", "-i", *variables),
+        *("/usr/bin/git", f"--git-dir=/gate/{bare}", "config", "--list", "--show-scope"),
+    )
+    lines = [line.split("\t") for line in ran.expect_success("git config").splitlines()]
+    assert {scope for scope, _ in lines} == {"local", "command"}
+    local = {text.partition("=")[0] for scope, text in lines if scope == "local"}
+    assert local == {"core.repositoryformatversion", "core.filemode", "core.bare"}
 
 
 def test_the_helpers_processes_hold_nothing_of_hostd(

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.live
 MIB = 1 << 20
 CRAFTED = f"{HOME}/crafted.pack"
 SOME_PACK = f"{HOME}/some.pack"
-# Of one git of the helper. Its address space ends at 2 GiB; nothing here needs half of that.
-MEMORY = 1024 * MIB
+MEMORY = 2048 * MIB  # of one git of the helper, which is where its address space ends
+PROMPT = 20.0
 x86_64 = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the imposter's instructions are for x86-64"
 )
@@ -144,7 +144,7 @@ def test_a_broken_store_of_objects_is_an_error_in_time(
         done = hostile.push()
     hostile.check(done)
     assert done.ran.code != 0
-    assert done.seconds < 12
+    assert done.seconds < PROMPT
 
 
 # What the process that was asked for a pack says instead.
@@ -170,7 +170,7 @@ def test_a_stream_that_is_no_pack_is_refused_in_time(
         pushed = hostile.push()
     hostile.check(pushed)
     refused(pushed, "G203")
-    assert pushed.seconds < 12
+    assert pushed.seconds < PROMPT
 
 
 @x86_64
@@ -188,16 +188,23 @@ def test_a_blob_that_claims_a_terabyte_ends_at_the_policys_limit(
 
 @x86_64
 @pytest.mark.parametrize(
-    ("kind", "code"), [("large", "G203"), ("slow", "G203"), ("nested", "R105")]
+    ("kind", "code", "why"),
+    [
+        ("large", "G203", "Out of memory"),
+        ("slow", "G203", "took too long"),
+        ("nested", "R105", "not complete"),
+    ],
 )
 def test_a_small_pack_that_unfolds_without_end_is_refused(
-    hostile: Hostile, stage: Stage, kind: str, code: str
+    hostile: Hostile, stage: Stage, kind: str, code: str, why: str
 ) -> None:
+    """By the helper's address space, by its time, and by its stack."""
     crafted(hostile, kind)
     with bounded(hostile, stage), imposter(hostile, "pack-objects", f"exec /bin/cat {CRAFTED}"):
         pushed = hostile.push()
     hostile.check(pushed)
     refused(pushed, code)
+    assert why in pushed.ran.err
     assert hostile.requests() == set()
 
 
@@ -229,4 +236,4 @@ def test_a_stranger_who_keeps_the_pipe_open_keeps_nobody_waiting(
         pushed = hostile.push()
     hostile.check(pushed)
     assert pushed.ran.code == 0, pushed.ran.text
-    assert pushed.seconds < 6
+    assert pushed.seconds < PROMPT
