@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import signal
 import struct
 from collections.abc import Iterable
+
+from confine.syscalls import NUMBERS
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -27,6 +30,8 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _TIOCSCTTY = 0x540E
+_LAST_SIGNAL = 64
+_SIGACTION_SIZE = 32  # the kernel's: handler, flags, restorer, mask
 
 # NOROOT, NO_SETUID_FIXUP and KEEP_CAPS, locked: a later exec as uid 0 gains nothing.
 _SECUREBITS_ALL_OFF = 0x2F
@@ -112,6 +117,18 @@ def install_seccomp(program: bytes) -> None:
     fprog = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(instructions))
     holder = ctypes.create_string_buffer(fprog, len(fprog))
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))
+
+
+def reset_signals() -> None:
+    """Every signal's default action: what is ignored stays ignored over exec.
+
+    By number, and past libc, which hides the two real-time signals it uses itself.
+    """
+    call = NUMBERS[os.uname().machine]["rt_sigaction"]
+    default = bytes(_SIGACTION_SIZE)
+    for number in range(1, _LAST_SIGNAL + 1):
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            system_call("rt_sigaction", call, number, default, 0, _LAST_SIGNAL // 8)
 
 
 def take_terminal(descriptor: int) -> None:

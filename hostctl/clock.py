@@ -37,4 +37,7 @@ def moment_text(moment: object) -> str:
     """A journal's time stamp in UTC, to the second."""
     if not isinstance(moment, int | float) or isinstance(moment, bool):
         return str(moment or "-")
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+    except (OverflowError, ValueError, OSError):
+        return str(moment)

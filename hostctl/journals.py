@@ -42,7 +42,8 @@ def journal_broken(path: Path, broken: Exception) -> Failure:
 def matches(event: Record, sandboxes: frozenset[str], denied_only: bool) -> bool:
     if denied_only and event.get("decision") != "deny":
         return False
-    return not sandboxes or event.get("sandbox") in sandboxes or event.get("name") in sandboxes
+    named = (str(event.get(key)) for key in ("sandbox", "name"))
+    return not sandboxes or not sandboxes.isdisjoint(named)
 
 
 def sandbox_names(sandbox: str, all_events: list[Record]) -> frozenset[str]:
@@ -55,8 +56,8 @@ def event_line(event: Record) -> str:
     """One record as people read it: when, what, verdict, who, on what, why."""
     parts = [
         moment_text(event.get("ts")),
-        f"{event.get('event', '?'):<18}",
-        f"{event.get('decision') or '-':<5}",
+        f"{event.get('event', '?')!s:<18}",
+        f"{event.get('decision') or '-'!s:<5}",
         str(event.get("name") or event.get("sandbox") or "-"),
     ]
     parts += [str(event[key]) for key in ("op", "repo") if event.get(key)]

@@ -222,9 +222,7 @@ class Zygote:
             linux.take_terminal(0)
         if request["uid"]:
             self._confine_command(request)
-        # Ignored by Python or by the zygote; a program would inherit that over exec.
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
+        linux.reset_signals()
         os.execvpe(request["argv"][0], request["argv"], request["environment"])  # noqa: S606
 
 

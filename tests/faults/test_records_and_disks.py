@@ -130,7 +130,7 @@ def test_a_sandbox_that_lost_one_of_its_rooms_is_stopped_at_once(world: World, r
 def small_disk(world: World) -> Iterator[Path]:
     """The sandboxes' own file system, of a few megabytes."""
     world.kill("hostd")
-    options = ["-o", "size=4m,mode=0700"]
+    options = ["-o", "size=16m,mode=0700"]
     subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", world.sandboxes], check=True)
     world.up()
     try:
@@ -148,7 +148,7 @@ def fill(filler: Path) -> None:
 
 
 def test_a_full_disk_refuses_new_sandboxes_and_lets_old_ones_go(world: World) -> None:
-    with small_disk(world) as filler, world.box() as box, world.box() as other:
+    with small_disk(world) as filler, world.box() as box, world.box(repo=None) as other:
         fill(filler)
         before = at_rest(world)
         ran = world.stage.hostctl("run", "--rm", "--", "true")

@@ -16,19 +16,26 @@ pytestmark = pytest.mark.live
 _BOUND = 30.0  # interval 1 s, answer 5 s, start of another; and a machine that is busy
 
 
-def sidecar(world: World, box: Box) -> int | None:
-    pid: int | None = world.inspect(box.name)["sidecar"]["pid"]
-    return pid
+def sidecar(world: World, box: Box, old: int | None = None) -> int:
+    """The pid of a sidecar that is not the old one; while one is replaced there is none."""
+    found: list[int] = []
+
+    def look() -> bool:
+        pid = world.inspect(box.name)["sidecar"]["pid"]
+        found[:] = [pid] if pid not in (None, old) else []
+        return bool(found)
+
+    eventually(look, "a sidecar", 30)
+    return found[0]
 
 
 def test_a_sidecar_killed_ten_times_in_a_row_comes_back_with_growing_delays(world: World) -> None:
     with world.guarded_box() as (box, sentinel):
-        delays = []
+        delays, pid = [], sidecar(world, box)
         for _ in range(10):
-            old = box.sidecar
             begun = time.monotonic()
-            kill_and_wait(old)
-            eventually(lambda: sidecar(world, box) not in (None, old), "another", 30)  # noqa: B023
+            kill_and_wait(pid)
+            pid = sidecar(world, box, pid)
             delays.append(time.monotonic() - begun)
         assert sum(delays[-3:]) > sum(delays[:3])
         assert delays[-1] > 3  # never more often than that, however long it goes on
@@ -46,7 +53,7 @@ def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: W
         eventually(lambda: ended(old), "its end", _BOUND)
         outcome(waiting, _BOUND)  # refused or, from the backlog, served by the next one
         assert time.monotonic() - begun < _BOUND
-        eventually(lambda: sidecar(world, box), "another")
+        sidecar(world, box, old)
         git_works(box)
         sentinel.assert_held()
 
@@ -63,10 +70,11 @@ def test_a_sidecar_that_answers_is_left_alone_by_the_watchdog(world: World) -> N
 
 def test_a_sandbox_can_be_removed_while_its_sidecar_is_dead_or_hangs(world: World) -> None:
     with world.box() as box:
+        pid = sidecar(world, box)
         for _ in range(5):
-            kill_and_wait(box.sidecar)
-            eventually(lambda: sidecar(world, box), "another")
-        kill_and_wait(box.sidecar)
+            kill_and_wait(pid)
+            pid = sidecar(world, box, pid)
+        kill_and_wait(pid)
         world.ask("rm", sandbox=box.name, force=True)
         assert box.name not in world.items()
         assert box.name not in world.sessions().values()

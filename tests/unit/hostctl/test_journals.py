@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hostctl.journals import Record, event_line, matches, sandbox_names
@@ -34,8 +34,11 @@ def test_many_refs_are_counted_not_listed() -> None:
 
 
 @given(st.dictionaries(st.text(), st.text() | st.integers() | st.none() | st.lists(st.text())))
+@example({"ts": [""], "event": [""], "decision": [""], "sandbox": [""], "refs": [[""]]})
+@example({"ts": 10**30})
 def test_any_record_is_one_printable_line(record: dict[str, object]) -> None:
     assert event_line(record).isprintable()
+    assert not matches(record, frozenset({"no such sandbox"}), denied_only=False)
 
 
 def test_records_are_chosen_by_sandbox_and_decision() -> None:

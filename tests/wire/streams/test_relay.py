@@ -6,6 +6,7 @@ import pytest
 
 from gitwire.errors import Malformed
 from gitwire.http import Headers, ResponseHead
+from streams.client import NO_ANSWER, NO_REQUEST
 from streams.http import Timeouts
 from streams.relay import Broken, Refuse, Relayed, Side, Unanswered
 from tests.fakes.hand_loop import tcp_pair
@@ -350,6 +351,23 @@ def test_stalled_upstream_is_given_up_before_its_client_is() -> None:
     assert joined.outcome == Unanswered("no answer in time", None, 0)
     hello(joined.served.last)
     assert joined.client.hear().endswith(b"hello\n")
+
+
+def test_client_that_stops_in_the_middle_of_its_request_is_the_one_who_is_late() -> None:
+    joined = Joined(tcp_pair, Timeouts(idle=60))
+    joined.client.say(post(10, b"abc"))
+    joined.loop.advance(60)
+    joined.client.hear()
+    joined.upstream.hear()
+    assert joined.outcome == Broken(Side.CLIENT, NO_REQUEST, 3, 0)
+    assert joined.client.reset and joined.upstream.reset
+
+
+def test_upstream_that_takes_no_more_is_the_one_who_is_late() -> None:
+    joined = Joined(timeouts=Timeouts(idle=60))
+    joined.client.say_some(post(MEGABYTES, bytes(MEGABYTES)))
+    joined.loop.advance(60)
+    assert isinstance(joined.outcome, Unanswered) and joined.outcome.why == NO_ANSWER
 
 
 def test_client_that_stops_reading_gives_both_ends_up() -> None:
