@@ -12,10 +12,10 @@ from attrs import frozen
 ROOT = Path(__file__).parents[2]
 OURS = {
     "audit", "broker", "confine", "credential_helper", "gitwire", "hostctl", "hostd", "identity",
-    "netpolicy", "sidecar", "streams",
+    "limits", "netpolicy", "sidecar", "streams",
 }  # fmt: skip
 PROGRAMS = {"broker", "hostctl", "hostd", "sidecar"}
-PURE = {"gitwire", "netpolicy"}
+PURE = {"gitwire", "limits", "netpolicy"}
 
 
 @frozen
@@ -66,6 +66,9 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
     ),
     (
         {"gitwire"}, {"netpolicy"}, set(), "what bytes mean does not depend on what is allowed",
+    ),
+    (
+        {"limits"}, OURS - {"limits"}, set(), "counting depends on nothing that is counted",
     ),
     (
         {"credential_helper"}, OURS - {"credential_helper"}, set(),
