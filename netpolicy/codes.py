@@ -135,6 +135,67 @@ _TABLE = (
         "the grant was used before",
         "a counter went backwards: was the host's state restored from a copy? enrol it again",
     ),
+    # E1xx: egress and DNS
+    Code(
+        "E101",
+        "this host is not on the sandbox's list",
+        "add the host to an [[egress]] rule of the policy",
+    ),
+    Code(
+        "E102",
+        "this port of the host is not on the sandbox's list",
+        "add the port to `ports` of the [[egress]] rule that names the host",
+    ),
+    Code(
+        "E103",
+        "this is not a host name",
+        "ask for the host by its name; addresses are not reached in any spelling",
+    ),
+    Code(
+        "E104",
+        "a git server is reached with git, not through the proxy",
+        "use git with the server's usual URLs; to open the host itself, name it in [[egress]]",
+    ),
+    Code(
+        "E105",
+        "the connection does not begin with TLS for this name",
+        "send a ClientHello with the name as SNI and without ECH; plain HTTP needs an http rule",
+    ),
+    Code(
+        "E106",
+        "the host's name leads to an address that is not public",
+        "if the host is meant to be inside, set `allow_private = true` in its [[egress]] rule",
+    ),
+    Code(
+        "E107",
+        "the host cannot be reached",
+        "check the name, the broker's resolver and its network",
+    ),
+    Code(
+        "E108",
+        "too many connections; try again later",
+        "wait, or raise `limits.egress_connections` or `limits.egress_per_minute`",
+    ),
+    Code(
+        "E109",
+        "the session has moved as many bytes as it may",
+        "raise `limits.egress_max` in the policy, then start a new session",
+    ),
+    Code(
+        "E110",
+        "this host is not reached by this protocol or method",
+        "use https for a tls rule; for plain HTTP see `scheme` and `methods` of the rule",
+    ),
+    Code(
+        "E111",
+        "malformed proxy request",
+        "use CONNECT host:port, or an absolute http URL, of an unmodified client",
+    ),
+    Code(
+        "E112",
+        "DNS over HTTPS is not passed on",
+        "use the resolver of the sandbox; it answers for every name on the list",
+    ),
     # P1xx: the policy file
     Code("P101", "the policy is invalid", "correct the key named in the message"),
     Code("P102", "the policy cannot be read", "check its name, owner (root) and mode (0644)"),

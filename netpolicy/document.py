@@ -50,6 +50,10 @@ _LARGEST = 1 << 50
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _EFFECTS: tuple[Effect, ...] = ("allow", "deny")
 _SCHEMES: tuple[Scheme, ...] = ("tls", "http")
+_PORTS: dict[Scheme, tuple[int, ...]] = {"tls": (443,), "http": (80,)}
+_READING = ("GET", "HEAD")
+_METHOD = re.compile(r"[A-Z]{1,16}")
+_NEVER = ("CONNECT", "TRACE")
 _TIERS = [tier.value for tier in Tier]
 _CHANGES = {change.value: change for change in Change}
 _Target = tuple[tuple[str, RepositoryPath], RefName | None, Change]
@@ -130,6 +134,9 @@ def _limits(table: Table) -> Limits:
         push_max=table.quantity("push_max", parse_size, default.push_max, _LARGEST),
         fetch_max=table.quantity("fetch_max", parse_size, default.fetch_max, _LARGEST),
         egress_connections=table.number("egress_connections", default.egress_connections, 10_000),
+        egress_per_minute=table.number("egress_per_minute", default.egress_per_minute, 1_000_000),
+        egress_max=table.quantity("egress_max", parse_size, default.egress_max, _LARGEST),
+        egress_idle=table.quantity("egress_idle", parse_duration, default.egress_idle, _MONTH),
     )
     table.close()
     return limits
@@ -207,20 +214,57 @@ def _tier(text: str) -> Tier:
 
 
 def _egress_rule(table: Table, number: int) -> EgressRule:
-    rule = EgressRule(
-        id=_rule_id(table, f"egress-{number}"),
-        effect=table.choice("effect", _EFFECTS, "allow"),
-        hosts=table.parsed_all("hosts", HostPattern),
-        ports=table.numbers("ports", (443,), 65535),
-        scheme=table.choice("scheme", _SCHEMES, "tls"),
-        allow_shared=table.flag("allow_shared", False),
-    )
+    denied = table.choice("effect", _EFFECTS, "allow") == "deny"
+    name = _rule_id(table, f"egress-{number}")
+    rule = _egress_deny(table, name) if denied else _egress_allow(table, name)
     table.close()
     if not rule.hosts:
         raise PolicyError(table.at("hosts"), "names no host")
+    return rule
+
+
+def _egress_deny(table: Table, name: str) -> EgressRule:
+    for key in ("scheme", "methods", "allow_shared", "allow_private"):
+        if table.has(key):
+            raise PolicyError(table.at(key), "has no meaning in a deny rule")
+    hosts = table.parsed_all("hosts", HostPattern)
+    return EgressRule(name, "deny", hosts, table.numbers("ports", (), 65535))
+
+
+def _egress_allow(table: Table, name: str) -> EgressRule:
+    scheme = table.choice("scheme", _SCHEMES, "tls")
+    rule = EgressRule(
+        id=name,
+        effect="allow",
+        hosts=table.parsed_all("hosts", HostPattern),
+        ports=table.numbers("ports", _PORTS[scheme], 65535),
+        scheme=scheme,
+        methods=_methods(table, scheme),
+        allow_shared=table.flag("allow_shared", False),
+        allow_private=table.flag("allow_private", False),
+    )
     if not rule.ports:
         raise PolicyError(table.at("ports"), "names no port")
     return rule
+
+
+def _methods(table: Table, scheme: Scheme) -> tuple[str, ...]:
+    given = table.has("methods")
+    methods = table.parsed_all("methods", _method)
+    if scheme == "tls" and given:
+        what = "has no meaning in a tls rule"
+        raise PolicyError(table.at("methods"), what, "what is inside TLS cannot be seen")
+    if scheme == "http" and not given:
+        return _READING
+    if scheme == "http" and not methods:
+        raise PolicyError(table.at("methods"), "names no method")
+    return methods
+
+
+def _method(text: str) -> str:
+    if _METHOD.fullmatch(text) is None or text in _NEVER:
+        raise BadPattern("not a method that is passed on", "like GET, HEAD, POST; never CONNECT")
+    return text
 
 
 def _presets(table: Table) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from attrs import frozen
 
+from gitwire.hostname import HostName
 from gitwire.receivepack import Change, RefName
 from gitwire.repository import RepositoryPath
 from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
@@ -35,6 +36,9 @@ class Limits:
     push_max: int = 200 << 20
     fetch_max: int = 4 << 30
     egress_connections: int = 64
+    egress_per_minute: int = 600
+    egress_max: int = 20 << 30
+    egress_idle: int = 10 * 60
 
 
 @frozen
@@ -90,12 +94,27 @@ class GitRule:
 
 @frozen
 class EgressRule:
+    """Hosts that may be reached. A deny rule speaks of every scheme, and without ports of
+    every port; `methods` are an http rule's own."""
+
     id: str
     effect: Effect
     hosts: tuple[HostPattern, ...]
     ports: tuple[int, ...]
-    scheme: Scheme
-    allow_shared: bool
+    scheme: Scheme = "tls"
+    methods: tuple[str, ...] = ()
+    allow_shared: bool = False
+    allow_private: bool = False
+
+    def applies(self, host: HostName) -> bool:
+        return any(pattern.matches(host.text) for pattern in self.hosts)
+
+    def names(self, host: HostName) -> bool:
+        """Whether the host is written out, not merely taken in by a wildcard."""
+        return any(pattern.text == host.text for pattern in self.hosts)
+
+    def covers(self, port: int) -> bool:
+        return port in self.ports or (self.effect == "deny" and not self.ports)
 
 
 @frozen

@@ -76,6 +76,11 @@ class UpstreamTable:
         host = _canonical(place.text)
         return next((each for each in self.upstreams if host in each.hosts), None)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The host names of every git server, without ports."""
+        return frozenset(name for each in self.upstreams for name in _bare_names(each))
+
     def locate(self, url: str) -> tuple[Upstream, RepositoryPath] | None:
         """The upstream and the repository of a URL as people type it."""
         for prefix, upstream in self.spellings():

@@ -41,6 +41,9 @@ def _limits(limits: Limits) -> dict[str, object]:
         "push_max": format_size(limits.push_max),
         "fetch_max": format_size(limits.fetch_max),
         "egress_connections": limits.egress_connections,
+        "egress_per_minute": limits.egress_per_minute,
+        "egress_max": format_size(limits.egress_max),
+        "egress_idle": format_duration(limits.egress_idle),
     }
 
 
@@ -71,14 +74,22 @@ def _push(rule: PushRule) -> dict[str, object]:
 
 
 def _egress_rule(rule: EgressRule) -> dict[str, object]:
-    return {
+    mapping: dict[str, object] = {
         "id": rule.id,
         "effect": rule.effect,
         "hosts": [pattern.text for pattern in rule.hosts],
         "ports": list(rule.ports),
+    }
+    return mapping if rule.effect == "deny" else mapping | _allowance(rule)
+
+
+def _allowance(rule: EgressRule) -> dict[str, object]:
+    mapping: dict[str, object] = {
         "scheme": rule.scheme,
         "allow_shared": rule.allow_shared,
+        "allow_private": rule.allow_private,
     }
+    return mapping | ({"methods": list(rule.methods)} if rule.scheme == "http" else {})
 
 
 def _test(test: PolicyTest) -> dict[str, object]:

@@ -10,6 +10,7 @@ from attrs import evolve
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from gitwire.hostname import HostName
 from gitwire.receivepack import Change, Command, ObjectId, RefName
 from gitwire.repository import RepositoryPath
 from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
@@ -21,6 +22,7 @@ from netpolicy.policy import (
     Policy,
     PolicyTest,
     PushRule,
+    Scheme,
     Session,
     Tier,
 )
@@ -95,14 +97,36 @@ host_patterns = st.builds(
     lambda parts: HostPattern(".".join([*parts, "example"])),
     st.lists(_labels | st.sampled_from(["*", "**", "a*"]), min_size=1, max_size=3),
 )
-egress_rules = st.builds(
-    EgressRule,
-    id=st.just(""),
-    effect=st.sampled_from(EFFECTS),
-    hosts=st.lists(host_patterns, min_size=1, max_size=3, unique=True).map(tuple),
-    ports=st.lists(st.integers(1, 65535), min_size=1, max_size=3, unique=True).map(tuple),
-    scheme=st.sampled_from(["tls", "http"]),
-    allow_shared=st.booleans(),
+host_names = st.lists(_labels, min_size=1, max_size=3).map(
+    lambda parts: HostName(".".join([*parts, "example"]))
+)
+ports = st.sampled_from([22, 80, 443, 8443])
+_hosts = st.lists(host_patterns, min_size=1, max_size=3, unique=True).map(tuple)
+_methods = st.lists(st.sampled_from(["GET", "HEAD", "POST"]), min_size=1, unique=True).map(tuple)
+
+
+def _ports(least: int) -> st.SearchStrategy[tuple[int, ...]]:
+    return st.lists(ports, min_size=least, max_size=3, unique=True).map(tuple)
+
+
+def _allowing(scheme: Scheme) -> st.SearchStrategy[EgressRule]:
+    return st.builds(
+        EgressRule,
+        id=st.just(""),
+        effect=st.just("allow"),
+        hosts=_hosts,
+        ports=_ports(1),
+        scheme=st.just(scheme),
+        methods=_methods if scheme == "http" else st.just(()),
+        allow_shared=st.booleans(),
+        allow_private=st.booleans(),
+    )
+
+
+egress_rules = (
+    _allowing("tls")
+    | _allowing("http")
+    | st.builds(EgressRule, id=st.just(""), effect=st.just("deny"), hosts=_hosts, ports=_ports(0))
 )
 
 
@@ -127,7 +151,7 @@ def policies(draw: st.DrawFn) -> Policy:
     return Policy(
         name=draw(words),
         session=Session(draw(st.integers(1, 86400)), draw(st.integers(1, 86400))),
-        limits=draw(st.builds(Limits, *[st.integers(1, 1000)] * 5)),
+        limits=draw(st.builds(Limits, *[st.integers(1, 1000)] * 8)),
         git=tuple(evolve(rule, id=f"g{n}") for n, rule in enumerate(git)),
         egress=tuple(evolve(rule, id=f"e{n}") for n, rule in enumerate(egress)),
         presets=tuple(draw(st.lists(words, max_size=3, unique=True))),

@@ -115,6 +115,26 @@ def refused(text: str) -> PolicyError:
             "egress[0].who",
             "unknown key",
         ),
+        (
+            HEAD + '[[egress]]\nhosts = ["a.example"]\nmethods = ["GET"]',
+            "egress[0].methods",
+            "has no meaning in a tls rule",
+        ),
+        (
+            HEAD + '[[egress]]\nhosts = ["a.example"]\nscheme = "http"\nmethods = []',
+            "egress[0].methods",
+            "names no method",
+        ),
+        (
+            HEAD + '[[egress]]\nhosts = ["a.example"]\nscheme = "http"\nmethods = ["CONNECT"]',
+            "egress[0].methods[0]",
+            "not a method that is passed on",
+        ),
+        (
+            HEAD + '[[egress]]\nhosts = ["a.example"]\neffect = "deny"\nscheme = "http"',
+            "egress[0].scheme",
+            "has no meaning in a deny rule",
+        ),
         (HEAD + '[preset]\nuse = ["p p"]', "preset.use[0]", "not a name"),
         (HEAD + '[preset]\nallow = ["pip"]', "preset.allow", "unknown key"),
         (HEAD + '[[test]]\nexpect = "deny"', "test[0]", "must have one of: fetch, push"),
