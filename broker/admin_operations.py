@@ -24,6 +24,7 @@ from broker.version import VERSION
 from netpolicy.writing import policy_to_mapping
 
 _REASON_LIMIT = 200
+_NO_SESSION = "no session has this id, nor a sandbox of this id or name"
 
 
 @define(eq=False)
@@ -152,7 +153,7 @@ class AdminOperations:
         found = [exact] if exact is not None else self._desk.sessions.named(text)
         if not found:
             fix = "`hostctl session ls` lists them"
-            raise Problem("R103", "there is no such session", "", fix)
+            raise Problem("R103", f"there is no session {text!r}", _NO_SESSION, fix)
         return found[-1]
 
     def session_revoke(self, fields: Fields, uid: int) -> Fields:
@@ -172,7 +173,7 @@ class AdminOperations:
         found = self._desk.sessions.named(text)
         if not found:
             fix = "`hostctl session ls` lists them"
-            raise Problem("R103", "there is no such session alive", "", fix)
+            raise Problem("R103", f"there is no living session {text!r}", _NO_SESSION, fix)
         return found
 
     def audit_head(self, fields: Fields, uid: int) -> Fields:

@@ -52,7 +52,11 @@ def sub_parsers(parser: ArgumentParser) -> Callable[[str, str], ArgumentParser]:
 
     def add(name: str, about: str) -> ArgumentParser:
         sub: ArgumentParser = group.add_parser(
-            name, help=about, description=about, allow_abbrev=False
+            name,
+            help=about.partition("\n")[0],
+            description=about,
+            allow_abbrev=False,
+            formatter_class=RawDescriptionHelpFormatter,
         )
         _add_globals(sub)
         return sub

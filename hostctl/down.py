@@ -33,10 +33,12 @@ def main(args: Namespace, out: Output) -> int:
 def stop_all(paths: Paths, out: Output) -> list[str]:
     """hostd first: it ends its sandboxes' sessions at the broker."""
     from hostctl.daemons import stop_daemon
+    from identity.controlsocket import remove_stale_control
 
     stopped = []
     for name, socket in (("hostd", paths.hostd_socket), ("broker", paths.broker_admin_socket)):
         if stop_daemon(name, socket):
+            remove_stale_control(socket, root=paths.root)
             out.progress(f"stopped {name}")
             stopped.append(name)
     return stopped

@@ -25,7 +25,7 @@ sandboxes
   rm         end a sandbox and remove everything of it
 
 what is allowed
-  policy     check a policy file; explain what it decides
+  policy     make, check and compare policies; explain what they decide
   session    list, show and revoke the sessions of sandboxes
   upstream   the git servers the broker may speak to
   cred       the credentials the broker uses there

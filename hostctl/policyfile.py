@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hostctl.failure import Failure
+from hostctl.failure import NOT_FOUND, Failure
 from identity.paths import Paths
 from netpolicy.document import PolicyError, parse_policy, policy_from_mapping, policy_to_mapping
 from netpolicy.policy import Policy
+
+_NAMES = "give a path to a .toml file, or the name of one in etc/gitmoat/policies"
 
 
 def policy_path(paths: Paths, name: str) -> Path:
@@ -18,12 +20,27 @@ def policy_path(paths: Paths, name: str) -> Path:
     return paths.policies / f"{name}.toml"
 
 
+def named_policy(paths: Paths, name: str) -> Policy:
+    """A file's or an installed policy; if there is none of that name, a running sandbox's."""
+    path = policy_path(paths, name)
+    if "/" in name or name.endswith(".toml") or path.exists():
+        return load_policy(path)
+    try:
+        return sandbox_policy(paths, name)
+    except Failure as failure:
+        if failure.code not in ("C103", "R103"):
+            raise
+        what = f"there is no policy and no running sandbox {name!r}"
+        why = f"{path} is not there; {failure.what}"
+        raise Failure("P102", what, why, _NAMES, exit_code=NOT_FOUND) from None
+
+
 def load_policy(path: Path) -> Policy:
     text = _read(path)
     try:
         return parse_policy(text)
     except PolicyError as error:
-        raise _invalid(path, error) from None
+        raise invalid_policy(path, error) from None
 
 
 def load_policy_mapping(paths: Paths, name: str) -> dict[str, object]:
@@ -40,7 +57,7 @@ def sandbox_policy(paths: Paths, sandbox: str) -> Policy:
     try:
         return policy_from_mapping(json.loads(_read(path)))
     except PolicyError as error:
-        raise _invalid(path, error) from None
+        raise invalid_policy(path, error) from None
     except ValueError:
         raise Failure("P101", "the sandbox's policy is invalid", f"{path} is not JSON") from None
 
@@ -50,10 +67,9 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        fix = "give a path to a .toml file, or the name of one in etc/gitmoat/policies"
-        raise Failure("P102", f"the policy {path} cannot be read", why or "", fix) from None
+        raise Failure("P102", f"the policy {path} cannot be read", why or "", _NAMES) from None
 
 
-def _invalid(path: Path, error: PolicyError) -> Failure:
+def invalid_policy(path: Path, error: PolicyError) -> Failure:
     why = f"{error.path}: {error.what}" if error.path else error.what
     return Failure(error.code, f"the policy {path} is invalid", why, error.hint)

@@ -63,6 +63,22 @@ def listen_control(
         os.close(folder)
 
 
+def remove_stale_control(path: str | Path, uid: int = 0, *, root: str | Path = "/") -> None:
+    """Removes what a daemon that gave up root could not remove; one that answers stays."""
+    where = _usable(path, root)
+    try:
+        folder = _folder_of(where, uid, root)
+    except FileNotFoundError:
+        return
+    try:
+        _lock(folder, where)
+        _remove_stale(folder, where, uid, socket.SOCK_STREAM)
+    except ControlSocketBusy:
+        pass
+    finally:
+        os.close(folder)
+
+
 def connect_control(
     path: str | Path,
     server_uid: int,

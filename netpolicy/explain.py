@@ -49,8 +49,8 @@ def allowed_lines(policy: Policy, tier: Tier) -> list[str]:
     if not rules:
         return [_nothing(tier)]
     if len(rules) <= MAX_LINES:
-        return [_shown(f"allowed: {_rule(rule)}") for rule in rules]
-    lines = [_shown(f"allowed: {_rule(rule)}") for rule in rules[: MAX_LINES - 1]]
+        return [_shown(f"allowed: {rule_words(rule)}") for rule in rules]
+    lines = [_shown(f"allowed: {rule_words(rule)}") for rule in rules[: MAX_LINES - 1]]
     return [*lines, f"allowed: and {len(rules) - len(lines)} more rules"]
 
 
@@ -61,7 +61,7 @@ def run_tests(policy: Policy, folding: Collection[str] | None = None) -> list[Fa
     for index, test in enumerate(policy.tests):
         folds = (False, True) if folding is None else (test.upstream in folding,)
         for fold in folds:
-            verdict = _try(policy, test, fold)
+            verdict = decide_test(policy, test, fold)
             if isinstance(verdict, Allow) != (test.expect == "allow"):
                 failures.append(Failure(index, _failed(test, verdict)))
                 break
@@ -74,9 +74,11 @@ def _nothing(tier: Tier) -> str:
     return "allowed: no repository"
 
 
-def _rule(rule: GitRule) -> str:
+def rule_words(rule: GitRule) -> str:
+    """The repositories and what the rule says of them."""
     acts = (["fetch"] if rule.fetch else []) + ([_push(rule.push)] if rule.push else [])
-    return f"{', '.join(pattern.text for pattern in rule.repos)}: {'; '.join(acts)}"
+    words = "; ".join(acts) or "everything"
+    return f"{', '.join(pattern.text for pattern in rule.repos)}: {words}"
 
 
 def _push(push: PushRule) -> str:
@@ -98,7 +100,8 @@ def _shown(line: str) -> str:
     return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 3] + "..."
 
 
-def _try(policy: Policy, test: PolicyTest, fold: bool) -> Allow | Deny | PushDenied:
+def decide_test(policy: Policy, test: PolicyTest, fold: bool) -> Allow | Deny | PushDenied:
+    """What the policy says to what a test asks."""
     where = (policy, test.upstream, test.repository, test.who, fold)
     if test.ref is None:
         return decide_fetch(*where)

@@ -1,6 +1,7 @@
 """Durations and sizes as people write them in a policy: always with a unit."""
 
 import re
+from collections.abc import Mapping
 
 _DURATION = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -25,8 +26,14 @@ def parse_size(text: str) -> int:
 
 
 def format_duration(seconds: int) -> str:
-    return f"{seconds}s"
+    """In the largest unit that says it exactly."""
+    return _format(seconds, _SECONDS)
 
 
 def format_size(octets: int) -> str:
-    return f"{octets}B"
+    return _format(octets, _OCTETS)
+
+
+def _format(number: int, units: Mapping[str, int]) -> str:
+    unit = max((unit for unit in units if number % units[unit] == 0), key=lambda u: units[u])
+    return f"{number // units[unit]}{unit}"

@@ -1,11 +1,18 @@
-"""Transcripts: what is typed, what is read, how it ends. `? N` is an exit code other than 0."""
+"""Transcripts: what is typed, what is read, how it ends. `? N` is an exit code other than 0.
+
+`python -m tests.cli.test_transcripts NAME` writes what hostctl says now into transcripts/NAME.txt.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
+import shutil
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +21,7 @@ import pytest
 from tests.cli.conftest import command, environment
 from tests.fakes.daemon import FakeDaemon, Message, Operation, run_locally
 
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 
 _INSPECTION: Message = {
@@ -109,18 +117,25 @@ def play(root: Path, step: Step) -> tuple[str, int]:
         timeout=60,
         cwd=TRANSCRIPTS,
     )
-    return done.stdout.replace(str(root), "ROOT").rstrip("\n"), done.returncode
+    shown = _DIGEST.sub("SHA256", done.stdout.replace(str(root), "ROOT"))
+    return shown.rstrip("\n"), done.returncode
 
 
-@pytest.mark.parametrize("file", sorted(TRANSCRIPTS.glob("*.txt")), ids=lambda path: path.stem)
-def test_transcript(file: Path, root: Path) -> None:
-    text = file.read_text(encoding="utf-8")
+@contextmanager
+def world(root: Path, text: str) -> Iterator[None]:
     run = root / "run" / "gitmoat"
     (root / "etc" / "gitmoat" / "broker.d").mkdir(parents=True)
     with ExitStack() as stack:
         if "daemons down" not in text.splitlines()[0]:
             stack.enter_context(FakeDaemon(run / "hostd.sock", HOSTD))
             stack.enter_context(FakeDaemon(run / "broker-admin.sock", BROKER))
+        yield
+
+
+@pytest.mark.parametrize("file", sorted(TRANSCRIPTS.glob("*.txt")), ids=lambda path: path.stem)
+def test_transcript(file: Path, root: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    with world(root, text):
         for step in steps(text):
             shown, code = play(root, step)
             assert (step.typed, shown, code) == (
@@ -128,3 +143,29 @@ def test_transcript(file: Path, root: Path) -> None:
                 step.expected.rstrip("\n"),
                 step.exit_code,
             )
+
+
+def rewrite(file: Path, root: Path) -> None:
+    """What hostctl says now, into the transcript; to be read before it is believed."""
+    lines = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            lines.append(line)
+        elif line.startswith("$ "):
+            shown, code = play(root, Step(line[2:], "", 0))
+            lines += [line, *shown.splitlines(), *([f"? {code}"] if code else []), ""]
+    file.write_text("\n".join(lines), encoding="utf-8")
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        root = Path(tempfile.mkdtemp(prefix="gm-", dir="/tmp"))
+        try:
+            with world(root, (TRANSCRIPTS / f"{name}.txt").read_text(encoding="utf-8")):
+                rewrite(TRANSCRIPTS / f"{name}.txt", root)
+        finally:
+            shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()

@@ -51,6 +51,7 @@ def test_up_is_idempotent_and_down_leaves_only_what_was_configured(instance: Ins
     assert second.code == 0 and second.out.startswith("gitmoat was up already: ")
     assert [instance.status()[name]["pid"] for name in ("broker", "hostd")] == pids
     assert instance.hostctl("down").out == "gitmoat is down\n"
+    assert not list(instance.paths.run.glob("*.sock"))
     assert instance.hostctl("down").out == "gitmoat was not running\n"
     assert instance.running() == []
     assert not instance.paths.hostd_socket.exists()

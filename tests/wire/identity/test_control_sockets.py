@@ -22,6 +22,7 @@ from identity.controlsocket import (
     listen_control,
     make_private_directory,
     peer_uid,
+    remove_stale_control,
 )
 from tests.fakes.processes import as_uid
 
@@ -82,6 +83,17 @@ def test_a_stale_socket_is_replaced(run: Path) -> None:
     assert path.is_socket()
     with listen_control(path), connect_control(path, 0):
         pass
+
+
+def test_only_a_stale_socket_is_removed(run: Path) -> None:
+    path = run / "a.sock"
+    remove_stale_control(path)
+    with listen_control(path):
+        remove_stale_control(path)
+        assert path.exists()
+    remove_stale_control(path)
+    assert not path.exists()
+    remove_stale_control(run / "nowhere" / "a.sock")
 
 
 def test_a_socket_somebody_answers_on_is_left_alone(run: Path) -> None:

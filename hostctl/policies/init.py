@@ -1,0 +1,136 @@
+"""`hostctl policy init`: a new policy from a few answers, checked before it is written."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from pathlib import Path
+
+from attrs import frozen
+
+from hostctl.configfile import create_file
+from hostctl.failure import Failure, usage
+from hostctl.output import Output
+from hostctl.policyfile import invalid_policy
+from hostctl.questions import ask, ask_list, ask_yes, is_interactive
+from hostctl.upstreamtable import known_upstreams, repository_of
+from identity.controlsocket import ControlSocketError, make_private_directory
+from identity.paths import Paths
+from netpolicy.document import PolicyError, parse_policy
+from netpolicy.explain import run_tests
+from netpolicy.policy import Policy
+from netpolicy.toml_text import rule_lines
+from netpolicy.units import format_duration
+
+_DEFAULT_NAME = "agents"
+_DEFAULT_PUSH = "agent/**"
+_PROTECTED = ("main", "master")
+
+
+@frozen
+class Answers:
+    name: str
+    repos: list[str]
+    push: list[str]
+    agent: bool
+    ttl: int
+
+
+def main(args: Namespace, out: Output) -> int:
+    paths = Paths(args.root)
+    answers = _answers(args, paths)
+    text = policy_text(answers)
+    path = _place(args, paths, answers.name)
+    policy = _checked(text, path)
+    if path is None:
+        out.line(text.rstrip("\n"))
+        return 0
+    _write(paths, path, text)
+    fields = {"name": answers.name, "file": str(path), "tests": len(policy.tests)}
+    out.result(f"wrote {path}", {"schema": "gitmoat.policy-init/1", **fields})
+    out.progress(f"next: hostctl run --policy {_called(args, path)} --repo URL -- CMD")
+    return 0
+
+
+def _answers(args: Namespace, paths: Paths) -> Answers:
+    asking = is_interactive() and not args.repo
+    name = args.name or (ask("name of the policy", _DEFAULT_NAME) if asking else _DEFAULT_NAME)
+    repos = args.repo or (ask_list("repositories (upstream:path or URL)") if asking else [])
+    if not repos:
+        raise usage("no repository is named", "add --repo UPSTREAM:PATH, or answer on a terminal")
+    push, agent = args.push, args.agent
+    if asking:
+        push = push or ask_list("branches it may push, none for nothing", _DEFAULT_PUSH)
+        agent = agent or ask_yes("may the command use git by itself?", default=False)
+    upstreams = known_upstreams(paths)
+    named = [":".join(repository_of(repo, upstreams)) for repo in repos]
+    return Answers(name, named, [] if push == ["none"] else push, agent, args.ttl or 8 * 3600)
+
+
+def policy_text(answers: Answers) -> str:
+    """The file, with a word on each part for whoever reads it next."""
+    who = ["helper", "untrusted"] if answers.agent else ["helper"]
+    push = {"push": {"branches": answers.push}} if answers.push else {}
+    rule = {"id": "work", "repos": answers.repos, "fetch": True, **push, "who": who}
+    blocks = [
+        [
+            "# What a sandbox may do. What is not named here is denied.",
+            f"# hostctl policy check {answers.name}    tries the tests at the end",
+            "version = 1",
+            f'name = "{answers.name}"',
+        ],
+        ["[session]", f'ttl = "{format_duration(answers.ttl)}"  # a hard end'],
+        rule_lines(
+            "git",
+            rule,
+            ["helper: `hostctl git`, driven by the owner. untrusted: the command's own git."],
+        ),
+        *_tests(answers),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _tests(answers: Answers) -> list[list[str]]:
+    repository = answers.repos[0].replace("**", "x").replace("*", "x")
+    tests: list[dict[str, object]] = [{"expect": "allow", "fetch": repository}]
+    protected = next((name for name in _PROTECTED if name not in answers.push), None)
+    if protected and not any("*" in glob.partition("/")[0] for glob in answers.push):
+        tests.append({"expect": "deny", "push": f"{repository} refs/heads/{protected}"})
+    if not answers.agent:
+        tests.append({"expect": "deny", "who": "untrusted", "fetch": repository})
+    return [rule_lines("test", test) for test in tests]
+
+
+def _checked(text: str, path: Path | None) -> Policy:
+    try:
+        policy = parse_policy(text)
+    except PolicyError as error:
+        raise invalid_policy(path or Path("-"), error) from None
+    failures = run_tests(policy)
+    if failures:
+        raise Failure("P103", "the new policy does not pass its own tests", failures[0].what)
+    return policy
+
+
+def _place(args: Namespace, paths: Paths, name: str) -> Path | None:
+    if args.write == "-":
+        return None
+    return Path(args.write) if args.write else paths.policies / f"{name}.toml"
+
+
+def _called(args: Namespace, path: Path) -> str:
+    return str(path) if args.write else path.stem
+
+
+def _write(paths: Paths, path: Path, text: str) -> None:
+    try:
+        if path.parent == paths.policies:
+            make_private_directory(paths.policies, 0o755, 0, 0, root=paths.root)
+        if not create_file(path, text, 0o644, os.getegid()):
+            fix = "choose another name, or change that file with an editor"
+            raise Failure("C109", f"{path} exists already", fix=fix)
+    except ControlSocketError as error:
+        raise Failure(error.code, "the policy cannot be written", error.what, error.fix) from None
+    except OSError as error:
+        fix = "choose a place you may write to with --write, or use sudo"
+        raise Failure("C102", f"{path} cannot be written", error.strerror or "", fix) from None

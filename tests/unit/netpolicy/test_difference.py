@@ -1,0 +1,109 @@
+"""What a diff calls narrower never allows anything new."""
+
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netpolicy.decision import Allow
+from netpolicy.difference import compare
+from netpolicy.document import parse_policy
+from netpolicy.explain import decide_test
+from netpolicy.policy import Policy, PolicyTest
+from tests.fakes.policies import git_rules, patient, policies, policy_tests
+
+BEFORE = """
+version = 1
+name = "agents"
+[[git]]
+id = "app"
+repos = ["corp:acme/app"]
+fetch = true
+push = { branches = ["agent/**"] }
+[[git]]
+id = "no-secrets"
+effect = "deny"
+repos = ["corp:acme/*-secrets"]
+[[egress]]
+id = "mirror"
+hosts = ["mirror.example"]
+"""
+
+
+def lines(after: str) -> list[str]:
+    found = compare(parse_policy(BEFORE), parse_policy(after))
+    return [f"{each.direction}: {each.where}: {each.what}" for each in found]
+
+
+def test_the_same_policy_has_no_difference() -> None:
+    assert lines(BEFORE) == []
+
+
+def test_more_and_less_are_told_apart_key_by_key() -> None:
+    after = BEFORE.replace('["agent/**"]', '["bot/*"], delete = true')
+    assert lines(after + '[session]\nttl = "1h"\n') == [
+        "narrower: session.ttl: 8h is now 1h",
+        "wider: git rule app: push.branches: bot/* added",
+        "narrower: git rule app: push.branches: agent/** removed",
+        "wider: git rule app: push.delete is now true",
+    ]
+
+
+def test_a_rule_that_denies_works_the_other_way_round() -> None:
+    after = BEFORE.replace('["corp:acme/*-secrets"]', '["corp:acme/x"]')
+    assert lines(after) == [
+        "narrower: git rule no-secrets (deny): repos: corp:acme/x added",
+        "wider: git rule no-secrets (deny): repos: corp:acme/*-secrets removed",
+    ]
+
+
+def test_rules_that_come_and_go_are_told_whole() -> None:
+    after = BEFORE.replace('id = "app"', 'id = "web"').replace("mirror.example", "cdn.example")
+    assert lines(after) == [
+        "narrower: git rule app: gone: corp:acme/app: fetch; push agent/**, as helper",
+        "wider: git rule web: new: corp:acme/app: fetch; push agent/**, as helper",
+        "wider: egress rule mirror: hosts: cdn.example added",
+        "narrower: egress rule mirror: hosts: mirror.example removed",
+    ]
+
+
+def test_a_whole_denial_that_becomes_a_part_is_not_called_narrower() -> None:
+    after = BEFORE.replace('effect = "deny"', 'effect = "deny"\nfetch = true')
+    (line,) = lines(after)
+    assert line.startswith(
+        "other: git rule no-secrets (deny): was: corp:acme/*-secrets: everything"
+    )
+
+
+@st.composite
+def changed(draw: st.DrawFn) -> tuple[Policy, Policy]:
+    """A policy and one that differs from it in a few rules, so that most of it is shared."""
+    before = draw(policies())
+    after = []
+    for rule in before.git:
+        other = draw(git_rules)
+        kept = {key: getattr(other, key) for key in draw(st.sets(st.sampled_from(_KEYS)))}
+        after.append(evolve(rule, **kept))
+    kept_rules = [rule for rule in after if draw(st.integers(0, 3))]
+    return before, evolve(before, git=tuple(kept_rules))
+
+
+_KEYS = ("effect", "repos", "fetch", "push", "who")
+
+
+@patient
+@given(changed(), st.lists(policy_tests(), min_size=8, max_size=8))
+def test_without_a_wider_place_nothing_new_is_allowed(
+    pair: tuple[Policy, Policy], asked: list[PolicyTest]
+) -> None:
+    before, after = pair
+    wider = any(each.direction != "narrower" for each in compare(before, after))
+    for wish in asked:
+        for fold in (False, True):
+            if isinstance(decide_test(after, wish, fold), Allow) and not wider:
+                assert isinstance(decide_test(before, wish, fold), Allow)
+
+
+@patient
+@given(policies())
+def test_nothing_differs_from_itself(policy: Policy) -> None:
+    assert compare(policy, policy) == []

@@ -1,0 +1,104 @@
+"""The nearest change says what to do, and doing it is enough."""
+
+import pytest
+from hypothesis import given
+
+from netpolicy.decision import Allow
+from netpolicy.document import parse_policy, policy_from_mapping, policy_to_mapping
+from netpolicy.explain import decide_test
+from netpolicy.nearest import nearest_change
+from netpolicy.policy import Policy, PolicyTest
+from tests.fakes.policies import patient, policies, policy_tests
+
+POLICY = parse_policy("""
+version = 1
+name = "agents"
+[[git]]
+id = "app"
+repos = ["corp:acme/app"]
+fetch = true
+push = { branches = ["agent/**"] }
+[[git]]
+id = "drop-box"
+repos = ["corp:acme/drop"]
+push = { branches = ["in/*"], update = false }
+[[git]]
+id = "no-secrets"
+effect = "deny"
+repos = ["corp:acme/*-secrets"]
+[[git]]
+id = "read"
+repos = ["corp:docs/**"]
+fetch = true
+[[git]]
+id = "no-release"
+effect = "deny"
+repos = ["corp:acme/app"]
+push = { branches = ["release"] }
+""")
+
+
+def wish(line: str) -> PolicyTest:
+    text = f'version = 1\nname = "x"\n[[test]]\nexpect = "allow"\n{line}'
+    return parse_policy(text).tests[0]
+
+
+def words(line: str) -> tuple[str, ...]:
+    nearest = nearest_change(POLICY, wish(line), fold=False)
+    assert nearest is not None
+    return nearest.words
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ('push = "corp:acme/app refs/heads/main"', ('in rule app: add "main" to push.branches',)),
+        ('push = "corp:acme/app refs/tags/v1"', ('in rule app: add "v1" to push.tags',)),
+        ('push = "corp:acme/app refs/x/y"', ('in rule app: add "refs/x/y" to push.refs',)),
+        ('fetch = "corp:acme/app"\nwho = "untrusted"', ('in rule app: add "untrusted" to who',)),
+        ('fetch = "corp:acme/drop"', ("in rule drop-box: set fetch = true",)),
+        (
+            'push = "corp:acme/drop refs/heads/in/a"',
+            ("in rule drop-box: set push.update = true",),
+        ),
+        (
+            'push = "corp:acme/app refs/heads/agent/a"\nchange = "delete"',
+            ("in rule app: set push.delete = true",),
+        ),
+        (
+            'push = "corp:docs/a refs/heads/main"',
+            ('in rule read: add push = { branches = ["main"] }',),
+        ),
+        (
+            'fetch = "corp:other/x"',
+            ('add a rule: [[git]] repos = ["corp:other/x"], fetch = true, who = ["helper"]',),
+        ),
+        (
+            'push = "corp:acme/app refs/heads/release"\nwho = "untrusted"',
+            (
+                "rule no-release denies it, and deny beats allow: change that rule",
+                'in rule app: add "untrusted" to who',
+                'in rule app: add "release" to push.branches',
+            ),
+        ),
+    ],
+)
+def test_it_names_the_rule_and_the_key(asked: str, said: tuple[str, ...]) -> None:
+    assert words(asked) == said
+
+
+def test_what_is_allowed_needs_no_change() -> None:
+    assert nearest_change(POLICY, wish('fetch = "corp:acme/app"'), fold=False) is None
+
+
+@patient
+@given(policies(), policy_tests())
+def test_the_change_makes_it_allowed_and_can_be_written_down(
+    policy: Policy, asked: PolicyTest
+) -> None:
+    for fold in (False, True):
+        nearest = nearest_change(policy, asked, fold)
+        after = policy if nearest is None else nearest.policy
+        assert isinstance(decide_test(after, asked, fold), Allow)
+        assert nearest is None or nearest.words
+        assert policy_from_mapping(policy_to_mapping(after)) == after
