@@ -100,7 +100,7 @@ def steps(text: str) -> Iterator[Step]:
             typed, expected, code = line[2:], "", 0
         elif line.startswith("? "):
             code = int(line[2:])
-        elif not line.startswith("#"):
+        elif typed is not None:  # before the first command stands what the transcript is about
             expected += line + "\n"
 
 
@@ -147,13 +147,11 @@ def test_transcript(file: Path, root: Path) -> None:
 
 def rewrite(file: Path, root: Path) -> None:
     """What hostctl says now, into the transcript; to be read before it is believed."""
-    lines = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if line.startswith("#"):
-            lines.append(line)
-        elif line.startswith("$ "):
-            shown, code = play(root, Step(line[2:], "", 0))
-            lines += [line, *shown.splitlines(), *([f"? {code}"] if code else []), ""]
+    text = file.read_text(encoding="utf-8")
+    lines = [text.splitlines()[0]]
+    for step in steps(text):
+        shown, code = play(root, step)
+        lines += [f"$ {step.typed}", *shown.splitlines(), *([f"? {code}"] if code else []), ""]
     file.write_text("\n".join(lines), encoding="utf-8")
 
 
