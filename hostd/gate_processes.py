@@ -163,13 +163,14 @@ class GateProcesses:
 
     async def _streamed(self, sending: _Running, receiving: _Running, relay: Relay) -> Streamed:
         sending.process.wait().addCallback(lambda _: relay.sender_ended())
-        receiving.process.wait().addCallback(lambda status: relay.receiver_ended(status == 0))
+        receiving.process.wait().addCallback(lambda _: relay.receiver_ended())
         relayed = await relay.done
         if relayed.end in (End.TOO_LARGE, End.STALLED):
             receiving.process.kill_session()
         late = self._reactor.callLater(self._settling(relayed), receiving.process.kill_session)
         received = await self._finished(receiving, self._times.whole)
         _stopped(late)
+        relayed = relayed.judged(satisfied=received.status == 0)
         if relayed.end is not End.COMPLETE or received.status != 0:
             sending.process.kill_session()
         return Streamed(relayed, await self._finished(sending, self._times.answer), received)

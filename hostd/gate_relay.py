@@ -34,6 +34,11 @@ class Relayed:
     octets: int
     end: End
 
+    def judged(self, satisfied: bool) -> Relayed:
+        """A pack says where it ends: its reader may leave, satisfied, before its writer does."""
+        left = self.end is End.UNWANTED and satisfied
+        return Relayed(self.octets, End.COMPLETE) if left else self
+
 
 @implementer(IReadDescriptor, IWriteDescriptor)
 class _Watched:
@@ -93,9 +98,8 @@ class Relay:
         if not self.done.called and self._waiting() == 0:
             self._finish(End.COMPLETE)
 
-    def receiver_ended(self, satisfied: bool) -> None:
-        """A pack says where it ends: its reader may leave before its writer does."""
-        self._finish(End.COMPLETE if satisfied else End.UNWANTED)
+    def receiver_ended(self) -> None:
+        self._finish(End.UNWANTED)
 
     def _data(self) -> None:
         """Nothing moved although there is data: the sink is full."""

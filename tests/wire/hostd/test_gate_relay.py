@@ -188,19 +188,32 @@ async def test_the_end_of_a_silent_sender_is_an_empty_stream(ends: Ends) -> None
 @on_reactor
 async def test_what_is_reported_twice_counts_once(ends: Ends) -> None:
     relay = ends.relay()
-    relay.receiver_ended(satisfied=False)
-    relay.receiver_ended(satisfied=True)
+    relay.receiver_ended()
+    relay.receiver_ended()
     relay.sender_ended()
     assert await relay.done == Relayed(0, End.UNWANTED)
 
 
+@pytest.mark.parametrize("noticed", ["by its end", "by its pipe"])
 @on_reactor
-async def test_a_receiver_that_has_all_it_wants_may_leave_first(ends: Ends) -> None:
+async def test_a_receiver_that_has_all_it_wants_may_leave_first(ends: Ends, noticed: str) -> None:
+    """Which of the two hostd hears of first is chance; only its status says that it was content."""
     relay = ends.relay()
     await ends.write(b"everything", end=False)
     assert await deferToThread(os.read, ends.receiver, 100) == b"everything"
-    relay.receiver_ended(satisfied=True)
-    assert await relay.done == Relayed(10, End.COMPLETE)
+    if noticed == "by its end":
+        relay.receiver_ended()
+    else:
+        ends.close(ends.receiver)
+        await ends.write(b"more")
+    relayed = await relay.done
+    assert relayed.judged(satisfied=True) == Relayed(10, End.COMPLETE)
+    assert relayed.judged(satisfied=False) == Relayed(10, End.UNWANTED)
+
+
+@pytest.mark.parametrize("end", [End.TOO_LARGE, End.STALLED, End.COMPLETE])
+def test_a_content_receiver_excuses_nothing_else(end: End) -> None:
+    assert Relayed(10, end).judged(satisfied=True) == Relayed(10, end)
 
 
 def pause(seconds: float) -> Deferred[None]:
