@@ -106,11 +106,14 @@ class GateProcesses:
             self._ended = self._ended or ended
 
     async def ask_untrusted(
-        self, program: Program, stdin: bytes = b"", *, files: int = 0
+        self, program: Program, stdin: bytes = b"", *, files: int = 0, room: int = 0
     ) -> Finished:
-        """`files`: how many it has to write, which takes as long as they are many."""
+        """`files`: how many it has to write, which takes as long as they are many.
+
+        `room`: how many octets an honest answer may have; never fewer than are always kept.
+        """
         timeout = self._times.answer + files / _SLOWEST_WRITING
-        return await self._ask(program, stdin, timeout, _OUTPUT_LIMIT)
+        return await self._ask(program, stdin, timeout, max(room, _OUTPUT_LIMIT))
 
     async def _ask(self, program: Program, stdin: bytes, timeout: float, limit: int) -> Finished:
         source = file_of(stdin)

@@ -100,7 +100,7 @@ class GateRepository:
     async def existing(self, oids: Sequence[str]) -> list[str]:
         """Those of the ids that the gate has: the workspace may claim anything."""
         done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=lines(oids))
-        return parse_objects(done.output)
+        return parse_objects(done.output, most=len(oids))
 
     async def open_quarantine(self) -> None:
         made = await self._processes.ask_helper(

@@ -23,7 +23,7 @@ async def deliver(
     """Objects as a pack stream, then refs, both written by the workspace's own uid."""
     refs = await gate.refs()
     await workspace.make(await gate.object_format())
-    before = await workspace.refs()
+    before = await workspace.refs(refs)
     # A ref is no proof of its object: the command may have deleted that.
     held = await workspace.existing(list(dict.fromkeys(before.values())))
     common = await gate.existing(held)

@@ -37,8 +37,11 @@ class WorkspaceRepository:
     def git(self, *arguments: str) -> Program:
         return self._programs.untrusted_git("-C", self._repository.directory, *arguments)
 
-    async def ask(self, *arguments: str, stdin: bytes = b"", files: int = 0) -> Finished:
-        return await self._processes.ask_untrusted(self.git(*arguments), stdin, files=files)
+    async def ask(
+        self, *arguments: str, stdin: bytes = b"", files: int = 0, room: int = 0
+    ) -> Finished:
+        program = self.git(*arguments)
+        return await self._processes.ask_untrusted(program, stdin, files=files, room=room)
 
     async def make(self, object_format: str) -> None:
         if (await self.ask("rev-parse", "--git-dir")).status == 0:
@@ -59,16 +62,22 @@ class WorkspaceRepository:
         )
         _demand(done, "the workspace could not be checked out")
 
-    async def refs(self) -> dict[str, str]:
-        """What it says it has of the upstream: ref → object id."""
+    async def refs(self, upstream: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """What it says it has of the upstream: ref → object id.
+
+        What it may say grows with what the upstream has: twice that, for refs of its own.
+        """
         form = "--format=%(objectname) %(refname)"
-        done = await self.ask("for-each-ref", form, "refs/remotes/origin", "refs/tags")
+        room = 2 * len(lines(f"{oid} {tracking(ref)}" for oid, ref in upstream))
+        done = await self.ask("for-each-ref", form, "refs/remotes/origin", "refs/tags", room=room)
         return parse_refs(done.output)
 
     async def existing(self, oids: Sequence[str]) -> list[str]:
         """Those of the ids that it says it has."""
-        done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=lines(oids))
-        return parse_objects(done.output)
+        asked = lines(oids)  # an object that is missing takes a word more
+        room = len(asked) + len(oids) * len(" missing")
+        done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=asked, room=room)
+        return parse_objects(done.output, most=len(oids))
 
     async def resolve(self, revisions: Sequence[str]) -> dict[str, str]:
         """The object id of each revision."""

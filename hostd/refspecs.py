@@ -102,7 +102,7 @@ def parse_resolved(output: bytes, count: int) -> list[str | None]:
     return found + [None] * (count - len(found))
 
 
-def parse_objects(output: bytes, most: int = 100_000) -> list[str]:
+def parse_objects(output: bytes, most: int) -> list[str]:
     """All lines that are object ids, up to a cap; others are ignored."""
     found = output.decode("ascii", errors="replace").split("\n")
     return [line for line in found[:most] if _OBJECT.fullmatch(line)]

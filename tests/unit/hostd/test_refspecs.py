@@ -76,7 +76,7 @@ def test_a_push_without_a_ref_is_of_the_current_branch() -> None:
 def test_object_ids_of_the_workspace_are_hex_or_nothing(output: bytes, count: int) -> None:
     parsed = parse_resolved(output, count)
     assert len(parsed) == count
-    for oid in (*parsed, *parse_objects(output)):
+    for oid in (*parsed, *parse_objects(output, most=100)):
         assert oid is None or (len(oid) in (40, 64) and set(oid) <= set("0123456789abcdef"))
 
 
@@ -115,7 +115,8 @@ def test_an_upstreams_branch_is_origins_and_its_tag_a_tag() -> None:
 
 def test_missing_objects_are_not_counted_as_present() -> None:
     oid = "a" * 40
-    assert parse_objects(f"{oid}\n{'b' * 40} missing\n".encode()) == [oid]
+    output = f"{oid}\n{'b' * 40} missing\n{oid}\n".encode()
+    assert parse_objects(output, most=2) == [oid]
 
 
 def test_only_whole_lines_of_the_workspaces_listing_are_taken() -> None:
