@@ -3,6 +3,21 @@
 argv: URL, directory, the ref to push to.
 """
 
+GIT = r"""
+git=$1 url=$2 directory=$3 ref=$4
+export GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 LC_ALL=C
+"$git" clone -q "$url" "$directory" >&2 && cd "$directory" || exit 1
+echo new > new.txt && "$git" add new.txt || exit 1
+"$git" -c user.name=A -c user.email=a@example.org commit -q -m New || exit 1
+"$git" push "$url" "HEAD:$ref" > ../said 2>&1 && ok=True || ok=False
+/usr/bin/python3 -I - "$("$git" rev-parse HEAD)" $ok <<'END'
+import json, os, sys
+head, ok = sys.argv[1:]
+error = None if ok == "True" else open("../said").read()
+print(json.dumps({"head": head, "files": sorted(os.listdir()), "ok": not error, "error": error}))
+END
+"""
+
 LIBGIT2 = """
 import json, os, sys
 import pygit2

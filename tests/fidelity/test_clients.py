@@ -1,8 +1,9 @@
 """Other implementations of git clone and push through port 419.
 
 They run in the sandbox's network namespace with its untrusted uid, but with the host's files: a
-sandbox has the host's /usr and nothing else that could carry them. git itself is the host's; other
-versions of it than the host has are not to be had from the package archive.
+sandbox has the host's /usr and nothing else that could carry them. git itself is the host's, which
+is one version; GITMOAT_TEST_GITS names programs of others (`/opt/git-2.30/bin/git:…`), which no
+package archive has side by side.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 import pytest
 
 from hostctl.demo_repositories import git
-from tests.fidelity.client_scripts import DULWICH, LIBGIT2
+from tests.fidelity.client_scripts import DULWICH, GIT, LIBGIT2
 from tests.fidelity.conftest import Arena
 from tests.live.upstream_repositories import bare, refs
 
@@ -59,7 +60,16 @@ def dulwich() -> list[str]:
     return [sys.executable, "-I", "-c", DULWICH]
 
 
-CLIENTS: list[Words] = [pygit2, dulwich, isomorphic_git]
+def git_of(program: str) -> Words:
+    def words() -> list[str]:
+        return ["/bin/sh", "-c", GIT, "test", program]
+
+    words.__name__ = program
+    return words
+
+
+GITS = ["/usr/bin/git", *filter(None, os.environ.get("GITMOAT_TEST_GITS", "").split(":"))]
+CLIENTS: list[Words] = [pygit2, dulwich, isomorphic_git, *map(git_of, GITS)]
 
 
 def run(arena: Arena, client: Words, repository: str, ref: str) -> dict[str, Any]:
@@ -97,7 +107,7 @@ def repository(arena: Arena) -> str:
     return name
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.__name__)
 def test_client_clones_and_pushes(arena: Arena, repository: str, client: Words) -> None:
     told = run(arena, client, repository, "refs/heads/agent/new")
     assert told["files"] == FILES
@@ -107,7 +117,7 @@ def test_client_clones_and_pushes(arena: Arena, repository: str, client: Words) 
     assert git("--git-dir", str(bare(arena.stage, repository)), *fsck) == ""
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.__name__)
 def test_client_is_told_why_its_push_is_refused(
     arena: Arena, repository: str, client: Words
 ) -> None:

@@ -64,7 +64,7 @@ async def test_it_serves_under_its_own_uid_below_a_directory_it_could_not_enter(
     assert {world.status_of(f"Cap{kind}") for kind in ("Eff", "Prm", "Inh", "Bnd", "Amb")} == {
         "0" * 16
     }
-    assert world.status_of("NoNewPrivs") == "1"
+    assert (world.status_of("NoNewPrivs"), world.status_of("Seccomp")) == ("1", "2")
     sidecar = await world.session()
     assert (await sidecar.refs()).status == 200
     assert upstream.heads
