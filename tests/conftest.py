@@ -14,9 +14,11 @@ settings.register_profile(
 )
 settings.load_profile("house")
 
-# Started in the background of a shell, we and all we start would ignore Ctrl-C, which tests send.
+# Started by a shell in the background or by nohup, all we start would ignore what tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 # Suites of many minutes: `make test-long` runs them, `make test` does not.
