@@ -5,21 +5,26 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from os.path import abspath
+from os.path import abspath, exists, isdir
 from typing import NoReturn, Protocol
 
 from hostctl.failure import Failure, usage
 from hostctl.output import Output
 
 VERBS = (
-    "audit", "cp", "cred", "demo", "down", "exec", "explain", "git", "inspect", "logs", "ls",
-    "policy", "reload", "rm", "run", "session", "start", "status", "stop", "up", "upstream",
-    "version",
+    "audit", "completion", "cp", "cred", "demo", "down", "exec", "explain", "git", "inspect",
+    "logs", "ls", "policy", "reload", "rm", "run", "session", "start", "status", "stop", "up",
+    "upstream", "version",
 )  # fmt: skip
 LATER = (
-    "attach", "broker", "completion", "doctor", "host", "init", "top", "verify",
+    "attach", "broker", "doctor", "host", "init", "top", "verify",
 )  # fmt: skip
-_WITH_COMMAND = {"run": "CMD...", "exec": "CMD...", "git": "fetch|push|ls-remote ..."}
+_LONGEST_ROOT = 255
+_WITH_COMMAND = {
+    "run": "[OPTIONS] -- CMD...",
+    "exec": "[OPTIONS] S -- CMD...",
+    "git": "S -- fetch|push|ls-remote ...",
+}
 
 
 class VerbModule(Protocol):
@@ -40,7 +45,7 @@ class Parser(ArgumentParser):
         tail = _WITH_COMMAND.get(verb[0], "")
         fix = f"{self.prog} --help"
         if tail and message.startswith("unrecognized arguments"):
-            fix = f"what to run goes behind a --: {self.prog} [OPTIONS] -- {tail}"
+            fix = f"what to run goes behind a --: {self.prog} {tail}"
         raise usage(message, fix)
 
 
@@ -82,21 +87,34 @@ def parse(argv: Sequence[str], root: str) -> Namespace:
     if args.verb in _WITH_COMMAND and "--" in rest:
         cut = rest.index("--")
         rest, args.command = rest[:cut], rest[cut + 1 :]
-    module = verb_module(args.verb)
-    parser = _parser(f"hostctl {args.verb}", module.ABOUT, help_option=True)
-    if args.verb in _WITH_COMMAND:
-        parser.epilog = f"What to run goes last, behind a --:  -- {_WITH_COMMAND[args.verb]}"
-    module.arguments(parser)
-    parser.parse_args(rest, args)
+    verb_parser(args.verb).parse_args(rest, args)
     args.root = abspath(args.root)  # noqa: PTH100 -- symlinks are judged later, not resolved
+    _check_root(args.root)
     return args
+
+
+def _check_root(root: str) -> None:
+    fix = "--root, or GITMOAT_ROOT, names a directory"
+    if len(root) > _LONGEST_ROOT:
+        raise usage(f"the root's path is longer than {_LONGEST_ROOT} characters", fix)
+    if exists(root) and not isdir(root):  # noqa: PTH110, PTH112 -- pathlib is slow to import
+        raise usage(f"{root} is not a directory", fix)
+
+
+def verb_parser(verb: str) -> ArgumentParser:
+    module = verb_module(verb)
+    parser = _parser(f"hostctl {verb}", module.ABOUT, help_option=True)
+    if verb in _WITH_COMMAND:
+        parser.epilog = f"What to run goes last, behind a --:  hostctl {verb} {_WITH_COMMAND[verb]}"
+    module.arguments(parser)
+    return parser
 
 
 def need_command(args: Namespace) -> list[str]:
     command: list[str] = args.command
     if not command:
         tail = _WITH_COMMAND[args.verb]
-        raise usage("nothing to run was given", f"hostctl {args.verb} [OPTIONS] -- {tail}")
+        raise usage("nothing to run was given", f"hostctl {args.verb} {tail}")
     return command
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hostctl.client import ask
@@ -71,8 +71,8 @@ def _not_ours(paths: Paths, kind: str, name: str) -> Failure:
     return Failure("C105", f"{kind} {name!r} was not added by hostctl", f"it is in {place[0]}", fix)
 
 
-def reload_broker(paths: Paths) -> None:
-    ask(paths.broker_admin_socket, {"op": "reload"})
+def reload_broker(paths: Paths, on_progress: Callable[[str], None] = lambda text: None) -> None:
+    ask(paths.broker_admin_socket, {"op": "reload"}, on_progress)
 
 
 def configured(paths: Paths, kind: str) -> dict[str, tuple[Path, dict[str, object]]]:

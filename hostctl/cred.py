@@ -28,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
     source.add_argument("--command", dest="later_command", metavar="CMD", help="not yet")
     source.add_argument("--github-app", dest="later_app", metavar="ID", help="not yet")
     new.add_argument("--username", default=_DEFAULT_USER, metavar="U", help=_DEFAULT_USER)
-    add("ls", "Lists the credentials; never their values.")
+    add("ls", "Lists the credentials, never their values; -q: names only.")
 
 
 def main(args: Namespace, out: Output) -> int:
@@ -111,9 +111,12 @@ def _password_file(name: str) -> str:
 def _ls(out: Output, paths: Paths) -> int:
     from hostctl.client import ask, items_of
 
-    found = items_of(ask(paths.broker_admin_socket, {"op": "cred-ls"}))
+    found = items_of(ask(paths.broker_admin_socket, {"op": "cred-ls"}, out.progress))
     if out.json:
         out.emit({"schema": "gitmoat.cred-ls/1", "items": found})
+    elif out.quiet:
+        for item in found:
+            out.line(str(item.get("name", "")))
     elif found:
         keys = ("name", "type", "username")
         rows = [[item.get(key) or "-" for key in keys] for item in found]

@@ -47,7 +47,7 @@ class Failure(Exception):
 
     def lines(self) -> list[str]:
         error = self._whole()
-        first = f"error: {self.what} [{self.code}]"
+        first = f"error: {error['what']} [{self.code}]"
         return [first, f"why: {error['why']}", f"fix: {error['fix']}"]
 
     def mapping(self) -> dict[str, object]:
@@ -55,10 +55,10 @@ class Failure(Exception):
         return {"schema": "gitmoat.error/1", "error": {**error, "exit": self.exit_code}}
 
     def _whole(self) -> dict[str, str]:
-        """What was not said is taken from the table of codes."""
+        """What was not said is taken from the table of codes; each a line of its own."""
         text, fix = _known(self.code)
-        why, fix = self.why or text, self.fix or fix
-        return {"code": self.code, "what": self.what, "why": why, "fix": fix}
+        said = {"what": self.what, "why": self.why or text, "fix": self.fix or fix}
+        return {"code": self.code} | {key: plain(value) for key, value in said.items()}
 
 
 class Interrupted(BaseException):

@@ -33,6 +33,7 @@ what is allowed
 what happened
   audit      read and verify the audit journals
   explain    what an error code or a request id means
+  completion print a completion script for bash, zsh or fish
   version    print the version
 
 options

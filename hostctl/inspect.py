@@ -19,7 +19,7 @@ def main(args: Namespace, out: Output) -> int:
     from identity.paths import Paths
 
     socket = Paths(args.root).hostd_socket
-    about = dict(ask(socket, {"op": "inspect", "sandbox": args.sandbox}))
+    about = dict(ask(socket, {"op": "inspect", "sandbox": args.sandbox}, out.progress))
     about.pop("schema", None)
     if out.json:
         out.emit({"schema": "gitmoat.inspect/1", **about})

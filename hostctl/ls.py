@@ -19,7 +19,7 @@ def main(args: Namespace, out: Output) -> int:
     from hostctl.client import ask, items_of
     from identity.paths import Paths
 
-    sandboxes = items_of(ask(Paths(args.root).hostd_socket, {"op": "ls"}))
+    sandboxes = items_of(ask(Paths(args.root).hostd_socket, {"op": "ls"}, out.progress))
     if out.json:
         out.emit({"schema": "gitmoat.ls/1", "items": sandboxes})
     elif out.quiet:

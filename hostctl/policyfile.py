@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from hostctl.failure import NOT_FOUND, Failure
@@ -23,7 +24,7 @@ def policy_path(paths: Paths, name: str) -> Path:
 def named_policy(paths: Paths, name: str) -> Policy:
     """A file's or an installed policy; if there is none of that name, a running sandbox's."""
     path = policy_path(paths, name)
-    if "/" in name or name.endswith(".toml") or path.exists():
+    if "/" in name or name.endswith(".toml") or os.path.lexists(path):
         return load_policy(path)
     try:
         return sandbox_policy(paths, name)

@@ -21,6 +21,6 @@ def main(args: Namespace, out: Output) -> int:
     from hostctl.brokerfiles import reload_broker
     from identity.paths import Paths
 
-    reload_broker(Paths(args.root))
+    reload_broker(Paths(args.root), out.progress)
     out.result("the broker has read its configuration", {"schema": "gitmoat.reload/1"})
     return 0

@@ -19,7 +19,7 @@ _HEADER = ("SESSION", "SANDBOX", "NAME", "STATE", "EXPIRES")
 
 def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
-    add("ls", "Lists the sessions.")
+    add("ls", "Lists the sessions; -q: ids only.")
     show = add("show", "Shows one session.")
     show.add_argument("session", metavar="S", help="a sandbox's id or name, or a session's id")
     revoke = add("revoke", "Ends sessions now; live transfers are cut.")
@@ -39,7 +39,7 @@ def main(args: Namespace, out: Output) -> int:
 def _ls(args: Namespace, out: Output, socket: Path) -> int:
     from hostctl.client import ask, items_of
 
-    sessions = items_of(ask(socket, {"op": "session-ls"}))
+    sessions = items_of(ask(socket, {"op": "session-ls"}, out.progress))
     if out.json:
         out.emit({"schema": "gitmoat.session-ls/1", "items": sessions})
     elif out.quiet:
@@ -64,7 +64,7 @@ def _show(args: Namespace, out: Output, socket: Path) -> int:
     from hostctl.client import ask
     from hostctl.inspect import flat
 
-    about = dict(ask(socket, {"op": "session-show", "session": args.session}))
+    about = dict(ask(socket, {"op": "session-show", "session": args.session}, out.progress))
     if out.json:
         out.emit({"schema": "gitmoat.session-show/1", **about})
     else:
@@ -83,7 +83,7 @@ def revoke_request(args: Namespace) -> dict[str, object]:
 def _revoke(args: Namespace, out: Output, socket: Path) -> int:
     from hostctl.client import ask
 
-    answer = ask(socket, revoke_request(args))
+    answer = ask(socket, revoke_request(args), out.progress)
     revoked = answer.get("revoked")
     sessions = revoked if isinstance(revoked, list) else [revoked]
     text = f"revoked {len(sessions)} sessions" if args.all else f"revoked {args.session}"

@@ -17,7 +17,7 @@ import tty
 from pathlib import Path
 from types import TracebackType
 
-from hostctl.failure import usage
+from hostctl.failure import Failure, usage
 
 _WINDOW = struct.Struct("HHHH")
 
@@ -73,7 +73,12 @@ def null_ends(directory: Path) -> Ends:
     hostd gives the descriptors to the command's uid, and who owns /dev/null may change its mode.
     """
     path = directory / f".null.{secrets.token_hex(8)}"
-    os.mknod(path, 0o600 | stat.S_IFCHR, Path(os.devnull).stat().st_rdev)
+    try:
+        os.mknod(path, 0o600 | stat.S_IFCHR, Path(os.devnull).stat().st_rdev)
+    except FileNotFoundError:
+        raise Failure("C103", "hostd is not running", f"{directory} is not there") from None
+    except PermissionError:
+        raise Failure("C102", "`hostctl run -d` needs root", fix="use sudo") from None
     try:
         null = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     finally:

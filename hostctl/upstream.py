@@ -28,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
     new.add_argument("--also", action="append", default=[], metavar="H", help="another host name")
     new.add_argument("--case-insensitive", choices=("yes", "no"), help=_CASE)
     new.add_argument("--proxy", metavar="URL", help="not yet")
-    add("ls", "Lists the git servers.")
+    add("ls", "Lists the git servers; -q: names only.")
     gone = add("rm", "Removes a git server that was added here.")
     gone.add_argument("name", metavar="NAME")
 
@@ -71,6 +71,9 @@ def _ls(args: Namespace, out: Output, paths: Paths) -> int:
     found = [{"name": name, **values} for name, (_, values) in tables.items()]
     if out.json:
         out.emit({"schema": "gitmoat.upstream-ls/1", "items": found})
+    elif out.quiet:
+        for item in found:
+            out.line(str(item.get("name", "")))
     elif found:
         keys = ("name", "url", "provider")
         rows = [[item.get(key) or "-" for key in keys] for item in found]
