@@ -12,11 +12,11 @@ Value = str | int | bool | list[dict[str, str]]
 
 TEXT_LIMIT = 512
 REFS_LIMIT = 1000
-# The order they are written in. `tier`, `name`, `reason` and `reported` are additions to the
+# The order they are written in. `tier`, `name`, `count`, `reason`, `reported` are additions to the
 # published keys; v, ts, seq, host, event and prev are the journal's own.
 KEYS = (
     "sandbox", "session", "name", "decision", "op", "tier", "repo", "refs", "rule", "code",
-    "peer_uid", "bytes_up", "bytes_down", "ms", "req", "reason", "reported",
+    "peer_uid", "bytes_up", "bytes_down", "ms", "count", "req", "reason", "reported",
 )  # fmt: skip
 
 
@@ -118,6 +118,18 @@ class GitOutcome(Event):
     code: str | None = None
     req: str | None = None
     reason: str | None = None
+
+
+@frozen(kw_only=True)
+class DenialsSummarised(Event):
+    """So many refusals of one kind, since the last such record, got none of their own."""
+
+    event = "denials.summarised"
+    verdict = "deny"
+    sandbox: str
+    session: str
+    code: str
+    count: int
 
 
 @frozen(kw_only=True)

@@ -53,6 +53,12 @@ class AnswerFilter:
     spoken: bool = field(default=False, init=False)  # anything but progress has come
     raw: bool = field(default=False, init=False)
     over: bool = field(default=False, init=False)
+    stopped: bool = field(default=False, init=False)
+
+    def stop(self) -> None:
+        """Let no further pkt-line begin, whatever the limit was."""
+        self.stopped = True
+        self.limit = min(self.limit, self._passed)
 
     def feed(self, data: bytes) -> bytes:
         """What may go on of `data`; once `over`, `between` says whether a farewell is possible.

@@ -10,6 +10,7 @@ from attrs import define
 from twisted.logger import Logger
 
 from audit.events import (
+    DenialsSummarised,
     GrantRefused,
     GrantRegistered,
     SessionActivated,
@@ -157,6 +158,20 @@ class Authority:
             self._journal.record(event)
         except JournalUnavailable as error:
             log.error("end of session {id} not recorded: {what}", id=session.id, what=error.what)
+
+    def summarise(self) -> None:
+        """Writes the numbers of the refusals that got no record of their own."""
+        for session in self._sessions.everyone():
+            for code, count in session.denials.summary().items():
+                self._record_denials(session, code, count)
+
+    def _record_denials(self, session: Session, code: str, count: int) -> None:
+        stored = session.stored
+        event = DenialsSummarised(sandbox=stored.sandbox, session=stored.id, code=code, count=count)
+        try:
+            self._journal.record(event, durable=False)
+        except JournalUnavailable as error:
+            log.error("{count} refusals not recorded: {what}", count=count, what=error.what)
 
     def sweep(self) -> None:
         for session, reason in self._sessions.overdue():

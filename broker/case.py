@@ -54,6 +54,7 @@ class Case:
     asked: Asked
     request_id: str
     commands: PushCommands | None = None
+    delay: float = 0.0  # before a refusal is told: the brake on who hammers at refused things
     _began: float = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -68,7 +69,8 @@ class Case:
         return f"{self.asked.request.place.text}:{self.asked.request.repository.text}"
 
     def lines(self, code: str) -> list[str]:
-        return refusal_lines(code, self.request_id, self.asked.policy, self.asked.tier)
+        braked = self.delay > 0
+        return refusal_lines(code, self.request_id, self.asked.policy, self.asked.tier, braked)
 
     def refuse(self, code: str, retry: int = 0, more: str = "", close: bool = False) -> None:
         """Answers with a refusal in the shape that git shows for this request."""
@@ -101,6 +103,10 @@ class Case:
         self._reply(answer_probe(request, self.request_id))
 
     def _reply(self, reply: Reply, close: bool = False) -> None:
+        if self.delay > 0:
+            delay, self.delay = self.delay, 0.0
+            self.desk.clock.callLater(delay, self._reply, reply, close)
+            return
         self.incoming.discard(DROP)
         # A client that was told its session is over has nothing more to ask here.
         close = close or reply.status == 401
@@ -111,7 +117,12 @@ class Case:
         self.desk.journal.record(self._decision("allow", rule, None, None))
 
     def record_denied(self, code: str, rule: str, reason: str) -> None:
-        """A refusal takes effect whether or not it can be recorded."""
+        """A refusal takes effect whether or not it can be recorded.
+
+        Of a push whose commands are known always; of anything else in a flood only the number.
+        """
+        if self.commands is None and not self.session.denials.own_record(code, self.desk.now()):
+            return
         event = self._decision("deny", rule or None, code, reason or None)
         try:
             self.desk.journal.record(event, durable=isinstance(self.asked.request, Push))

@@ -20,6 +20,7 @@ from broker.settings import (
     DEFAULT_UID,
     Address,
     BrokerConfig,
+    BrokerLimits,
     FileProvider,
     ProviderConfig,
     Timeouts,
@@ -287,10 +288,27 @@ def _ids(table: Table) -> tuple[int, int]:
     return uid, gid
 
 
-def _connections(table: Table) -> int:
-    connections = table.number("connections", 4096, 15000)
+def _limits(table: Table) -> BrokerLimits:
+    default = BrokerLimits()
+    given = BrokerLimits(
+        connections=table.number("connections", default.connections, 15000),
+        operations=table.number("operations", default.operations, 5000),
+        queue=table.quantity("queue", parse_duration, default.queue, 60),
+        requests_per_minute=_rate(table, "requests_per_minute", default.requests_per_minute),
+        host_requests_per_minute=_rate(
+            table, "host_requests_per_minute", default.host_requests_per_minute
+        ),
+        credential_requests_per_minute=_rate(
+            table, "credential_requests_per_minute", default.credential_requests_per_minute
+        ),
+        minimum_rate=table.number("minimum_rate", default.minimum_rate, 1 << 20),
+    )
     table.close()
-    return connections
+    return given
+
+
+def _rate(table: Table, key: str, default: int) -> int:
+    return table.number(key, default, 10_000_000)
 
 
 def _main(table: Table, merged: _Merged) -> BrokerConfig:
@@ -301,7 +319,7 @@ def _main(table: Table, merged: _Merged) -> BrokerConfig:
         gid=gid,
         store=_store(table.table("store")),
         timeouts=_timeouts(table.table("timeouts")),
-        connections=_connections(table.table("limits")),
+        limits=_limits(table.table("limits")),
         upstreams=merged.upstreams,
         providers=merged.providers,
         hosts=merged.hosts,

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from attrs import frozen
 
 from audit.journal import Journal
+from broker.admission import Admission
 from broker.authority import Authority
+from broker.governors import Governors
 from broker.routes import CurrentRoutes
 from broker.sessions import Sessions
 from broker.upstream import Upstreams
@@ -23,3 +25,5 @@ class Desk:
     authority: Authority
     journal: Journal
     upstreams: Upstreams
+    admission: Admission
+    governors: Governors

@@ -6,7 +6,7 @@ The audit record is on disk before anything else happens here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Any, assert_never
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -17,7 +17,7 @@ from audit.journal import JournalUnavailable
 from broker.answers import AnswerFilter
 from broker.case import DROP, Case
 from broker.errors import Unavailable
-from broker.git_relay import STOPPED, TOO_LARGE, Ending, GitRelay
+from broker.git_relay import QUOTA, SLOW, STOPPED, TOO_LARGE, Ending, GitRelay
 from broker.injection import upstream_head
 from broker.providers.credential import Credential
 from broker.push_commands import CommandSink
@@ -28,6 +28,7 @@ from gitwire.framing import Framing, Headers, Length
 from gitwire.gzipped import GzipReader
 from gitwire.http import ResponseHead
 from gitwire.smarthttp import Advertise, Fetch, Push, response_type
+from limits.quota import Pace
 from streams.client import NO_ANSWER
 from streams.relay import Broken, Outcome, Refuse, Relayed, Side, Unanswered
 
@@ -36,7 +37,11 @@ log = Logger()
 _FETCH_REQUEST_MAX = 64 << 20
 _REPORT_MAX = 64 << 20
 _LOST = ("connection was", "no answer")
-_DOUBTFUL = ("U101", "U104", "S101")
+_DOUBTFUL = ("U101", "U104", "U110", "S101", "G305", "G306")
+# How often a transfer's rate is looked at. A server that thinks for long sends next to nothing
+# meanwhile; only what the client holds up is held against it.
+_PACE_SECONDS = 30.0
+_OURS = {QUOTA: "G305", SLOW: "G306"}
 _UNSURE = "; it may have been applied: fetch and look"
 
 Ended = Callable[[str | None, str], None]
@@ -51,6 +56,7 @@ class Forwarding:
     _credential: Credential | None = field(init=False, default=None)
     _attempt: Deferred[None] | None = field(init=False, default=None)
     _relay: GitRelay | None = field(init=False, default=None)
+    _pacing: Any = field(init=False, default=None)
     _stopped: str | None = field(init=False, default=None)
     _over: bool = field(init=False, default=False)
 
@@ -89,6 +95,8 @@ class Forwarding:
     def _unreachable(self, reason: Failure) -> None:
         reason.trap(Unavailable)
         if not self._over and isinstance(reason.value, Unavailable):
+            if reason.value.code == "U101":
+                self.case.desk.governors.failed(self.route)
             self._give_up(reason.value.code, reason.value.why)
 
     def _connected(self, acquired: Acquired) -> None:
@@ -100,10 +108,20 @@ class Forwarding:
         authority = self.route.config.authority
         head = upstream_head(self.case.asked.request, authority, self._credential, framing)
         self._relay = self._make_relay(acquired, head, framing, prelude)
+        self._watch(self._relay, Pace(self.case.desk.routes.now.config.limits.minimum_rate))
         done = self._relay.start()
         done.addCallback(self._relayed, acquired)
         done.addErrback(self._broken_inside)
         self.case.incoming.release(self)
+
+    def _watch(self, relay: GitRelay, pace: Pace) -> None:
+        """Ends a transfer that its client keeps alive with a trickle."""
+        moved = relay.bytes_up + relay.bytes_down
+        if pace.look(self.case.desk.now(), moved, owed=relay.waits_for_client):
+            later = self.case.desk.clock.callLater
+            self._pacing = later(_PACE_SECONDS, self._watch, relay, pace)
+        else:
+            relay.too_slow()
 
     def _outgoing(self) -> tuple[bytes, Framing]:
         """Our own spelling of a push's commands, and the framing of what goes up in all."""
@@ -135,6 +153,7 @@ class Forwarding:
         relay.answers = AnswerFilter(self._answer_limit, report=self._is_push)
         relay.ending = self._ending
         relay.packed = self._packed()
+        relay.spend = self.case.session.bytes.spend
         return relay
 
     def _packed(self) -> GzipReader | None:
@@ -154,6 +173,8 @@ class Forwarding:
     def _code_of(self, why: str) -> str:
         if why == STOPPED:
             return self._stopped or "U101"
+        if why in _OURS:
+            return _OURS[why]
         if why == TOO_LARGE:
             return "G301" if self._is_push else "G302"
         return "U101" if why.startswith(_LOST) else "U104"
@@ -168,6 +189,7 @@ class Forwarding:
     def _answer(self, head: ResponseHead) -> tuple[int, Headers] | Refuse:
         """The head the sidecar sees: of the upstream's own, only its meaning is left."""
         request = self.case.asked.request
+        self.case.desk.governors.answered(self.route, head)
         code = judge(head, request, self._answer_limit)
         if code is not None:
             log.info("upstream answered {status} to {req}", status=head.status, req=self._id)
@@ -181,6 +203,8 @@ class Forwarding:
     # The end
 
     def _relayed(self, outcome: Outcome, acquired: Acquired) -> None:
+        if self._pacing.active():
+            self._pacing.cancel()
         self.case.desk.upstreams.release(self.route, acquired.connection)
         match outcome:
             case Relayed(_, up, down):
@@ -188,7 +212,7 @@ class Forwarding:
             case Unanswered(why, refused, up):
                 self._unanswered(why, refused, up, acquired)
             case Broken(side, why, up, down):
-                self._end(_code_of_cut(side, self._stopped), why, up, down)
+                self._end(_code_of_cut(side, why, self._stopped), why, up, down)
             case _:
                 assert_never(outcome)
 
@@ -205,15 +229,19 @@ class Forwarding:
             self._relay = None
             self._await(self.case.desk.upstreams.dial(self.route))
         else:
-            self._give_up(self._code_of(why), why, up)
+            code = self._code_of(why)
+            if code == "U101" and self._stopped is None:
+                self.case.desk.governors.failed(self.route)
+            self._give_up(code, why, up)
 
     def _may_repeat(self, acquired: Acquired, why: str) -> bool:
         """A kept connection that was closed meanwhile; one that is only silent stays so."""
         repeatable = isinstance(self.case.asked.request, Advertise)
-        return acquired.reused and repeatable and why != NO_ANSWER
+        return acquired.reused and repeatable and why != NO_ANSWER and why not in _OURS
 
     def _give_up(self, code: str, reason: str, up: int = 0) -> None:
-        self.case.refuse(code, more=self._doubt(code, up))
+        retry = self.case.desk.governors.resting(self.route)
+        self.case.refuse(code, retry, more=self._doubt(code, up))
         self._end(code, reason, up)
 
     def _broken_inside(self, failure: Failure) -> None:
@@ -249,13 +277,13 @@ class Forwarding:
             self._ended(code, reason)
 
 
-def _code_of_cut(side: Side, stopped: str | None) -> str | None:
+def _code_of_cut(side: Side, why: str, stopped: str | None) -> str | None:
     match side:
         case Side.CLIENT:
             return None
         case Side.UPSTREAM:
             return "U101"
         case Side.US:
-            return stopped or "G302"
+            return _OURS.get(why) or stopped or "G302"
         case _:
             assert_never(side)

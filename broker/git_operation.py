@@ -7,10 +7,12 @@ after its commands are read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from functools import partial
+from typing import Any, assert_never
 
 from attrs import define, field
 
+from broker.admission import Turn
 from broker.case import Case
 from broker.forwarding import Forwarding
 from broker.gate import decide_commands, decide_request, decide_session
@@ -28,19 +30,20 @@ class GitOperation:
     route: Route | None
     _sink: CommandSink | None = field(init=False, default=None)
     _forwarding: Forwarding | None = field(init=False, default=None)
+    _turn: Turn | None = field(init=False, default=None)
     _ends: list[Callable[[], None]] = field(init=False, factory=list)
     _over: bool = field(init=False, default=False)
 
     def run(self) -> None:
-        """Session, then budget, then scope; an ended session learns nothing else."""
+        """Session, then budgets, then scope; an ended session learns nothing else."""
         now, session = self.case.desk.now(), self.case.session
         denied = decide_session(session.state, session.overdue(now))
         if denied is not None:
             self._deny(denied)
             return
-        wait = session.budget.enter(now)
-        if wait:
-            self._throttle(wait)
+        busy = self._busy(now)
+        if busy is not None:
+            self._throttle(*busy)
             return
         self._enter()
         verdict = decide_request(self.case.asked)
@@ -54,34 +57,47 @@ class GitOperation:
             case _:
                 assert_never(verdict)
 
+    def _busy(self, now: float) -> tuple[str, int] | None:
+        """Its own budget first: who is over it must not use up that of the others."""
+        session, tier = self.case.session, self.case.asked.tier
+        wait = session.budget.enter(tier, now)
+        if wait:
+            return "G303", wait
+        wait = self.case.desk.admission.wait(session.stored.host, now)
+        if wait:
+            session.budget.leave(tier)
+            return "B106", wait
+        return None
+
     def _enter(self) -> None:
         """From here on the operation counts, and ends with its session or its time."""
         case, session = self.case, self.case.session
-        session.throttled = False
         seconds = case.desk.routes.now.config.timeouts.operation
         timer = case.desk.clock.callLater(seconds, self._stop, "U101")
         self._ends = [
-            session.budget.leave,
+            lambda: session.budget.leave(case.asked.tier),
             session.hold(lambda: self._stop("S101")),
-            lambda: timer.cancel() if timer.active() else None,
+            partial(_cancel, timer),
         ]
         case.incoming.on_lost(self._client_lost)
 
-    def _throttle(self, wait: int) -> None:
-        """One record for a burst of refusals: a flood must not fill the journal."""
-        session = self.case.session
-        if not session.throttled:
-            self.case.record_denied("G303", "", "over the session's budget")
-        session.throttled = True
+    def _throttle(self, code: str, wait: int) -> None:
+        self._record_busy(code, wait)
         if isinstance(self.case.asked.request, Push):
-            self._read_commands(self._throttled_push)
+            self._read_commands(lambda commands: self.case.refuse(code))
         else:
-            self.case.refuse("G303", wait)
+            self.case.refuse(code, wait)
 
     def _deny(self, denied: Deny) -> None:
+        self.case.delay = self._brake(denied.code)
         self.case.record_denied(denied.code, denied.rule, denied.reason)
         self.case.refuse(denied.code)
         self._end(denied.code, denied.reason)
+
+    def _brake(self, code: str) -> float:
+        """Only what asking again cannot change counts."""
+        brake, now = self.case.session.brake, self.case.desk.now()
+        return brake.refused(now) if code.startswith(("G1", "G2")) else 0.0
 
     # A push: its commands first
 
@@ -111,13 +127,11 @@ class GitOperation:
             case.refuse_refs(bad.commands, bad.code, f"{bad.what} ({bad.code})", bad.odd)
         self._end(bad.code, bad.what)
 
-    def _throttled_push(self, commands: PushCommands) -> None:
-        self.case.refuse("G303")
-
     def _push(self, commands: PushCommands) -> None:
         verdict = decide_commands(self.case.asked, commands)
         match verdict:
             case PushDenied(code, reasons, rule):
+                self.case.delay = self._brake(code)
                 self.case.record_denied(code, rule, "; ".join(sorted(set(reasons.values()))))
                 self.case.refuse_refs(commands, code, reasons)
                 self._end(code, "")
@@ -138,9 +152,45 @@ class GitOperation:
     # Onwards, and the end
 
     def _forward(self, rule: str) -> None:
+        """When it is this session's turn; a push's pack waits where it is."""
+        case = self.case
+        case.incoming.hold(self)
+        timer = case.desk.clock.callLater(self._patience, self._no_turn)
+        stop_waiting = partial(_cancel, timer)
+        self._ends += [stop_waiting, lambda: case.incoming.release(self)]
+
+        def go() -> None:
+            stop_waiting()
+            self._go(rule)
+
+        self._turn = Turn(case.session.id, go)
+        if not case.desk.admission.ask(self._turn):
+            self._no_turn()
+
+    @property
+    def _patience(self) -> int:
+        return self.case.desk.routes.now.config.limits.queue
+
+    def _no_turn(self) -> None:
+        self._turned_away("B106", self._patience)
+
+    def _record_busy(self, code: str, wait: int) -> None:
+        self.case.record_denied(code, "", f"over a limit, told to wait {wait} s")
+
+    def _turned_away(self, code: str, wait: int) -> None:
+        self._record_busy(code, wait)
+        self.case.refuse(code, wait)
+        self._end(code, "no turn")
+
+    def _go(self, rule: str) -> None:
         assert self.route is not None  # noqa: S101 - without a route nothing is allowed
+        rest = self.case.desk.governors.ask(self.route)
+        if rest is not None:
+            self._turned_away(rest.code, rest.seconds)
+            return
         self._forwarding = Forwarding(self.case, self.route, self._sink, self._end)
         self._forwarding.start(rule)
+        self.case.incoming.release(self)
 
     def _client_lost(self) -> None:
         if self._forwarding is not None:
@@ -162,3 +212,10 @@ class GitOperation:
             self._over = True
             for end in self._ends:
                 end()
+            if self._turn is not None:
+                self.case.desk.admission.leave(self._turn)
+
+
+def _cancel(timer: Any) -> None:
+    if timer.active():
+        timer.cancel()

@@ -20,6 +20,8 @@ from streams.relay import Refuse, Relay, Relayed
 
 TOO_LARGE = "request is too large"
 STOPPED = "stopped"
+QUOTA = "quota is used up"
+SLOW = "client is too slow"
 
 
 @frozen
@@ -40,12 +42,17 @@ class GitRelay(Relay):
     ending: Callable[[str | None], Ending | None]  # of why the upstream failed; None: over limit
     packed: GzipReader | None = None
     ended: Ending | None = None
+    spend: Callable[[int], bool]  # of the session's bytes; False when they are used up
     _open_ended: bool = False
+    _up_holds: bool = False
 
     def to_upstream(self, data: bytes) -> None:
         if self.packed is not None and not self._over:
             self.packed.feed(data)
-        super().to_upstream(data)
+        if self._over or self.spend(len(data)):
+            super().to_upstream(data)
+        else:
+            self._unanswered(QUOTA)
 
     def request_done(self) -> None:
         if self.packed is not None and not self._over:
@@ -59,14 +66,38 @@ class GitRelay(Relay):
     def to_client(self, data: bytes) -> None:
         if self._over or self._down is None:
             return
+        # A push's report is never held back: what it tells has happened.
+        if not self.spend(len(data)) and not self.answers.report:
+            self.answers.stop()
         super().to_client(self.answers.feed(data))
-        if self.answers.over and not self._end_well(None):
-            self.cut("answer is too large")
+        if self.answers.over:
+            self._overrun(QUOTA if self.answers.stopped else None)
+
+    def _overrun(self, why: str | None) -> None:
+        if not self._end_well(why):
+            self.cut(why or "answer is too large")
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether nothing but the client's own sending or reading holds things up now."""
+        sending = not self._incoming.body_ended and not self._up_holds
+        return sending or self._incoming.blocked
+
+    def _hold_client(self) -> None:
+        self._up_holds = True
+        super()._hold_client()
+
+    def _release_client(self) -> None:
+        self._up_holds = False
+        super()._release_client()
 
     def stop(self) -> None:
         """At once, and in words where the answer allows it: git takes a cut push for no news."""
         if not self._end_well(STOPPED):
             self.cut(STOPPED)
+
+    def too_slow(self) -> None:
+        self._unanswered(SLOW)
 
     def upstream_failed(self, why: str) -> None:
         if why == NO_REQUEST or not self._end_well(why):

@@ -66,11 +66,7 @@ def _named(desk: Desk, host: Host, fields: dict[str, object]) -> list[Session]:
     if "sandbox" not in fields:
         return [desk.authority.of_host(host.name, text(fields, "session"))]
     sandbox = text(fields, "sandbox")
-    return [
-        one
-        for one in desk.sessions.living()
-        if (one.stored.host, one.stored.sandbox) == (host.name, sandbox)
-    ]
+    return [one for one in desk.sessions.living() if one.is_of(host.name, sandbox)]
 
 
 def upstreams(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:

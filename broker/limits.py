@@ -6,36 +6,44 @@ from math import ceil
 
 from attrs import define, field
 
+from limits.buckets import TokenBucket
+from limits.slots import Slots
+from netpolicy.policy import Tier
+
 
 @define(eq=False)
 class Budget:
-    """A bucket of request tokens that refills steadily, and a count of running operations."""
+    """What the policy says for both tiers together, and a reserve on top for the git gate.
+
+    Without the reserve, a command that uses git in a loop would leave its owner none.
+    """
 
     per_minute: int
     concurrency: int
-    _tokens: float = field(init=False)
-    _filled: float | None = field(init=False, default=None)
-    running: int = field(init=False, default=0)
+    _shared: TokenBucket = field(init=False)
+    _reserve: TokenBucket = field(init=False)
+    _slots: Slots = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._tokens = float(self.per_minute)
+        self._shared = TokenBucket.per_minute(self.per_minute)
+        self._reserve = TokenBucket.per_minute(max(1, self.per_minute // 4))
+        kept = max(1, self.concurrency // 4)
+        self._slots = Slots(self.concurrency + kept, reserved={Tier.HELPER: kept})
 
-    def enter(self, now: float) -> int:
+    @property
+    def running(self) -> int:
+        return self._slots.used
+
+    def enter(self, tier: Tier, now: float) -> int:
         """0 when the operation may start (then `leave` must follow), else seconds to wait."""
-        self._refill(now)
-        if self._tokens < 1:
-            return max(1, ceil((1 - self._tokens) * 60 / self.per_minute))
-        if self.running >= self.concurrency:
+        if not self._slots.room(tier):
             return 1
-        self._tokens -= 1
-        self.running += 1
-        return 0
+        wait = self._shared.take(now)
+        if wait and tier is Tier.HELPER:
+            wait = self._reserve.take(now)
+        if not wait:
+            self._slots.enter(tier)
+        return ceil(wait)
 
-    def leave(self) -> None:
-        self.running -= 1
-
-    def _refill(self, now: float) -> None:
-        # A clock that steps back must not make the bucket negative or stop it.
-        passed = max(0.0, now - self._filled) if self._filled is not None else 0.0
-        self._filled = now
-        self._tokens = min(float(self.per_minute), self._tokens + passed * self.per_minute / 60)
+    def leave(self, tier: Tier) -> None:
+        self._slots.leave(tier)

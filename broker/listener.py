@@ -21,6 +21,9 @@ from streams.http import Incoming, ServerConnection, Timeouts
 log = Logger()
 
 _BACKLOG = 1024
+# Beyond the limit a few connections are kept for hosts, so that no number of sidecars keeps a
+# host from revoking; who comes is known after its handshake.
+RESERVED = 16
 # A sidecar keeps warm connections; closing them every minute would only make it dial again.
 _WAIT = 600.0
 
@@ -59,10 +62,12 @@ class Listener:
 
     def admits(self, key: bytes) -> bool:
         """Ended sessions come in: they are told so. A key nobody vouched for does not."""
-        return key in self._desk.routes.now.hosts or self._desk.sessions.by_key(key) is not None
+        if key in self._desk.routes.now.hosts:
+            return True
+        return len(self._connections) <= self._limit and self._desk.sessions.by_key(key) is not None
 
     def full(self) -> bool:
-        if len(self._connections) < self._limit:
+        if len(self._connections) < self._limit + RESERVED:
             return False
         log.warn("connection refused: {limit} are open", limit=self._limit)
         return True

@@ -21,9 +21,12 @@ _STATUS = {
     "G105": 404,
     "G203": 400,
     "G303": 429,
+    "G305": 429,
     "S101": 401,
     "S102": 503,
     "B103": 503,
+    "B106": 503,
+    "U108": 429,
 }
 # These say nothing about one operation, so they keep their status on a POST too.
 _ALWAYS_STATUS = frozenset({"G101", "G104", "G203", "S101", "S102"})

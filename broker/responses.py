@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from broker.governor import asks_for_rest
 from gitwire.framing import Length
 from gitwire.http import ResponseHead
 from gitwire.smarthttp import GitRequest, response_type
+
+_KNOWN = {401: "U102", 403: "U109", 404: "G101"}
 
 
 def judge(head: ResponseHead, request: GitRequest, limit: int) -> str | None:
     """None for the one kind of answer that is passed on; never a word of the upstream's own."""
     if head.status != 200:
-        return _refusal(head.status)
+        return "U108" if asks_for_rest(head) else _refusal(head.status)
     encoded = head.header(b"content-encoding") is not None
     if encoded or head.header(b"content-type") != response_type(request):
         return "U104"
@@ -20,8 +23,8 @@ def judge(head: ResponseHead, request: GitRequest, limit: int) -> str | None:
 
 
 def _refusal(status: int) -> str:
-    if status in (401, 403):
-        return "U102"
-    if status == 404:
-        return "G101"
+    if status in _KNOWN:
+        return _KNOWN[status]
+    if status >= 500:
+        return "U110"
     return "U103" if 300 <= status < 400 else "U104"

@@ -15,9 +15,11 @@ from audit.events import DaemonStarted, DaemonStopped
 from audit.journal import JournalUnavailable
 from broker.admin import Admin, serve_admin
 from broker.admin_operations import AdminOperations
+from broker.admission import Admission
 from broker.authority import Authority
 from broker.clocks import boot_id, boot_seconds
 from broker.desk import Desk
+from broker.governors import Governors
 from broker.listener import Listener, serve, server_timeouts
 from broker.opening import Opened, read_config
 from broker.routes import CurrentRoutes, Routes, check_files, make_routes
@@ -53,7 +55,7 @@ class Broker:
         self.desk = self._make_desk()
         config = self._opened.config
         timeouts = server_timeouts(config.timeouts)
-        self._listener = Listener(self.desk, config.connections, timeouts)
+        self._listener = Listener(self.desk, config.limits.connections, timeouts)
 
     def _make_desk(self) -> Desk:
         opened, boot = self._opened, boot_id()
@@ -64,8 +66,17 @@ class Broker:
         authority = Authority(sessions, opened.journal, self._now, audience, boot)
         upstreams = Upstreams(self._reactor, self._now, opened.config.timeouts)
         routes.on_change(upstreams.forget_all)
+        limits = opened.config.limits
         return Desk(
-            self._reactor, self._now, routes, sessions, authority, opened.journal, upstreams
+            clock=self._reactor,
+            now=self._now,
+            routes=routes,
+            sessions=sessions,
+            authority=authority,
+            journal=opened.journal,
+            upstreams=upstreams,
+            admission=Admission(limits),
+            governors=Governors(limits.credential_requests_per_minute, self._now),
         )
 
     def _routes(self, config: BrokerConfig) -> Routes:
@@ -109,6 +120,8 @@ class Broker:
             self.desk.upstreams.sweep()
             if self._ticks % _SLOW_TICKS == 0:
                 self.desk.sessions.forget_old()
+                self.desk.sessions.keep_usage()
+                self.desk.authority.summarise()
                 self._keep_head()
         except sqlite3.Error as error:
             log.error("the store failed: {what}", what=str(error))

@@ -80,10 +80,9 @@ def report(desk: Desk, session: Session, incoming: Incoming) -> None:
     def told(data: bytes) -> None:
         stored = session.stored
         event = parse_report(parse_object(data), stored.sandbox, stored.id)
-        if session.state is not State.ACTIVE or session.reports.enter(desk.now()):
+        if session.state is not State.ACTIVE or session.reports.take(desk.now()):
             send(incoming, json_reply(429, {"code": "G303", "what": "not recorded"}))
             return
-        session.reports.leave()
         try:
             desk.journal.record(event, durable=False)
         except JournalUnavailable as error:

@@ -10,8 +10,12 @@ from collections.abc import Callable, Iterable
 
 from attrs import define, evolve, field
 
+from broker.denials import DenialLog
 from broker.limits import Budget
 from broker.store.interface import State, Store, StoredSession
+from limits.brake import DenialBrake
+from limits.buckets import TokenBucket
+from limits.quota import ByteQuota
 from netpolicy.document import PolicyError, policy_from_mapping
 from netpolicy.policy import Policy
 
@@ -22,6 +26,7 @@ _REMEMBER = 24 * 3600.0
 
 RELEASED = "released"
 UNRECORDED = "unrecorded"
+QUOTA = "quota"
 _GIVEN_BACK = (RELEASED, UNRECORDED)
 
 
@@ -30,10 +35,12 @@ class Session:
     stored: StoredSession
     policy: Policy
     budget: Budget
+    bytes: ByteQuota
     used: float
     ended: float | None = None
-    throttled: bool = False
-    reports: Budget = field(factory=lambda: Budget(per_minute=60, concurrency=1))
+    reports: TokenBucket = field(factory=lambda: TokenBucket.per_minute(60))
+    denials: DenialLog = field(factory=DenialLog)
+    brake: DenialBrake = field(factory=DenialBrake)
     _live: dict[int, Cut] = field(factory=dict, init=False)
     _next: int = field(default=0, init=False)
 
@@ -44,6 +51,9 @@ class Session:
     @property
     def state(self) -> State:
         return self.stored.state
+
+    def is_of(self, host: str, sandbox: str) -> bool:
+        return (self.stored.host, self.stored.sandbox) == (host, sandbox)
 
     def hold(self, cut: Cut) -> Callable[[], None]:
         """Registers a live stream; `cut` ends it. The returned call says that it has ended."""
@@ -64,6 +74,8 @@ class Session:
         """Why this session is over by the clock, or None."""
         if now >= self.stored.deadline:
             return "expired"
+        if not self.bytes.left:
+            return QUOTA
         if now - self.used >= self.policy.session.idle and not self._live:
             return "idle"
         return None
@@ -74,7 +86,7 @@ def open_session(stored: StoredSession, now: float) -> Session:
     policy = policy_from_mapping(json.loads(stored.scope))
     limits = policy.limits
     budget = Budget(limits.git_requests_per_minute, limits.git_concurrency)
-    return Session(stored, policy, budget, used=now)
+    return Session(stored, policy, budget, ByteQuota(limits.session_max), used=now)
 
 
 def _reopen(stored: StoredSession, boot: str, now: float) -> Session | None:
@@ -104,13 +116,26 @@ class Sessions:
                 self._store.forget(stored.id)
             else:
                 self._remember(session)
+        for name, count in self._store.usage().items():
+            if (known := self._by_id.get(name)) is not None:
+                known.bytes.used = count
 
     def register(self, stored: StoredSession) -> Session:
         """Durable, and closed until activated; CounterSeen or PolicyError change nothing."""
         session = open_session(stored, self._now())
+        session.bytes.used = self._moved(stored.host, stored.sandbox)
         self._store.admit(stored)
         self._remember(session)
         return session
+
+    def _moved(self, host: str, sandbox: str) -> int:
+        """What the sandbox's sessions have moved: a sidecar that dies brings no new quota."""
+        own = [one.bytes.used for one in self._by_id.values() if one.is_of(host, sandbox)]
+        return max(own, default=0)
+
+    def keep_usage(self) -> None:
+        """So that a restart of the broker does not forget it."""
+        self._store.keep_usage({one.id: one.bytes.used for one in self.living() if one.bytes.used})
 
     def _remember(self, session: Session) -> None:
         self._by_id[session.id] = session
@@ -144,8 +169,8 @@ class Sessions:
         a revocation.
         """
         for one in self._by_id.values():
-            same = (one.stored.host, one.stored.sandbox) == (host, sandbox)
-            if same and one.state is State.ENDED and one.stored.reason not in _GIVEN_BACK:
+            taken = one.state is State.ENDED and one.stored.reason not in _GIVEN_BACK
+            if taken and one.is_of(host, sandbox):
                 return one.stored.reason
         return None
 

@@ -61,13 +61,26 @@ class Timeouts:
 
 
 @frozen
+class BrokerLimits:
+    """Of the broker as a whole; what one session may is in its policy."""
+
+    connections: int = 4096
+    operations: int = 256  # at a time; the others wait in turn
+    queue: int = 10  # seconds to wait for a turn
+    requests_per_minute: int = 12000
+    host_requests_per_minute: int = 6000
+    credential_requests_per_minute: int = 1200  # upstream requests with one credential
+    minimum_rate: int = 512  # bytes a second that a transfer's client must keep up
+
+
+@frozen
 class BrokerConfig:
     listen: Address
     uid: int
     gid: int
     store: str
     timeouts: Timeouts
-    connections: int
+    limits: BrokerLimits
     upstreams: Mapping[str, UpstreamConfig]
     providers: Mapping[str, ProviderConfig]
     hosts: Mapping[str, bytes]

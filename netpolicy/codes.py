@@ -92,6 +92,16 @@ _TABLE = (
         "the push changes too many refs",
         "push at most 1000 refs at once",
     ),
+    Code(
+        "G305",
+        "this session has moved all the bytes it may, and has ended",
+        "raise `limits.session_max` in the policy, then start the sandbox again",
+    ),
+    Code(
+        "G306",
+        "the transfer was slower than the least rate",
+        "send or read faster, or lower `limits.minimum_rate` in broker.toml",
+    ),
     # H1xx: the helper and who is at the other end
     Code(
         "H101",
@@ -117,6 +127,11 @@ _TABLE = (
         "H105",
         "no credential for this repository",
         "add the repository to a [[git]] rule whose `who` lists helper",
+    ),
+    Code(
+        "H106",
+        "too many credential requests; try again later",
+        "wait a minute; git asks once per operation, so something asks in a loop",
     ),
     # S1xx: the session
     Code("S101", "this session has ended", "start a new sandbox, or a new session for this one"),
@@ -236,6 +251,21 @@ _TABLE = (
         "no upstream is configured for this URL",
         "`hostctl upstream ls` shows them; `hostctl upstream add` makes one",
     ),
+    Code(
+        "U108",
+        "the git server is asked too often; try again later",
+        "wait; `limits.credential_requests_per_minute` in broker.toml is our own share of it",
+    ),
+    Code(
+        "U109",
+        "the git server does not let our credential do this",
+        "widen the credential's permissions at the git server, or take the rule out of the policy",
+    ),
+    Code(
+        "U110",
+        "the git server has an error of its own; try again later",
+        "the broker's log has the status; look at the git server",
+    ),
     # B1xx: the broker
     Code("B101", "the broker cannot be reached", "start it (`hostctl up`) or check its address"),
     Code(
@@ -253,6 +283,11 @@ _TABLE = (
         "B105",
         "an audit journal is not what its writer left",
         "keep a copy and find out who wrote to it; what comes before the named line is sound",
+    ),
+    Code(
+        "B106",
+        "the broker is busy; try again later",
+        "wait, or raise `limits` in broker.toml",
     ),
     # N1xx: network namespace and nftables
     Code("N101", "the network namespace could not be made", _LOG),

@@ -133,6 +133,7 @@ def _limits(table: Table) -> Limits:
         git_concurrency=table.number("git_concurrency", default.git_concurrency, 1000),
         push_max=table.quantity("push_max", parse_size, default.push_max, _LARGEST),
         fetch_max=table.quantity("fetch_max", parse_size, default.fetch_max, _LARGEST),
+        session_max=table.quantity("session_max", parse_size, default.session_max, _LARGEST),
         egress_connections=table.number("egress_connections", default.egress_connections, 10_000),
         egress_per_minute=table.number("egress_per_minute", default.egress_per_minute, 1_000_000),
         egress_max=table.quantity("egress_max", parse_size, default.egress_max, _LARGEST),

@@ -13,6 +13,9 @@ from netpolicy.policy import GitRule, Policy, PolicyTest, PushRule, Tier
 
 MAX_LINES: Final = 5
 MAX_WIDTH: Final = 100
+BRAKED: Final = (
+    "do not retry: it will be refused again, and every refused request is answered more slowly",
+)
 _NOT_SHOWN = re.compile(r"[^ -~]")
 _NONE: Final = ObjectId("0" * 40)
 _SOME: Final = ObjectId("1" * 40)
@@ -31,15 +34,20 @@ class Failure:
     what: str
 
 
-def refusal_lines(code: str, request_id: str, policy: Policy, tier: Tier) -> list[str]:
+def refusal_lines(
+    code: str, request_id: str, policy: Policy, tier: Tier, braked: bool = False
+) -> list[str]:
     """What a sandbox is told: the code, what IS allowed, the id that leads the owner to the rest.
 
-    Made from the code alone, so that unknown and forbidden repositories look the same.
+    Made from the code alone, so that unknown and forbidden repositories look the same. `braked`:
+    so much was refused lately that answers are slowed down.
     """
     known = CODES[code]
     lines = [f"gitmoat: {known.text} ({known.id})"]
     if code.startswith(("G1", "G2")):
         lines += allowed_lines(policy, tier)
+    if braked:
+        lines += BRAKED
     return [*map(_shown, lines), _shown(f"request id: {request_id}")]
 
 

@@ -35,6 +35,7 @@ class Limits:
     git_concurrency: int = 4
     push_max: int = 200 << 20
     fetch_max: int = 4 << 30
+    session_max: int = 64 << 30
     egress_connections: int = 64
     egress_per_minute: int = 600
     egress_max: int = 20 << 30

@@ -40,6 +40,7 @@ def _limits(limits: Limits) -> dict[str, object]:
         "git_concurrency": limits.git_concurrency,
         "push_max": format_size(limits.push_max),
         "fetch_max": format_size(limits.fetch_max),
+        "session_max": format_size(limits.session_max),
         "egress_connections": limits.egress_connections,
         "egress_per_minute": limits.egress_per_minute,
         "egress_max": format_size(limits.egress_max),

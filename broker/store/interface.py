@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Protocol
 
@@ -66,6 +67,11 @@ class Store(Protocol):
 
     def forget(self, session: str) -> None:
         """Drops an ended session's row; its counter stays used."""
+
+    def keep_usage(self, moved: Mapping[str, int]) -> None:
+        """The bytes that each of these sessions has moved."""
+
+    def usage(self) -> dict[str, int]: ...
 
     def keep_audit_head(self, head: AuditHead) -> None: ...
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ CREATE TABLE IF NOT EXISTS session (
   container TEXT, netns INTEGER NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
   issued INTEGER NOT NULL, ttl INTEGER NOT NULL, broker_boot TEXT NOT NULL, deadline REAL NOT NULL,
   state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER);
+CREATE TABLE IF NOT EXISTS usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS audit_head (
   one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
 """
@@ -89,6 +91,14 @@ class SqliteStore:
     def forget(self, session: str) -> None:
         with self._db:
             self._db.execute("DELETE FROM session WHERE id = ?", (session,))
+            self._db.execute("DELETE FROM usage WHERE session = ?", (session,))
+
+    def keep_usage(self, moved: Mapping[str, int]) -> None:
+        with self._db:
+            self._db.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?)", moved.items())
+
+    def usage(self) -> dict[str, int]:
+        return dict(self._db.execute("SELECT session, bytes FROM usage"))
 
     def keep_audit_head(self, head: AuditHead) -> None:
         with self._db:

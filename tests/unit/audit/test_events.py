@@ -19,7 +19,7 @@ PUBLISHED = {
     "rule", "code", "peer_uid", "bytes_up", "bytes_down", "ms", "req", "prev",
 }  # fmt: skip
 OWN = {"v", "ts", "seq", "host", "event", "prev"}
-ADDED = {"tier", "name", "reason", "reported"}
+ADDED = {"tier", "name", "count", "reason", "reported"}
 ALL = [
     kind
     for _, kind in inspect.getmembers(events, inspect.isclass)
@@ -42,7 +42,7 @@ def sample(kind: type[Event], text: str = "text") -> Event:
     return kind(**given)
 
 
-def test_the_keys_are_the_published_ones_and_four_more() -> None:
+def test_the_keys_are_the_published_ones_and_five_more() -> None:
     assert set(KEYS) == (PUBLISHED - OWN) | ADDED
 
 

@@ -97,7 +97,7 @@ type = "vault"
 key = "{KEY}"
 """
     )
-    assert (config.uid, config.gid, config.connections) == (5, 5, 9)
+    assert (config.uid, config.gid, config.limits.connections) == (5, 5, 9)
     assert config.timeouts == Timeouts(connect=2, head=3, idle=60, operation=7200)
     assert config.upstreams["github"] == UpstreamConfig(
         name="github",

@@ -21,10 +21,17 @@ def test_only_a_200_of_the_right_type_passes() -> None:
 
 
 def test_every_other_status_is_a_code_of_ours() -> None:
-    expected = {401: "U102", 403: "U102", 404: "G101"}
+    expected = {401: "U102", 403: "U109", 404: "G101", 429: "U108"}
+    families = {2: "U104", 3: "U103", 4: "U104", 5: "U110"}
     for status in range(201, 600):
         code = judge(head(status, TYPE), REQUEST, 10)
-        assert code == expected.get(status, "U103" if 300 <= status < 400 else "U104")
+        assert code == expected.get(status, families[status // 100])
+
+
+@pytest.mark.parametrize("more", [(b"Retry-After", b"9"), (b"X-RateLimit-Remaining", b"0")])
+def test_a_403_that_means_too_often_is_told_apart(more: tuple[bytes, bytes]) -> None:
+    assert judge(head(403, TYPE, more), REQUEST, 10) == "U108"
+    assert judge(head(403, TYPE, (b"X-RateLimit-Remaining", b"1")), REQUEST, 10) == "U109"
 
 
 @pytest.mark.parametrize(

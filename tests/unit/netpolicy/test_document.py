@@ -57,7 +57,7 @@ def test_the_documented_example_is_read_as_documented() -> None:
     policy = parse_policy(EXAMPLE)
     app, secrets = policy.git
     assert (policy.name, policy.session) == ("agents", Session(ttl=28800, idle=1800))
-    assert policy.limits == Limits(120, 4, 200 * 2**20, 4 * 2**30, 64)
+    assert policy.limits == Limits(120, 4, 200 * 2**20, 4 * 2**30, 64 * 2**30, 64)
     assert [pattern.text for pattern in app.repos] == ["github:acme/app", "github:acme/web-*"]
     assert app.push is not None
     assert [pattern.text for pattern in app.push.branches] == ["refs/heads/agent/**"]

@@ -1,6 +1,6 @@
 """A broker with one fake upstream behind it, for each test anew."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,14 @@ class Scene:
         waited: Deferred[None] = Deferred()
         self.world.reactor.callLater(seconds, waited.callback, None)
         await waited
+
+    async def until(self, holds: Callable[[], object], seconds: float = 20.0) -> None:
+        """Waits for what must become true; generous, since a busy machine is no failure."""
+        for _ in range(int(seconds / 0.02)):
+            if holds():
+                return
+            await self.pause(0.02)
+        raise AssertionError("this did not become true")
 
 
 @pytest.fixture

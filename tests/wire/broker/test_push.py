@@ -350,7 +350,7 @@ async def test_an_upstream_lost_in_a_push_leaves_the_result_open(scene: Scene) -
 
 @on_reactor
 async def test_an_upstream_that_refuses_the_credential_is_told_per_ref(scene: Scene) -> None:
-    scene.upstream.answers(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+    scene.upstream.answers(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
     reply = await (await scene.world.session()).push(commands(AGENT) + PACK)
     assert reply.status == 200 and b"(U102)\n" in reply.data
 

@@ -1,0 +1,35 @@
+"""A flood of refusals becomes a number, and nothing is lost of it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.denials import DenialLog
+
+
+def test_the_first_refusals_have_records_and_the_rest_a_number() -> None:
+    log = DenialLog()
+    own = [log.own_record("G101", 0.0) for _ in range(100)]
+    assert own == [True] * 20 + [False] * 80
+    assert log.summary() == {"G101": 80}
+    assert log.summary() == {}
+
+
+def test_one_record_a_minute_says_that_a_rate_is_exceeded() -> None:
+    log = DenialLog()
+    assert [log.own_record("G303", 0.0) for _ in range(3)] == [True, False, False]
+    assert log.own_record("B106", 0.0)
+    assert log.own_record("G101", 0.0)
+    assert log.own_record("G303", 60.0)
+    assert log.summary() == {"G303": 2}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["G101", "G105", "G303", "U108"]), st.floats(0, 5))))
+def test_every_refusal_is_recorded_or_counted(steps: list[tuple[str, float]]) -> None:
+    log, now, own, counted = DenialLog(), 0.0, 0, 0
+    for code, passed in steps:
+        now += passed
+        own += log.own_record(code, now)
+        counted += sum(log.summary().values()) if passed > 4 else 0
+    assert own + counted + sum(log.summary().values()) == len(steps)

@@ -1,0 +1,278 @@
+"""Limits across sessions, quotas, upstreams that want rest, and the brake."""
+
+from __future__ import annotations
+
+import json
+
+from gitwire.framing import Chunked
+from gitwire.http import Length
+from gitwire.pktline import format_data
+from gitwire.smarthttp import Service
+from limits.brake import DenialBrake
+from tests.fakes.broker_world import POLICY, Sidecar, commands, post
+from tests.fakes.fake_upstream import Talk, ok
+from tests.fakes.reactor_tests import on_reactor
+from tests.wire.broker.conftest import Scene
+
+REFS = format_data(b"version 2\n") + b"0000"
+ADVERTISEMENT = ok(Service.UPLOAD_PACK, "advertisement", REFS)
+RESULT = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\n"
+CHUNKED = RESULT + b"Transfer-Encoding: chunked\r\n\r\n"
+REFUSED = b"HTTP/1.1 %s X\r\n%sContent-Length: 0\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def quota(size: str) -> str:
+    return POLICY.replace("[limits]", f'[limits]\nsession_max = "{size}"')
+
+
+class NoBrake(DenialBrake):
+    def refused(self, now: float, times: int = 1) -> float:
+        return 0.0
+
+
+async def begin_fetch(sidecar: Sidecar) -> None:
+    out, _ = sidecar.begin("POST", *post("acme/app", "git-upload-pack"), Length(4))
+    out.write(b"0000")
+    out.finish()
+
+
+@on_reactor
+async def test_operations_of_all_sessions_are_limited_and_served_in_turn(scene: Scene) -> None:
+    scene.world.broker.desk.admission._slots.total = 1
+    scene.upstream.on_request = lambda talk: None
+    greedy, modest = await scene.world.session(), await scene.world.session()
+    more: Sidecar = await scene.world.connect(greedy.key, Sidecar)
+    await begin_fetch(greedy)
+    await scene.until(lambda: scene.upstream.talks)
+    await begin_fetch(more)
+    admission = scene.world.broker.desk.admission
+    await scene.until(lambda: admission.waiting == 1)
+    scene.upstream.answers(ADVERTISEMENT)
+    waiting = modest.refs()
+    greedy.connection.abort()
+    assert (await waiting).status == 200
+    more.connection.abort()
+    await scene.until(lambda: not admission.running and not admission.waiting)
+
+
+@on_reactor
+async def test_who_waits_too_long_for_a_turn_is_told_when_to_come_back(scene: Scene) -> None:
+    scene.world.broker.desk.admission._slots.total = 1
+    scene.upstream.on_request = lambda talk: None
+    holder = await scene.world.session()
+    await begin_fetch(holder)
+    await scene.until(lambda: scene.upstream.talks)
+    limits = scene.world.broker.desk.routes.now.config.limits
+    object.__setattr__(limits, "queue", 1)
+    other = await scene.world.session()
+    turned = await other.refs()
+    assert turned.status == 503 and turned.header(b"retry-after") == b"1"
+    assert b"B106" in turned.data
+    pushed = await other.push(commands("refs/heads/agent/a") + b"PACK")
+    assert pushed.status == 200 and b"B106" in pushed.data
+    # Neither a host nor its revocation has to wait for anybody.
+    host = await scene.world.host()
+    assert (await host.ask("GET", "/host/health")).status == 200
+    body = json.dumps({"session": "session-1", "reason": "r"}).encode()
+    assert (await host.ask("POST", "/host/revoke", (), body)).status == 200
+    scene.upstream.answers(ADVERTISEMENT)
+    assert (await other.refs()).status == 200
+
+
+@on_reactor
+async def test_the_command_leaves_the_gate_its_share(scene: Scene) -> None:
+    scene.upstream.answers(ADVERTISEMENT)
+    policy = POLICY.replace("git_requests_per_minute = 50", "git_requests_per_minute = 4")
+    sidecar = await scene.world.session(policy)
+    assert [(await sidecar.refs()).status for _ in range(5)] == [200] * 4 + [429]
+    assert [(await sidecar.refs(tier="helper")).status for _ in range(2)] == [200, 429]
+
+
+@on_reactor
+async def test_requests_of_all_sessions_have_a_rate(scene: Scene) -> None:
+    scene.upstream.answers(ADVERTISEMENT)
+    first, second = await scene.world.session(), await scene.world.session()
+    everybody = scene.world.broker.desk.admission._everybody
+    everybody.take(scene.world.now, everybody.level(scene.world.now) - 1)
+    assert (await first.refs()).status == 200
+    busy = await second.refs()
+    assert busy.status == 503 and b"B106" in busy.data and busy.header(b"retry-after") == b"1"
+    assert scene.world.sessions.by_id("session-2").budget.running == 0  # type: ignore[union-attr]
+
+
+@on_reactor
+async def test_a_rest_that_the_upstream_asks_for_is_kept_by_every_session(scene: Scene) -> None:
+    scene.upstream.answers(REFUSED % (b"429", b"Retry-After: 40\r\n"))
+    first, second = await scene.world.session(), await scene.world.session()
+    for sidecar in (first, second, first):
+        reply = await sidecar.refs()
+        assert reply.status == 429 and reply.header(b"retry-after") == b"40"
+        assert b"U108" in reply.data
+    assert len(scene.upstream.heads) == 1
+    scene.upstream.answers(ADVERTISEMENT)
+    scene.world.now += 40
+    assert (await second.refs()).status == 200
+
+
+@on_reactor
+async def test_a_403_with_no_requests_left_is_a_rest_and_no_denial(scene: Scene) -> None:
+    scene.upstream.answers(REFUSED % (b"403", b"X-RateLimit-Remaining: 0\r\n"))
+    reply = await (await scene.world.session()).refs()
+    assert reply.status == 429 and b"U108" in reply.data
+
+
+@on_reactor
+async def test_an_upstream_with_errors_is_left_alone_and_refusals_of_ours_do_not_count(
+    scene: Scene,
+) -> None:
+    sidecar = await scene.world.session()
+    for _ in range(8):
+        assert (await sidecar.refs("acme/other")).status == 404
+    scene.upstream.answers(REFUSED % (b"500", b""))
+    for _ in range(5):
+        assert b"U110" in (await sidecar.refs()).data
+    asked = len(scene.upstream.heads)
+    alone = await sidecar.refs()
+    assert alone.status == 502 and b"U101" in alone.data
+    assert len(scene.upstream.heads) == asked
+    scene.upstream.answers(ADVERTISEMENT)
+    scene.world.now += 3
+    assert (await sidecar.refs()).status == 200
+
+
+@on_reactor
+async def test_a_session_at_its_quota_is_told_in_the_fetch_and_has_ended(scene: Scene) -> None:
+    sidecar = await scene.world.session(quota("100KiB"))
+
+    def serve(talk: Talk) -> None:
+        line = format_data(b"\x01" + bytes(30000))
+        talk.say(CHUNKED + chunk(format_data(b"packfile\n")) + chunk(line) * 9)
+
+    scene.upstream.on_request = serve
+    cut = await sidecar.fetch()
+    assert b"(G305)" in cut.data and cut.data.endswith(b"0000")
+    assert len(cut.data) < 200_000
+    ended = await sidecar.refs()
+    assert ended.status == 401 and b"S101" in ended.data
+    scene.world.broker.tick()
+    (record,) = scene.world.audit("session.ended")
+    assert record["reason"] == "quota"
+    (outcome,) = scene.world.audit("git.outcome")
+    assert outcome["code"] == "G305"
+
+
+@on_reactor
+async def test_a_push_over_the_quota_is_told_per_ref(scene: Scene) -> None:
+    sidecar = await scene.world.session(quota("50KiB"))
+    scene.upstream.on_request = lambda talk: None
+    out, reply = sidecar.begin_push(Chunked())
+    out.write(commands("refs/heads/agent/a") + b"PACK" + bytes(60_000))
+    out.finish()
+    told = await reply.done
+    assert told.status == 200 and b"ng refs/heads/agent/a" in told.data and b"(G305)" in told.data
+
+
+@on_reactor
+async def test_a_new_sidecar_or_a_new_broker_brings_no_new_bytes(scene: Scene) -> None:
+    scene.upstream.answers(ADVERTISEMENT)
+    sidecar = await scene.world.session()
+    assert (await sidecar.refs()).status == 200
+    moved = scene.world.sessions.by_id("session-1").bytes.used  # type: ignore[union-attr]
+    assert moved >= len(REFS)
+    stored = scene.world.sessions.by_id("session-1").stored  # type: ignore[union-attr]
+    assert scene.world.sessions._moved(stored.host, stored.sandbox) == moved
+    scene.world.sessions.keep_usage()
+    await scene.world.stop()
+    scene.world.start()
+    assert scene.world.sessions.by_id("session-1").bytes.used == moved  # type: ignore[union-attr]
+
+
+@on_reactor
+async def test_a_trickle_is_ended_and_said(scene: Scene) -> None:
+    from broker import forwarding
+
+    sidecar = await scene.world.session()
+    scene.upstream.on_request = lambda talk: None
+    out, reply = sidecar.begin_push(Chunked())
+    out.write(commands("refs/heads/agent/a") + b"PACK")
+    await scene.until(lambda: scene.upstream.talks)
+    (cut,) = [
+        call
+        for call in scene.world.reactor.getDelayedCalls()
+        if getattr(call.func, "__func__", None) is forwarding.Forwarding._watch
+    ]
+    scene.world.now += 30
+    out.write(b"x")
+    cut.reset(0)
+    told = await reply.done
+    assert b"(G306)" in told.data
+    (outcome,) = scene.world.audit("git.outcome")
+    assert outcome["code"] == "G306"
+
+
+@on_reactor
+async def test_a_server_that_thinks_for_long_is_no_trickle(scene: Scene) -> None:
+    from broker import forwarding
+
+    sidecar = await scene.world.session()
+    scene.upstream.on_request = lambda talk: None
+    pending = sidecar.fetch()
+    waiting: list[object] = []
+
+    def watch() -> list[object]:
+        waiting[:] = [
+            call
+            for call in scene.world.reactor.getDelayedCalls()
+            if getattr(call.func, "__func__", None) is forwarding.Forwarding._watch
+        ]
+        return waiting
+
+    from twisted.internet.defer import ensureDeferred
+
+    done = ensureDeferred(pending)
+    await scene.until(lambda: scene.upstream.talks and watch())
+    scene.world.now += 30
+    waiting[0].reset(0)  # type: ignore[attr-defined]
+    await scene.pause(0.1)
+    scene.upstream.talks[0].say(RESULT + b"Content-Length: 4\r\n\r\n0000")
+    assert (await done).status == 200
+
+
+@on_reactor
+async def test_refused_again_and_again_is_answered_later_with_advice(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    for _ in range(10):
+        assert b"do not retry" not in (await sidecar.refs("acme/other")).data
+    began = scene.world.reactor.seconds()
+    slowed = await sidecar.refs("acme/other")
+    assert slowed.status == 404 and b"do not retry" in slowed.data and b"allowed: " in slowed.data
+    assert scene.world.reactor.seconds() - began >= 0.2
+    session = scene.world.sessions.by_id("session-1")
+    assert session is not None and session.brake.total == 11
+    scene.upstream.answers(ADVERTISEMENT)
+    assert (await sidecar.refs()).status == 200
+
+
+@on_reactor
+async def test_a_flood_of_refusals_is_a_number_in_the_audit_and_pushes_never(
+    scene: Scene,
+) -> None:
+    policy = POLICY.replace("git_requests_per_minute = 50", "git_requests_per_minute = 1000")
+    sidecar = await scene.world.session(policy)
+    session = scene.world.sessions.by_id("session-1")
+    assert session is not None
+    session.brake = NoBrake()
+    for _ in range(30):
+        await sidecar.refs("acme/other")
+    for _ in range(5):
+        await sidecar.push(commands("refs/heads/main") + b"PACK")
+    scene.world.broker.desk.authority.summarise()
+    denied = [one for one in scene.world.audit("git.decision") if one["decision"] == "deny"]
+    (summary,) = scene.world.audit("denials.summarised")
+    assert len(denied) + summary["count"] == 30
+    assert summary["code"] == "G101" and summary["count"] >= 5
+    assert len(scene.world.audit("push.decision")) == 5
