@@ -211,9 +211,10 @@ class PeerRefused(Event):
 
 @frozen(kw_only=True)
 class PeerRefusedReported(PeerRefused):
-    """The same, told by a sidecar."""
+    """The same, told by a sidecar; `count` of them where it put several together."""
 
     reported = True
+    count: int | None = None
 
 
 @frozen(kw_only=True)
@@ -227,6 +228,7 @@ class CredentialGranted(Event):
     session: str
     repo: str
     peer_uid: int | None = None
+    count: int | None = None
 
 
 @frozen(kw_only=True)
@@ -241,6 +243,7 @@ class CredentialRefused(Event):
     code: str
     repo: str | None = None
     peer_uid: int | None = None
+    count: int | None = None
 
 
 @frozen(kw_only=True)
@@ -256,6 +259,7 @@ class GitRefusedReported(Event):
     repo: str | None = None
     peer_uid: int | None = None
     req: str | None = None
+    count: int | None = None
 
 
 @frozen(kw_only=True)

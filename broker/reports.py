@@ -18,23 +18,28 @@ from netpolicy.codes import CODES
 
 REPORT_LIMIT = 4096
 
+_MOST = 10**9
 _REQUEST_ID = re.compile(r"[0-9a-f]{16}")
 
 
 def parse_report(fields: dict[str, Any], sandbox: str, session: str) -> Event:
     """One event of the closed set; Malformed for anything else."""
     who = {"sandbox": sandbox, "session": session}
-    uid, repo = _uid(fields), _repo(fields)
+    uid, repo, count = _uid(fields), _repo(fields), _count(fields)
     match fields.get("event"):
         case "peer-refused":
-            return PeerRefusedReported(**who, code=_code(fields), peer_uid=uid, op="credential")
+            code = _code(fields)
+            return PeerRefusedReported(**who, code=code, peer_uid=uid, op="credential", count=count)
         case "credential-granted":
-            return CredentialGranted(**who, repo=repo or "-", peer_uid=uid)
+            return CredentialGranted(**who, repo=repo or "-", peer_uid=uid, count=count)
         case "credential-refused":
-            return CredentialRefused(**who, code=_code(fields), repo=repo, peer_uid=uid)
+            code = _code(fields)
+            return CredentialRefused(**who, code=code, repo=repo, peer_uid=uid, count=count)
         case "git-refused":
-            req = _req(fields)
-            return GitRefusedReported(**who, code=_code(fields), repo=repo, peer_uid=uid, req=req)
+            code, req = _code(fields), _req(fields)
+            return GitRefusedReported(
+                **who, code=code, repo=repo, peer_uid=uid, req=req, count=count
+            )
         case _:
             raise Malformed("report is of no known kind")
 
@@ -51,6 +56,14 @@ def _uid(fields: dict[str, Any]) -> int | None:
     if uid is not None and (type(uid) is not int or not 0 <= uid < 1 << 32):
         raise Malformed("uid is not one")
     return uid
+
+
+def _count(fields: dict[str, Any]) -> int | None:
+    """How many of the same were put together; None for one."""
+    count = fields.get("count")
+    if count is not None and (type(count) is not int or not 1 < count <= _MOST):
+        raise Malformed("count is not one")
+    return count
 
 
 def _repo(fields: dict[str, Any]) -> str | None:

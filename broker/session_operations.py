@@ -83,6 +83,9 @@ def report(desk: Desk, session: Session, incoming: Incoming) -> None:
         if session.state is not State.ACTIVE or session.reports.take(desk.now()):
             send(incoming, json_reply(429, {"code": "G303", "what": "not recorded"}))
             return
+        if event.verdict == "deny":
+            count = event.fields().get("count")
+            session.brake.refused(desk.now(), count if isinstance(count, int) else 1)
         try:
             desk.journal.record(event, durable=False)
         except JournalUnavailable as error:

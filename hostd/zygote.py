@@ -23,6 +23,7 @@ from confine.process import Confinement, Limits, confine
 from confine.seccomp import compile_profile
 from hostd import netns, probes
 from sidecar import service
+from sidecar.budgets import DESCRIPTORS
 
 _MAX_MESSAGE = 256 * 1024
 _MAX_DESCRIPTORS = 16
@@ -196,7 +197,7 @@ class Zygote:
                 uid=request["uid"],
                 gid=request["uid"],
                 limits=Limits(
-                    open_files=512,
+                    open_files=DESCRIPTORS,
                     processes=1,
                     file_size=16 * _MIB,
                     address_space=1024 * _MIB,

@@ -18,6 +18,8 @@ from credential_helper.gitcredential import (
     format_answer,
 )
 from identity.peer import Attestation, AttestedPeer, NotAttested
+from limits.buckets import TokenBucket
+from sidecar.budgets import CREDENTIAL, CREDENTIALS_PER_MINUTE
 from sidecar.credentials import repository_asked
 from sidecar.forwarding import Scope
 from sidecar.listening import Acceptor
@@ -25,7 +27,6 @@ from sidecar.loop import Loop, Timer, cancel
 from sidecar.reports import Event, Report
 from sidecar.tokens import USERNAME, Tokens
 
-CONNECTIONS = 32
 PATIENCE = 5.0
 _PIECE = 4096
 
@@ -37,10 +38,15 @@ class Issuer:
     scope: Scope
     tokens: Tokens
     report: Callable[[Report], None]
+    now: Callable[[], float]
+    rate: TokenBucket = field(factory=lambda: TokenBucket.per_minute(CREDENTIALS_PER_MINUTE))
 
     def answer(self, peer: AttestedPeer, request: Request) -> bytes:
         if request.action != "get":
             return b""  # there is nothing to store or erase
+        if self.rate.take(self.now()):
+            self.refused(peer, "H106")
+            return QUIT
         located = repository_asked(self.scope, request)
         if located is None:
             self.refused(peer, "H105")
@@ -145,7 +151,9 @@ class CredentialSocket:
         self._loop = loop
         self._attestation = attestation
         self._issuer = issuer
-        self._acceptor = Acceptor(loop, listener, CONNECTIONS, self._connected)
+        self._acceptor = Acceptor(
+            loop, listener, CREDENTIAL.connections, self._connected, CREDENTIAL.rate()
+        )
         self._conversations: set[Conversation] = set()
 
     def start(self) -> None:

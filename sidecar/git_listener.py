@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from math import ceil
 from typing import Any, assert_never, cast
 
 from attrs import define, field, frozen
@@ -12,9 +13,11 @@ from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from gitwire.errors import Malformed
-from gitwire.http import Headers, ResponseHead
+from gitwire.http import Headers, RequestHead, ResponseHead
+from limits.brake import DenialBrake
 from netpolicy.policy import Tier
 from sidecar import forwarding
+from sidecar.budgets import RequestRate, SocketBudget
 from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Share
 from sidecar.forwarding import (
     CLOSING,
@@ -27,7 +30,7 @@ from sidecar.forwarding import (
     decide,
 )
 from sidecar.listening import Acceptor
-from sidecar.loop import Loop
+from sidecar.loop import Clock, Loop
 from sidecar.refusals import Reply, challenge, refusal
 from sidecar.reports import Event, Report
 from streams import relay
@@ -48,7 +51,23 @@ class Port:
 
     tier: Tier
     uid: int
-    connections: int
+    budget: SocketBudget
+
+
+@frozen
+class Brakes:
+    """What slows a port down: its rate of requests, and its number of refusals."""
+
+    clock: Clock
+    rate: RequestRate
+    denials: DenialBrake = field(factory=DenialBrake)
+
+    def wait(self, head: RequestHead) -> float:
+        return self.rate.wait(self.clock.seconds(), head.method == b"GET")
+
+    def refused(self) -> float:
+        """One more; the seconds after which it is answered."""
+        return self.denials.refused(self.clock.seconds())
 
 
 @frozen
@@ -62,6 +81,7 @@ class Office:
     report: Callable[[Report], None]
     new_id: Callable[[], str]
     timeouts: Timeouts
+    brakes: Brakes
 
     def refused(self, code: str, repository: str | None, request_id: str | None) -> None:
         uid = self.port.uid
@@ -84,6 +104,9 @@ class Exchange:
         self._id = office.new_id()
         decision = decide(office.scope, office.port.tier, self._incoming.head, office.accepts)
         match decision:
+            case Forward() if wait := office.brakes.wait(self._incoming.head):
+                office.refused("G303", None, self._id)
+                self._refuse_later(Refuse("G303", 429), ceil(wait))
             case Forward():
                 self._incoming.on_lost(self._client_lost)
                 self._forward(decision)
@@ -93,13 +116,22 @@ class Exchange:
                 self._reply(challenge(self._id))
             case Refuse():
                 office.refused(decision.code, decision.repository, self._id)
-                self._refuse(decision)
+                self._refuse_later(decision)
             case _:
                 assert_never(decision)
 
-    def _refuse(self, refuse: Refuse) -> None:
-        office = self._office
-        self._reply(refusal(refuse, self._id, office.scope.policy, office.port.tier), refuse.close)
+    def _refuse_later(self, refuse: Refuse, retry: int = 0) -> None:
+        """Who goes on asking for what is refused waits longer for each answer."""
+        delay = self._office.brakes.refused()
+        if delay:
+            clock = self._office.brakes.clock
+            clock.callLater(delay, self._refuse, refuse, retry, True)
+        else:
+            self._refuse(refuse, retry)
+
+    def _refuse(self, refuse: Refuse, retry: int = 0, braked: bool = False) -> None:
+        policy, tier = self._office.scope.policy, self._office.port.tier
+        self._reply(refusal(refuse, self._id, policy, tier, retry, braked), refuse.close)
 
     def _reply(self, reply: Reply, close: bool = False) -> None:
         self._incoming.reply(reply.status, reply.headers, reply.body, close)
@@ -192,7 +224,8 @@ class GitListener:
     def __init__(self, loop: Loop, listener: socket.socket, office: Office) -> None:
         self._loop = loop
         self._office = office
-        self._acceptor = Acceptor(loop, listener, office.port.connections, self._accepted)
+        budget = office.port.budget
+        self._acceptor = Acceptor(loop, listener, budget.connections, self._accepted, budget.rate())
         self._clients: set[_Client] = set()
         self._draining: Callable[[], None] | None = None
 

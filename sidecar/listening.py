@@ -1,4 +1,4 @@
-"""Accepting on an inherited listener, within a number of connections."""
+"""Accepting on an inherited listener, within a number of connections and a rate."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from limits.buckets import TokenBucket
 from sidecar.loop import Loop, Timer, cancel
 
 _BATCH = 16
@@ -35,6 +36,7 @@ class Acceptor:
         listener: socket.socket,
         limit: int,
         on_connection: Callable[[socket.socket], None],
+        rate: TokenBucket | None = None,
     ) -> None:
         """`on_connection` owns the socket, unless it raises OSError: then it has not taken it."""
         listener.setblocking(False)
@@ -42,6 +44,7 @@ class Acceptor:
         self._listener = listener
         self._limit = limit
         self._on_connection = on_connection
+        self._rate = rate
         self._open = 0
         self._reading = False
         self._rest: Timer | None = None
@@ -83,8 +86,16 @@ class Acceptor:
             if self._open >= self._limit:
                 self._pause()
                 return
-            if not self._accept_one():
+            if self._too_fast() or not self._accept_one():
                 return
+
+    def _too_fast(self) -> bool:
+        """Beyond the rate connections wait in the kernel, and cost nothing here."""
+        wait = self._rate.wait(self._loop.seconds()) if self._rate is not None else 0.0
+        if wait:
+            self._pause()
+            self._rest_a_while(wait)
+        return wait > 0
 
     def _accept_one(self) -> bool:
         """Whether to try for another one."""
@@ -95,6 +106,8 @@ class Acceptor:
         except OSError as error:
             return self._failed(error)
         self._open += 1
+        if self._rate is not None:
+            self._rate.take(self._loop.seconds())
         try:
             self._hand_over(connection)
         except OSError as error:
@@ -119,9 +132,9 @@ class Acceptor:
         self._rest_a_while()
         return False
 
-    def _rest_a_while(self) -> None:
+    def _rest_a_while(self, seconds: float = _REST) -> None:
         cancel(self._rest)
-        self._rest = self._loop.callLater(_REST, self._rested)
+        self._rest = self._loop.callLater(seconds, self._rested)
 
     def _rested(self) -> None:
         self._rest = None

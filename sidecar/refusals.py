@@ -26,13 +26,21 @@ class Reply:
     body: bytes
 
 
-def refusal(refuse: Refuse, request_id: str, policy: Policy, tier: Tier) -> Reply:
-    lines = refusal_lines(refuse.code, request_id, policy, tier)
+def refusal(
+    refuse: Refuse,
+    request_id: str,
+    policy: Policy,
+    tier: Tier,
+    retry: int = 0,
+    braked: bool = False,
+) -> Reply:
+    lines = refusal_lines(refuse.code, request_id, policy, tier, braked)
     if refuse.code == "G102":
         return Reply(refuse.status, _LFS, _lfs(lines))
     if refuse.status == 200:
         return Reply(200, _FETCHED, refuse_fetch("\n".join(lines)))
-    return Reply(refuse.status, _PLAIN, _text(lines))
+    after: Headers = ((b"Retry-After", b"%d" % retry),) if retry else ()
+    return Reply(refuse.status, (*_PLAIN, *after), _text(lines))
 
 
 def challenge(request_id: str) -> Reply:

@@ -9,10 +9,13 @@ from enum import Enum
 
 from attrs import define, evolve, field, frozen
 
+from limits.buckets import TokenBucket
+
 BURST = 16
 PER_SECOND = 1.0
 _KINDS_PER_EVENT = 16
 _LARGEST = 2048
+_MOST = 10**9
 
 
 class Event(Enum):
@@ -31,6 +34,7 @@ class Report:
     repo: str | None = None
     code: str | None = None
     req: str | None = None
+    count: int = 1
 
 
 def format_report(report: Report) -> bytes:
@@ -40,6 +44,7 @@ def format_report(report: Report) -> bytes:
         "repo": report.repo,
         "code": report.code,
         "req": report.req,
+        "count": report.count if report.count > 1 else None,
     }
     known = {name: value for name, value in fields.items() if value is not None}
     data = json.dumps(known, separators=(",", ":")).encode("ascii")
@@ -53,7 +58,7 @@ Kinds = dict[Report, Report]
 
 @define(eq=False)
 class Reports:
-    """Reports waiting to be sent: of one kind only the first waits, later ones add nothing.
+    """Reports waiting to be sent: those of one kind become one, with their number.
 
     A kind is everything but the request id. Credit comes back with time, so a flood costs one
     report a second; events take turns, so that a flood of one does not hide another.
@@ -61,27 +66,25 @@ class Reports:
 
     _now: Callable[[], float]
     _waiting: OrderedDict[Event, Kinds] = field(factory=OrderedDict, init=False)
-    _credit: float = field(default=float(BURST), init=False)
-    _counted: float = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._counted = self._now()
+    _credit: TokenBucket = field(factory=lambda: TokenBucket(PER_SECOND, BURST), init=False)
 
     def add(self, report: Report) -> bool:
-        """False when it was merged with one that waits, or dropped."""
+        """False when it was added to one that waits."""
         kinds = self._waiting.setdefault(report.event, {})
-        kind = evolve(report, req=None)
-        if kind in kinds or len(kinds) >= _KINDS_PER_EVENT:
-            return False
-        kinds[kind] = report
-        return True
+        kind = evolve(report, req=None, count=1)
+        if kind not in kinds and len(kinds) >= _KINDS_PER_EVENT:
+            # Too many kinds to keep apart: only how often, and with which code. There are few.
+            kind = evolve(kind, uid=None, repo=None)
+            report = evolve(kind, count=report.count)
+        waiting = kinds.get(kind)
+        count = report.count + (waiting.count if waiting is not None else 0)
+        kinds[kind] = evolve(waiting or report, count=min(count, _MOST))
+        return waiting is None
 
     def take(self) -> Report | None:
         """The next one that may be sent now."""
-        self._refill()
-        if not self._waiting or self._credit < 1.0:
+        if not self._waiting or self._credit.take(self._now()):
             return None
-        self._credit -= 1.0
         event, kinds = self._waiting.popitem(last=False)
         report = kinds.pop(next(iter(kinds)))
         if kinds:
@@ -90,12 +93,4 @@ class Reports:
 
     def delay(self) -> float | None:
         """Seconds until `take` gives one; None when nothing waits."""
-        self._refill()
-        if not self._waiting:
-            return None
-        return max(0.0, (1.0 - self._credit) / PER_SECOND)
-
-    def _refill(self) -> None:
-        now = self._now()
-        self._credit = min(float(BURST), self._credit + (now - self._counted) * PER_SECOND)
-        self._counted = now
+        return self._credit.wait(self._now()) if self._waiting else None

@@ -21,11 +21,12 @@ from twisted.logger import Logger
 from identity.peer import Attestation
 from netpolicy.policy import Tier
 from sidecar.broker_link import BrokerLink
+from sidecar.budgets import HELPER_GIT, UNTRUSTED_GIT, request_rate
 from sidecar.config import Config, Misconfigured, parse_config
 from sidecar.control_socket import ROOT, ControlSocket, Orders
 from sidecar.credential_socket import CredentialSocket, Issuer
 from sidecar.forwarding import Scope
-from sidecar.git_listener import GitListener, Office, Port
+from sidecar.git_listener import Brakes, GitListener, Office, Port
 from sidecar.logs import log_to
 from sidecar.loop import Loop, Timer, cancel
 from sidecar.reporter import Reporter
@@ -36,10 +37,6 @@ from streams.timing import Timeouts
 
 __all__ = ["Inherited", "Service", "main", "warm"]
 
-# Together with the credential socket and the broker's connections well below the 256
-# descriptors a sidecar may have; what the untrusted uid may take leaves the helper its own.
-HELPER_CONNECTIONS: Final = 32
-UNTRUSTED_CONNECTIONS: Final = 64
 DRAIN: Final = 30.0
 # Longer than the broker's own patience with an upstream, so that its answer is the one shown.
 _LONGER: Final = 30.0
@@ -85,11 +82,10 @@ class Service:
         self._reporter = Reporter(loop, self.link.pool, Reports(loop.seconds))
         helpers = frozenset({config.uids.helper})
         attestation = Attestation(helpers, config.helper_cgroups, config.peer)
-        self._credential = CredentialSocket(
-            loop, _listener(fds.credential), attestation, Issuer(scope, tokens, self._reporter)
-        )
-        helper = Port(Tier.HELPER, config.uids.helper, HELPER_CONNECTIONS)
-        untrusted = Port(Tier.UNTRUSTED, config.uids.untrusted, UNTRUSTED_CONNECTIONS)
+        issuer = Issuer(scope, tokens, self._reporter, loop.seconds)
+        self._credential = CredentialSocket(loop, _listener(fds.credential), attestation, issuer)
+        helper = Port(Tier.HELPER, config.uids.helper, HELPER_GIT)
+        untrusted = Port(Tier.UNTRUSTED, config.uids.untrusted, UNTRUSTED_GIT)
         self._ports = [
             self._port(scope, tokens, helper, fds.helper_git),
             self._port(scope, tokens, untrusted, fds.untrusted_git),
@@ -114,7 +110,9 @@ class Service:
     def _port(self, scope: Scope, tokens: Tokens, port: Port, fd: int) -> GitListener:
         pool, report = self.link.pool, self._reporter
         timeouts = self._timeouts
-        office = Office(port, scope, tokens.accepts, pool, report, new_request_id, timeouts)
+        rate = request_rate(scope.policy.limits, reserve=port.tier is Tier.HELPER)
+        brakes = Brakes(self._loop, rate)
+        office = Office(port, scope, tokens.accepts, pool, report, new_request_id, timeouts, brakes)
         return GitListener(self._loop, _listener(fd), office)
 
     def _orders(self) -> Orders:

@@ -40,7 +40,7 @@ def test_reports_of_one_kind_are_merged_while_they_wait() -> None:
     reports = Reports(Time())
     for number in range(1000):
         reports.add(Report(Event.GIT_REFUSED, repo="h/a", code="G101", req=f"{number:016x}"))
-    assert [report.req for report in taken(reports)] == ["0" * 16]
+    assert [(report.req, report.count) for report in taken(reports)] == [("0" * 16, 1000)]
 
 
 def test_a_flood_costs_one_report_a_second_after_the_burst() -> None:
@@ -57,7 +57,20 @@ def test_a_flood_costs_one_report_a_second_after_the_burst() -> None:
 def test_a_flood_of_many_kinds_keeps_bounded_memory() -> None:
     reports = Reports(Time())
     kept = sum(reports.add(refused(uid)) for uid in range(100_000))
-    assert kept == 16
+    assert kept == 17
+
+
+def test_no_report_is_lost_from_the_count() -> None:
+    time = Time()
+    reports = Reports(time)
+    for number in range(5000):
+        reports.add(Report(Event.GIT_REFUSED, repo=f"h/{number % 40}", code="G101"))
+    time.now += 1000
+    found = taken(reports)
+    while reports.delay() is not None:
+        time.now += 10
+        found += taken(reports)
+    assert sum(report.count for report in found) == 5000
 
 
 def test_a_flood_of_one_event_does_not_hide_another() -> None:

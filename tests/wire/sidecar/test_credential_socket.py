@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from identity.peer import AttestedPeer, NotAttested
-from sidecar.credential_socket import CONNECTIONS
+from sidecar.budgets import CREDENTIAL
 from tests.fakes.sidecar_world import Hostd, World, read_to_end, run_beside
 
 APP = "hub.example/acme/app.git"
@@ -104,7 +104,7 @@ def test_a_slow_request_is_closed_after_five_seconds(world: World) -> None:
 
 def test_idle_connections_are_bounded_and_the_next_one_is_served_in_turn(world: World) -> None:
     world.start()
-    idle = [connect(world) for _ in range(CONNECTIONS)]
+    idle = [connect(world) for _ in range(CREDENTIAL.connections)]
     world.loop.settle()
     with connect(world) as sock:
         sock.sendall(f"action=get\nprotocol=http\nhost=127.0.0.1:418\npath={APP}\n".encode())

@@ -1,0 +1,62 @@
+"""What each socket of a sidecar may take, so that a flood at one leaves the others theirs.
+
+Descriptors are shared by the whole process: the caps here, the broker's connections and what the
+process has of its own stay below the number it may open (`tests/unit/sidecar/test_budgets.py`), so
+that the untrusted uid can never take the last one from the git gate.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from limits.buckets import TokenBucket
+from netpolicy.policy import Limits
+
+
+@frozen
+class SocketBudget:
+    """Connections at a time, and new ones a second."""
+
+    connections: int
+    per_second: float
+    burst: int
+
+    def rate(self) -> TokenBucket:
+        return TokenBucket(self.per_second, self.burst)
+
+
+HELPER_GIT: Final = SocketBudget(connections=32, per_second=100.0, burst=200)
+UNTRUSTED_GIT: Final = SocketBudget(connections=64, per_second=50.0, burst=200)
+# Everybody in the sandbox can connect to it; who is not the helper is closed at once.
+CREDENTIAL: Final = SocketBudget(connections=32, per_second=200.0, burst=400)
+# Links to the broker, the control socket, the event loop and its log; the rest is never used.
+OTHER_DESCRIPTORS: Final = 64 + 16
+DESCRIPTORS: Final = 512
+
+CREDENTIALS_PER_MINUTE: Final = 120
+
+
+@frozen(eq=False)
+class RequestRate:
+    """Of one port. Never less than the broker lets through, which counts again.
+
+    The first request of an operation is a GET, where git shows a refusal. A POST is left to the
+    broker, which refuses it in words, until nobody can mean it any more.
+    """
+
+    opening: TokenBucket
+    more: TokenBucket
+
+    def wait(self, now: float, opens: bool) -> float:
+        """0.0 when it may go on; else seconds to wait."""
+        wait = self.opening.take(now)
+        return wait if not wait or opens else self.more.take(now)
+
+
+def request_rate(limits: Limits, reserve: bool) -> RequestRate:
+    """`reserve`: the git gate's quarter on top."""
+    count = limits.git_requests_per_minute
+    count += max(1, count // 4) if reserve else 0
+    return RequestRate(TokenBucket.per_minute(count), TokenBucket.per_minute(count))

@@ -1,0 +1,30 @@
+"""The sidecar's sockets together leave room for each other."""
+
+from __future__ import annotations
+
+from netpolicy.policy import Limits
+from sidecar import budgets
+from sidecar.budgets import SocketBudget, request_rate
+from sidecar.config import _LARGEST_CAP
+
+
+def sockets() -> list[SocketBudget]:
+    return [each for each in vars(budgets).values() if isinstance(each, SocketBudget)]
+
+
+def test_full_to_the_brim_a_sidecar_still_has_descriptors() -> None:
+    assert len(sockets()) >= 3
+    held = sum(each.connections for each in sockets())
+    assert held + budgets.OTHER_DESCRIPTORS <= budgets.DESCRIPTORS
+    assert budgets.OTHER_DESCRIPTORS >= _LARGEST_CAP + 12
+
+
+def test_over_the_rate_an_operation_is_not_opened_but_a_running_one_may_go_on() -> None:
+    rate = request_rate(Limits(git_requests_per_minute=2), reserve=False)
+    assert [rate.wait(0.0, True) for _ in range(3)] == [0.0, 0.0, 30.0]
+    assert [rate.wait(0.0, False) for _ in range(3)] == [0.0, 0.0, 30.0]
+
+
+def test_the_gate_has_a_quarter_more() -> None:
+    rate = request_rate(Limits(git_requests_per_minute=8), reserve=True)
+    assert [rate.wait(0.0, True) > 0 for _ in range(11)] == [False] * 10 + [True]
