@@ -24,14 +24,18 @@ BROKEN = {
     "failing": ("exit 1", "[N102]"),
     "doing nothing": ("cat > /dev/null", "[N102]"),
     "losing a rule": (r"grep -v 'dport 418 ' | $REAL -f -", "[N203]"),
-    "leaving an interface": ("ip link add x0 type dummy; exec $REAL -f -", "[N101]"),
+    "leaving an interface": (
+        "ip link add vx0 type veth peer name vx1; exec $REAL -f -",
+        "[N101]",
+    ),
     "letting datagrams out": (
         "ip route add local 203.0.113.0/24 dev lo; $REAL -f - || exit 1\n"
         "$REAL insert rule inet gitmoat output ip daddr 203.0.113.53 accept",
         "[N201]",
     ),
-    "opening low ports": (
-        "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start; exec $REAL -f -",
+    "opening low ports, again and again": (
+        "for n in $(seq 50); do echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start; sleep 0.1\n"
+        "done </dev/null >/dev/null 2>&1 &\nexec $REAL -f -",
         "[N206]",
     ),
     "letting everybody in": (r"sed 's/\(dport 418\) meta skuid [0-9]*/\1/' | $REAL -f -", "[N203]"),
