@@ -3,6 +3,8 @@ SHELL := /bin/bash
 VENV  := .venv
 PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+ATHERIS := .fuzz/lib/atheris
+FUZZ_SECONDS := 600
 # git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
 # python3 (the system's own): runs the credential helper inside the gate; python3-venv: make setup
 PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
@@ -42,12 +44,15 @@ lint: setup
 test: setup lint
 	$(PY) -m pytest -m "not long"
 
-test-long: setup
+test-long: setup $(ATHERIS)
 	$(PY) -m pytest -m long -s 2>&1 | tee docs/test-long.txt; exit $${PIPESTATUS[0]}
 
-fuzz: setup
-	@$(PY) -c 'import atheris' 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check atheris==3.0.0
-	$(PY) -m tests.fuzz --seconds 600
+# Beside the environment, not in it: lint and tests must not depend on it.
+$(ATHERIS): | setup
+	@$(PY) -m pip install --quiet --disable-pip-version-check --target $(dir $@) atheris==3.0.0
+
+fuzz: setup $(ATHERIS)
+	PYTHONPATH=$(dir $(ATHERIS)) $(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 bench: setup
 	$(PY) -m bench
@@ -58,4 +63,4 @@ lock: setup
 		--output-file requirements.lock setup.cfg
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .fuzz build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from tests.fuzz.readers import READERS
 from tests.fuzz.seeds import seeds
 
+ROOT = Path(__file__).parents[2]
 SECONDS = 10
 SEEDS = seeds()
 
@@ -46,11 +48,12 @@ def test_any_bytes_hold(name: str, raw: bytes) -> None:
 
 @pytest.mark.long
 def test_a_guided_run_finds_nothing(tmp_path: Path) -> None:
-    """`make fuzz` is the same for longer; it also installs atheris, which this needs."""
+    """`make fuzz` is the same for longer. `make test-long` puts atheris where this looks for it."""
     command = [sys.executable, "-m", "tests.fuzz", "--seconds", str(SECONDS), "--seed", "1"]
     done = subprocess.run(
         [*command, "--corpus", str(tmp_path)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".fuzz" / "lib")},
         capture_output=True,
         timeout=SECONDS * 10 + 60,
         check=False,
