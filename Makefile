@@ -9,7 +9,7 @@ FUZZ_SECONDS := 600
 # python3 (the system's own): runs the credential helper inside the gate; python3-venv: make setup
 PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
 
-.PHONY: help setup packages demo test test-long lint bench fuzz clean lock
+.PHONY: help setup packages demo test test-long lint bench fuzz clean lock docs man pictures dist
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
@@ -18,6 +18,10 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
 	@echo "make bench      ratios against git without us"
+	@echo "make docs       the documentation as a site: build/docs/index.html"
+	@echo "make man        the man pages: man/"
+	@echo "make pictures   draw the diagrams and the picture of the demo anew"
+	@echo "make dist       wheel, sdist, bill of materials and checksums: dist/"
 	@echo "make lock       resolve requirements.lock anew"
 
 setup: packages $(STAMP)
@@ -57,10 +61,28 @@ fuzz: setup $(ATHERIS)
 bench: setup
 	$(PY) -m bench
 
+docs: setup
+	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
+
+man: setup
+	$(VENV)/bin/sphinx-build -q -W --keep-going -b man -d build/doctrees docs man
+
+pictures: setup
+	$(PY) -m publish.diagrams
+	mkdir -p build
+	$(VENV)/bin/hostctl demo > build/demo.txt
+	$(PY) -m publish.terminal docs/pictures/demo.svg < build/demo.txt
+
+dist: setup man
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PY) -m build --quiet --no-isolation --outdir dist .
+	$(PY) -m publish.sbom dist
+	$(PY) -m publish.checksums dist
+
 lock: setup
 	$(VENV)/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 		--output-file requirements.lock setup.cfg
 
 clean:
-	rm -rf $(VENV) .fuzz build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .fuzz build dist man docs/reference/cli docs/reference/made *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -25,7 +25,13 @@ from netpolicy.explain import run_tests
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 CODES_PAGE = ROOT / "docs" / "codes.md"
-PAGES = sorted([README, ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+# Written by docs/conf.py at each build, out of the code.
+_MADE = (ROOT / "docs" / "reference" / "cli", ROOT / "docs" / "reference" / "made")
+PAGES = sorted(
+    page
+    for page in (README, ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"))
+    if page.parent not in _MADE
+)
 POLICIES = sorted((ROOT / "examples" / "policies").glob("*.toml"))
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
@@ -184,6 +190,16 @@ def test_example_policies_are_valid_and_their_tests_hold(path: Path) -> None:
     assert policy.tests
     assert run_tests(policy) == []
     assert policy.name == path.stem
+
+
+def policies_shown() -> list[tuple[str, str]]:
+    blocks = [(name_of(page), *found) for page in PAGES for found in _FENCE.findall(text_of(page))]
+    return [(page, text) for page, kind, text in blocks if kind == "toml" and "[[git]]" in text]
+
+
+@pytest.mark.parametrize(("page", "text"), policies_shown())
+def test_policies_shown_in_pages_are_valid(page: str, text: str) -> None:
+    assert run_tests(parse_policy(text)) == [], page
 
 
 def toml_blocks() -> list[str]:

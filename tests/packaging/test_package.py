@@ -1,0 +1,167 @@
+"""What is built can be installed: from the wheel alone, offline, with everything in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from hostctl.arguments import VERBS
+from publish import checksums, sbom
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*words: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(word) for word in words],
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **environment},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the repository tracks, with man pages; the build writes into its tree."""
+    copy = tmp_path_factory.mktemp("tree")
+    listed = run(
+        "git", "-c", f"safe.directory={ROOT}", "-C", ROOT, "ls-files", "-coz", "--exclude-standard"
+    )
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes((ROOT / name).read_bytes())
+    run(sys.executable, "-m", "sphinx", "-q", "-W", "-b", "man", copy / "docs", copy / "man")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def dist(tree: Path) -> Path:
+    """sdist, and the wheel that comes out of it; no package is fetched."""
+    run(
+        *(sys.executable, "-m", "build", "--no-isolation", "--outdir", tree / "dist", tree),
+        PIP_NO_INDEX="1",
+    )
+    return tree / "dist"
+
+
+@pytest.fixture(scope="module")
+def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with our wheel and nothing else of ours."""
+    place = tmp_path_factory.mktemp("installed")
+    venv.create(place)
+    (wheel,) = dist.glob("*.whl")
+    pip = (sys.executable, "-m", "pip", "--python", place / "bin" / "python")
+    run(*pip, "install", "--quiet", "--no-index", "--no-deps", wheel)
+    return place
+
+
+def borrowed() -> str:
+    """The dependencies of this environment, for one that has ours only from the wheel."""
+    return next(path for path in sys.path if path.endswith("site-packages"))
+
+
+def test_the_wheel_has_every_package_and_the_files_that_belong_to_it(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    names = set(ZipFile(wheel).namelist())
+    sources = {
+        str(path.relative_to(ROOT))
+        for package in re.findall(r"^    ([a-z_.]+)$", _packages(), re.MULTILINE)
+        for path in (ROOT / package.replace(".", "/")).glob("*.py")
+    }
+    assert sources <= names
+    data = {name.partition(".data/data/")[2] for name in names if ".data/data/" in name}
+    assert {f"share/man/man1/hostctl-{verb}.1" for verb in VERBS} <= data
+    assert {"share/man/man5/gitmoat-policy.5", "share/gitmoat/policies/agents.toml"} <= data
+    assert not [name for name in names if name.startswith(("tests/", "publish/", "bench/"))]
+
+
+def _packages() -> str:
+    text = (ROOT / "setup.cfg").read_text()
+    return text.partition("packages =\n")[2].partition("\n#")[0]
+
+
+def test_no_package_directory_is_forgotten() -> None:
+    listed = set(re.findall(r"^    ([a-z_.]+)$", _packages(), re.MULTILINE))
+    found = {
+        str(path.parent.relative_to(ROOT)).replace("/", ".") for path in ROOT.glob("*/__init__.py")
+    }
+    found |= {
+        str(p.parent.relative_to(ROOT)).replace("/", ".") for p in ROOT.glob("*/*/__init__.py")
+    }
+    ours = {each for each in found if each.partition(".")[0] not in ("tests", "publish", "bench")}
+    assert ours <= listed
+
+
+def test_the_sdist_can_be_tested_and_documented(dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    for needed in ("Makefile", "requirements.lock", "docs/conf.py", "tests/conftest.py", ".ci/run"):
+        assert needed in names
+
+
+def test_the_installed_command_works(installed: Path) -> None:
+    help_text = run(installed / "bin" / "hostctl", "--help")
+    assert "usage: hostctl" in help_text
+    version = run(installed / "bin" / "hostctl", "version", PYTHONPATH=borrowed())
+    assert re.search(r"\d+\.\d+", version)
+    policy = installed / "share" / "gitmoat" / "policies" / "agents.toml"
+    checked = run(installed / "bin" / "hostctl", "policy", "check", policy, PYTHONPATH=borrowed())
+    assert "is valid" in checked
+
+
+def test_what_is_installed_can_be_compared_with_what_was_built(installed: Path) -> None:
+    ask = "from hostctl.installed import installed_differences as f; print(*f(), sep='\\n')"
+    python = installed / "bin" / "python"
+    assert run(python, "-I", "-c", ask).strip() == ""
+    (code,) = installed.glob("lib/python*/site-packages/hostctl/up.py")
+    kept = code.read_bytes()
+    code.write_bytes(kept + b"\n# changed\n")
+    (code.parent / "added.py").write_text("")
+    try:
+        found = run(python, "-I", "-c", ask)
+    finally:
+        code.write_bytes(kept)
+        os.unlink(code.parent / "added.py")
+    assert "path='hostctl/up.py', what='changed'" in found
+    assert "path='hostctl/added.py', what='not part of it'" in found
+
+
+def test_checksums_are_what_sha256sum_reads(dist: Path) -> None:
+    text = checksums.checksums(dist)
+    (wheel,) = dist.glob("*.whl")
+    assert f"{hashlib.sha256(wheel.read_bytes()).hexdigest()}  {wheel.name}\n" in text
+    (dist / checksums.NAME).write_text(text)
+    checked = subprocess.run(
+        ["sha256sum", "--strict", "-c", checksums.NAME], cwd=dist, capture_output=True
+    )
+    assert checked.returncode == 0
+
+
+def test_the_bill_of_materials_is_what_is_needed_at_run_time_as_locked() -> None:
+    lock = sbom.LOCK.read_text()
+    made = sbom.bill(lock)
+    assert json.dumps(made) == json.dumps(sbom.bill(lock))
+    names = {each["name"]: each for each in made["components"]}
+    assert {"twisted", "pynacl", "attrs", "docker", "cryptography", "pyopenssl"} <= set(names)
+    assert not {"pytest", "sphinx", "mypy"} & set(names)
+    for each in names.values():
+        assert f"{each['name']}=={each['version']} \\" in lock.lower()
+        assert each["externalReferences"][0]["hashes"]
+    references = {each["bom-ref"] for each in (*made["components"], made["metadata"]["component"])}
+    for entry in made["dependencies"]:
+        assert {entry["ref"], *entry["dependsOn"]} <= references
