@@ -10,7 +10,7 @@ from hostctl.output import Output
 from hostctl.quantities import duration
 
 ABOUT = "Makes, checks, explains and compares policies."
-_CHECK = """Parses a policy file and runs the tests in it.
+_CHECK = """Parses a policy file, runs the tests in it, and warns of what is wider than it looks.
 
 Exit 0: valid. Exit 8: not."""
 _EXPLAIN = """Says what a policy decides, by which rule, and what change would allow it.
@@ -18,6 +18,8 @@ _EXPLAIN = """Says what a policy decides, by which rule, and what change would a
   explain S fetch REPO             REPO: UPSTREAM:PATH, or a URL
   explain S push REPO REF          REF: refs/heads/main, or main
   explain S create|delete REPO REF
+  explain S tunnel HOST[:PORT]     a host that is reached by TLS, without a port 443
+  explain S http HOST[:PORT]       by plain HTTP, without a port 80
 
 Exit 0: allowed. Exit 3: denied."""
 _INIT = """Writes a new policy that allows what is named and nothing else.
@@ -25,6 +27,7 @@ _INIT = """Writes a new policy that allows what is named and nothing else.
 The file has tests of its own. On a terminal it asks for what the options do not say."""
 _DIFF = "Says in words where B allows more or less than A."
 _RENDER = "Prints a policy as it takes effect, every default written out."
+_OPERATIONS = ("fetch", "push", "create", "delete", "tunnel", "http")
 _WHICH = "a file, the name of an installed policy, or a sandbox"
 
 
@@ -35,8 +38,8 @@ def arguments(parser: ArgumentParser) -> None:
     check.add_argument("policy", metavar="FILE", help="a file, or the name of an installed policy")
     explain = add("explain", _EXPLAIN)
     explain.add_argument("policy", metavar="S|FILE", help=_WHICH)
-    explain.add_argument("operation", metavar="OP", choices=("fetch", "push", "create", "delete"))
-    explain.add_argument("repository", metavar="REPO")
+    explain.add_argument("operation", metavar="OP", choices=_OPERATIONS)
+    explain.add_argument("subject", metavar="REPO|HOST")
     explain.add_argument("ref", nargs="?", metavar="REF")
     explain.add_argument("--as", dest="tier", choices=("helper", "untrusted"), default="helper")
     diff = add("diff", _DIFF)

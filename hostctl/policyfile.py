@@ -9,6 +9,7 @@ from pathlib import Path
 from hostctl.failure import NOT_FOUND, Failure
 from identity.paths import Paths
 from netpolicy.document import PolicyError, parse_policy, policy_from_mapping, policy_to_mapping
+from netpolicy.lint import Remark, lint
 from netpolicy.policy import Policy
 
 _NAMES = "give a path to a .toml file, or the name of one in etc/gitmoat/policies"
@@ -46,7 +47,30 @@ def load_policy(path: Path) -> Policy:
 
 def load_policy_mapping(paths: Paths, name: str) -> dict[str, object]:
     """What `run --policy` sends: the parsed policy, so that hostd reads no file of the user's."""
-    return policy_to_mapping(load_policy(policy_path(paths, name)))
+    path = policy_path(paths, name)
+    policy = load_policy(path)
+    remarks_of(paths, path, policy)
+    return policy_to_mapping(policy)
+
+
+def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
+    """What `policy check` warns of; a Failure for what must be corrected first."""
+    from hostctl.upstreamtable import known_upstreams
+
+    upstreams = known_upstreams(paths)
+    known = [each.name for each in upstreams.upstreams] or None
+    remarks = lint(policy, _is_shared, known, upstreams.names)
+    for remark in remarks:
+        if remark.refused:
+            what = f"the policy {path} is wider than it looks"
+            raise Failure("P104", what, f"{remark.path}: {remark.what}", remark.hint)
+    return remarks
+
+
+def _is_shared(domain: str) -> bool:
+    from hostctl.publicsuffix import is_shared  # reads a long list: only for a wildcard
+
+    return is_shared(domain)
 
 
 def sandbox_policy(paths: Paths, sandbox: str) -> Policy:

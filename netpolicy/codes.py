@@ -215,6 +215,11 @@ _TABLE = (
     Code("P101", "the policy is invalid", "correct the key named in the message"),
     Code("P102", "the policy cannot be read", "check its name, owner (root) and mode (0644)"),
     Code("P103", "a policy test does not hold", "correct the rule or the [[test]] it fails"),
+    Code(
+        "P104",
+        "a wildcard takes in hosts of strangers",
+        "name the hosts, or set `allow_shared = true` in the [[egress]] rule if that is meant",
+    ),
     # U1xx: the upstream
     Code(
         "U101",

@@ -78,10 +78,15 @@ def _name(kind: str, rule: _Rule) -> str:
 
 def _words(rule: _Rule) -> str:
     if isinstance(rule, EgressRule):
-        ports = ", ".join(map(str, rule.ports))
-        return f"{', '.join(host.text for host in rule.hosts)}: {rule.scheme} on port {ports}"
+        ports = f"port {', '.join(map(str, rule.ports))}" if rule.ports else "every port"
+        hosts = ", ".join(host.text for host in rule.hosts)
+        return f"{hosts}: {ports}" + (f" by {rule.scheme}" if rule.effect == "allow" else "")
     who = ", ".join(tier.value for tier in Tier if tier in rule.who)
     return f"{rule_words(rule)}, as {who}"
+
+
+def _ports(rule: _Rule) -> tuple[int, ...]:
+    return rule.ports if isinstance(rule, EgressRule) else ()
 
 
 def _changes(kind: str, old: _Rule, new: _Rule) -> Iterator[Difference]:
@@ -92,6 +97,10 @@ def _changes(kind: str, old: _Rule, new: _Rule) -> Iterator[Difference]:
             yield Difference("other", where, words)
             return
         yield from _of_push(where, old, new)
+    elif new.effect == "deny" and bool(_ports(old)) != bool(_ports(new)):
+        # A rule that denies and names no port means every port.
+        yield Difference("other", where, f"was: {_words(old)}; is now: {_words(new)}")
+        return
     for change in _of_fields(where, old, new, skip=("id", "effect", "push")):
         yield _turned(change) if new.effect == "deny" else change
 

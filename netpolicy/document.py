@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 
 from gitwire.errors import Malformed
+from gitwire.hostname import Destination, parse_destination
 from gitwire.receivepack import Change, RefName, parse_ref
 from gitwire.repository import RepositoryPath
 from netpolicy.matchers import (
@@ -22,6 +23,7 @@ from netpolicy.matchers import (
 from netpolicy.policy import (
     Effect,
     EgressRule,
+    EgressTest,
     GitRule,
     Limits,
     Policy,
@@ -56,6 +58,8 @@ _METHOD = re.compile(r"[A-Z]{1,16}")
 _NEVER = ("CONNECT", "TRACE")
 _TIERS = [tier.value for tier in Tier]
 _CHANGES = {change.value: change for change in Change}
+_GIT_TESTS = ("fetch", "push")
+_EGRESS_TESTS: dict[str, Scheme] = {"tunnel": "tls", "http": "http"}
 _Target = tuple[tuple[str, RepositoryPath], RefName | None, Change]
 
 
@@ -274,21 +278,41 @@ def _presets(table: Table) -> tuple[str, ...]:
     return presets
 
 
-def _test(table: Table) -> PolicyTest:
+def _test(table: Table) -> PolicyTest | EgressTest:
     expect = table.choice("expect", _EFFECTS)
+    asked = [key for key in (*_GIT_TESTS, *_EGRESS_TESTS) if table.has(key)]
+    if len(asked) != 1:
+        raise PolicyError(table.path, "must have one of: fetch, push, tunnel, http")
+    test = _git_test(table, expect) if asked[0] in _GIT_TESTS else _egress_test(table, expect)
+    table.close()
+    return test
+
+
+def _egress_test(table: Table, expect: Effect) -> EgressTest:
+    for key in ("who", "change"):
+        if table.has(key):
+            raise PolicyError(table.at(key), "has no meaning for a host")
+    (key,) = (key for key in _EGRESS_TESTS if table.has(key))
+    return EgressTest(expect, table.parsed(key, _destination), _EGRESS_TESTS[key])
+
+
+def _destination(text: str) -> Destination:
+    try:
+        return parse_destination(text.encode())
+    except Malformed as error:
+        raise BadPattern(error.what, 'write "host.example:443"') from None
+
+
+def _git_test(table: Table, expect: Effect) -> PolicyTest:
     who = table.parsed("who", _tier) if table.has("who") else _tier(table.text("who", "helper"))
-    if table.has("push") == table.has("fetch"):
-        raise PolicyError(table.path, "must have one of: fetch, push")
     repository, ref, change = _push_test(table) if table.has("push") else _fetch_test(table)
     upstream, path = repository
-    table.close()
     return PolicyTest(expect, who, upstream, path, ref, change)
 
 
 def _fetch_test(table: Table) -> _Target:
     if table.has("change"):
         raise PolicyError(table.at("change"), "has no meaning for a fetch")
-    table.take("push")
     return table.parsed("fetch", parse_repo_name), None, Change.UPDATE
 
 

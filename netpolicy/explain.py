@@ -1,7 +1,7 @@
 """What people read: the lines of a refusal, and the tests that a policy carries."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from attrs import frozen
@@ -9,7 +9,10 @@ from attrs import frozen
 from gitwire.receivepack import Change, Command, ObjectId
 from netpolicy.codes import CODES
 from netpolicy.decision import Allow, Deny, PushDenied, decide_fetch, decide_push
-from netpolicy.policy import GitRule, Policy, PolicyTest, PushRule, Tier
+from netpolicy.egress import EgressAllow, decide_egress
+from netpolicy.policy import EgressTest, GitRule, Policy, PolicyTest, PushRule, Tier
+
+AnyVerdict = Allow | Deny | PushDenied | EgressAllow
 
 MAX_LINES: Final = 5
 MAX_WIDTH: Final = 100
@@ -62,18 +65,32 @@ def allowed_lines(policy: Policy, tier: Tier) -> list[str]:
     return [*lines, f"allowed: and {len(rules) - len(lines)} more rules"]
 
 
-def run_tests(policy: Policy, folding: Collection[str] | None = None) -> list[Failure]:
+def run_tests(
+    policy: Policy, folding: Collection[str] | None = None, git_hosts: Collection[str] = ()
+) -> list[Failure]:
     """Try the policy's own tests. `folding` names the upstreams that ignore case; without it
-    a test must hold both ways."""
+    a test must hold both ways. `git_hosts` are the git servers' names."""
     failures = []
     for index, test in enumerate(policy.tests):
-        folds = (False, True) if folding is None else (test.upstream in folding,)
-        for fold in folds:
-            verdict = decide_test(policy, test, fold)
-            if isinstance(verdict, Allow) != (test.expect == "allow"):
+        for verdict in _verdicts(policy, test, folding, git_hosts):
+            allowed = isinstance(verdict, Allow | EgressAllow)
+            if allowed != (test.expect == "allow"):
                 failures.append(Failure(index, _failed(test, verdict)))
                 break
     return failures
+
+
+def _verdicts(
+    policy: Policy,
+    test: PolicyTest | EgressTest,
+    folding: Collection[str] | None,
+    git_hosts: Collection[str],
+) -> Iterator[AnyVerdict]:
+    if isinstance(test, EgressTest):
+        yield decide_egress(policy, test.to, test.scheme, git_hosts)
+        return
+    for fold in (False, True) if folding is None else (test.upstream in folding,):
+        yield decide_test(policy, test, fold)
 
 
 def _nothing(tier: Tier) -> str:
@@ -116,9 +133,15 @@ def decide_test(policy: Policy, test: PolicyTest, fold: bool) -> Allow | Deny | 
     return decide_push(*where, [Command(*_OBJECTS[test.change], test.ref)])
 
 
-def _failed(test: PolicyTest, verdict: Allow | Deny | PushDenied) -> str:
-    act = "fetch" if test.ref is None else f"{test.change.value} {test.ref.text}"
-    asked = f"{test.who.value}: {act} of {test.upstream}:{test.repository.text}"
-    if isinstance(verdict, Allow):
+def _failed(test: PolicyTest | EgressTest, verdict: AnyVerdict) -> str:
+    asked = _asked(test)
+    if isinstance(verdict, Allow | EgressAllow):
         return f"{asked} is allowed by rule {verdict.rule}, expected deny"
     return f"{asked} is denied ({verdict.code}), expected allow"
+
+
+def _asked(test: PolicyTest | EgressTest) -> str:
+    if isinstance(test, EgressTest):
+        return f"{test.to.text} by {test.scheme}"
+    act = "fetch" if test.ref is None else f"{test.change.value} {test.ref.text}"
+    return f"{test.who.value}: {act} of {test.upstream}:{test.repository.text}"

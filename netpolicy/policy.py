@@ -5,7 +5,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from gitwire.hostname import HostName
+from gitwire.hostname import Destination, HostName
 from gitwire.receivepack import Change, RefName
 from gitwire.repository import RepositoryPath
 from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
@@ -131,6 +131,15 @@ class PolicyTest:
 
 
 @frozen
+class EgressTest:
+    """An expectation about a host: reached through a tunnel (tls), or by plain HTTP."""
+
+    expect: Effect
+    to: Destination
+    scheme: Scheme
+
+
+@frozen
 class Policy:
     name: str
     session: Session
@@ -138,4 +147,4 @@ class Policy:
     git: tuple[GitRule, ...]
     egress: tuple[EgressRule, ...]
     presets: tuple[str, ...]
-    tests: tuple[PolicyTest, ...]
+    tests: tuple[PolicyTest | EgressTest, ...]

@@ -5,7 +5,16 @@ import hashlib
 import json
 
 from gitwire.receivepack import RefName
-from netpolicy.policy import EgressRule, GitRule, Limits, Policy, PolicyTest, PushRule, Tier
+from netpolicy.policy import (
+    EgressRule,
+    EgressTest,
+    GitRule,
+    Limits,
+    Policy,
+    PolicyTest,
+    PushRule,
+    Tier,
+)
 from netpolicy.units import format_duration, format_size
 
 VERSION = 1
@@ -93,7 +102,10 @@ def _allowance(rule: EgressRule) -> dict[str, object]:
     return mapping | ({"methods": list(rule.methods)} if rule.scheme == "http" else {})
 
 
-def _test(test: PolicyTest) -> dict[str, object]:
+def _test(test: PolicyTest | EgressTest) -> dict[str, object]:
+    if isinstance(test, EgressTest):
+        key = "tunnel" if test.scheme == "tls" else "http"
+        return {"expect": test.expect, key: test.to.text}
     mapping: dict[str, object] = {"expect": test.expect, "who": test.who.value}
     repository = f"{test.upstream}:{test.repository.text}"
     return mapping | _operation(test, repository, test.ref)

@@ -1,4 +1,4 @@
-"""`hostctl policy check`: does the file parse, and do the tests in it hold?"""
+"""`hostctl policy check`: does it parse, do its tests hold, is it as narrow as it looks?"""
 
 from __future__ import annotations
 
@@ -6,24 +6,32 @@ from argparse import Namespace
 
 from hostctl.failure import Failure
 from hostctl.output import Output
-from hostctl.policyfile import load_policy, policy_path
+from hostctl.policyfile import load_policy, policy_path, remarks_of
+from hostctl.upstreamtable import known_upstreams
 from identity.paths import Paths
 from netpolicy.explain import run_tests
 
 
 def main(args: Namespace, out: Output) -> int:
-    path = policy_path(Paths(args.root), args.policy)
+    paths = Paths(args.root)
+    path = policy_path(paths, args.policy)
     policy = load_policy(path)
-    failures = run_tests(policy)
+    failures = run_tests(policy, git_hosts=known_upstreams(paths).names)
     for failure in failures[1:]:
         out.progress(f"test[{failure.index}]: {failure.what}")
     if failures:
         why = f"test[{failures[0].index}]: {failures[0].what}"
         what = f"{len(failures)} of {len(policy.tests)} tests in {path} do not hold"
         raise Failure("P103", what, why, "correct the rule or the test")
+    remarks = remarks_of(paths, path, policy)
     numbers = {"git": len(policy.git), "egress": len(policy.egress), "tests": len(policy.tests)}
+    if out.json:
+        warnings = [{"path": r.path, "what": r.what, "hint": r.hint} for r in remarks]
+        about = {"name": policy.name, "valid": True, **numbers, "warnings": warnings}
+        out.emit({"schema": "gitmoat.policy-check/1", **about})
+        return 0
+    for remark in remarks:
+        out.line(f"warning: {remark.path}: {remark.what}; {remark.hint}")
     counts = ", ".join(f"{name}: {number}" for name, number in numbers.items())
-    text = f"{path}: policy {policy.name} is valid ({counts})"
-    fields = {"schema": "gitmoat.policy-check/1", "name": policy.name, "valid": True, **numbers}
-    out.result(text, fields)
+    out.result(f"{path}: policy {policy.name} is valid ({counts})", {})
     return 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable, Collection
 
 from gitwire.errors import Malformed
+from gitwire.hostname import parse_destination
 from gitwire.receivepack import Change, RefName, parse_ref
 from hostctl.failure import DENIED, usage
 from hostctl.output import Output
@@ -12,26 +14,30 @@ from hostctl.policyfile import named_policy
 from hostctl.upstreamtable import known_upstreams, repository_of
 from identity.paths import Paths
 from netpolicy.decision import Allow, Deny, PushDenied
-from netpolicy.explain import decide_test
-from netpolicy.matchers import BadPattern
-from netpolicy.nearest import nearest_change
-from netpolicy.policy import Policy, PolicyTest, Tier
+from netpolicy.egress import EgressAllow, decide_egress
+from netpolicy.explain import AnyVerdict, decide_test
+from netpolicy.matchers import BadPattern, parse_repo_name
+from netpolicy.nearest import Nearest, nearest_change
+from netpolicy.nearest_host import nearest_host_change
+from netpolicy.policy import Policy, PolicyTest, Scheme, Tier
 
 _CHANGES = {"push": Change.UPDATE, "create": Change.CREATE, "delete": Change.DELETE}
+
+_SCHEMES: dict[str, tuple[Scheme, int]] = {"tunnel": ("tls", 443), "http": ("http", 80)}
 
 
 def main(args: Namespace, out: Output) -> int:
     paths = Paths(args.root)
     policy = named_policy(paths, args.policy)
     upstreams = known_upstreams(paths)
-    wish = _wish(args, *repository_of(args.repository, upstreams))
+    if args.operation in _SCHEMES:
+        return _explain_host(args, out, policy, upstreams.names)
+    wish = _wish(args, *repository_of(args.subject, upstreams))
     known = upstreams.by_name(wish.upstream)
-    return _say(args, out, policy, wish, fold=known is not None and known.case_insensitive)
+    return _explain_git(args, out, policy, wish, known is not None and known.case_insensitive)
 
 
 def _wish(args: Namespace, upstream: str, path: str) -> PolicyTest:
-    from netpolicy.matchers import parse_repo_name
-
     try:
         _, repository = parse_repo_name(f"{upstream}:{path}")
         ref = _ref(args)
@@ -54,35 +60,64 @@ def _ref(args: Namespace) -> RefName | None:
     return parse_ref(full.encode())
 
 
-def _say(args: Namespace, out: Output, policy: Policy, wish: PolicyTest, fold: bool) -> int:
+def _explain_git(args: Namespace, out: Output, policy: Policy, wish: PolicyTest, fold: bool) -> int:
     verdict = decide_test(policy, wish, fold)
-    allowed = isinstance(verdict, Allow)
     ref = "" if wish.ref is None else f" {wish.ref.text}"
     asked = f"{args.operation} {wish.upstream}:{wish.repository.text}{ref}"
-    nearest = _nearest(policy, wish, fold)
-    code, why = (
-        (None, f"by rule {verdict.rule}") if isinstance(verdict, Allow) else _reason(verdict)
-    )
+    nearest = _words(lambda: nearest_change(policy, wish, fold))
+    return _say(out, f"{asked} as {args.tier}", verdict, nearest, asked, args.tier)
+
+
+def _explain_host(args: Namespace, out: Output, policy: Policy, git_hosts: Collection[str]) -> int:
+    if args.ref is not None:
+        raise usage("a host is named alone", "write HOST or HOST:PORT")
+    scheme, port = _SCHEMES[args.operation]
+    text = args.subject if ":" in args.subject else f"{args.subject}:{port}"
+    try:
+        to = parse_destination(text.encode())
+    except Malformed as error:
+        raise usage(error.what, "write HOST or HOST:PORT; an address is never reached") from None
+    verdict = decide_egress(policy, to, scheme, git_hosts)
+    nearest = _words(lambda: nearest_host_change(policy, to, scheme, git_hosts))
+    asked = f"{args.operation} {to.text}"
+    return _say(out, asked, verdict, nearest, asked, None)
+
+
+def _say(
+    out: Output,
+    shown: str,
+    verdict: AnyVerdict,
+    nearest: tuple[str, ...],
+    asked: str,
+    who: str | None,
+) -> int:
+    allowed = isinstance(verdict, Allow | EgressAllow)
+    code, why = _reason(verdict)
     if out.json:
-        fields = {"allowed": allowed, "code": code, "who": args.tier, "asked": asked, "why": why}
+        fields = {"allowed": allowed, "code": code, "who": who, "asked": asked, "why": why}
         more = {"rule": verdict.rule or None, "nearest": list(nearest)}
         out.emit({"schema": "gitmoat.policy-explain/1", **fields, **more})
     else:
-        out.line(f"{'allowed' if allowed else f'denied ({code})'}: {asked} as {args.tier}: {why}")
+        out.line(f"{'allowed' if allowed else f'denied ({code})'}: {shown}: {why}")
         for words in nearest:
             out.line(f"to allow it: {words}")
     return 0 if allowed else DENIED
 
 
-def _nearest(policy: Policy, wish: PolicyTest, fold: bool) -> tuple[str, ...]:
+def _words(nearest: Callable[[], Nearest | None]) -> tuple[str, ...]:
     try:
-        nearest = nearest_change(policy, wish, fold)
+        found = nearest()
     except BadPattern:
-        return ()  # a ref that no pattern can spell
-    return () if nearest is None else nearest.words
+        return ()  # a ref or a host that no pattern can spell
+    return () if found is None else found.words
 
 
-def _reason(verdict: Deny | PushDenied) -> tuple[str, str]:
-    text = verdict.reason if isinstance(verdict, Deny) else next(iter(verdict.reasons.values()))
-    text = text.removesuffix(f" ({verdict.code})")
+def _reason(verdict: AnyVerdict) -> tuple[str | None, str]:
+    match verdict:
+        case Allow() | EgressAllow():
+            return None, f"by rule {verdict.rule}"
+        case Deny():
+            text = verdict.reason
+        case PushDenied():
+            text = next(iter(verdict.reasons.values())).removesuffix(f" ({verdict.code})")
     return verdict.code, f"{text} (rule {verdict.rule})" if verdict.rule else text

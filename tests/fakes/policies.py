@@ -10,13 +10,14 @@ from attrs import evolve
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from gitwire.hostname import HostName
+from gitwire.hostname import Destination, HostName
 from gitwire.receivepack import Change, Command, ObjectId, RefName
 from gitwire.repository import RepositoryPath
 from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
 from netpolicy.policy import (
     Effect,
     EgressRule,
+    EgressTest,
     GitRule,
     Limits,
     Policy,
@@ -143,6 +144,11 @@ def policy_tests(draw: st.DrawFn) -> PolicyTest:
     )
 
 
+destinations = st.builds(Destination, host_names, ports)
+schemes: st.SearchStrategy[Scheme] = st.sampled_from(["tls", "http"])
+egress_tests = st.builds(EgressTest, st.sampled_from(EFFECTS), destinations, schemes)
+
+
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     """Any policy that a document can express."""
@@ -155,5 +161,5 @@ def policies(draw: st.DrawFn) -> Policy:
         git=tuple(evolve(rule, id=f"g{n}") for n, rule in enumerate(git)),
         egress=tuple(evolve(rule, id=f"e{n}") for n, rule in enumerate(egress)),
         presets=tuple(draw(st.lists(words, max_size=3, unique=True))),
-        tests=tuple(draw(st.lists(policy_tests(), max_size=3))),
+        tests=tuple(draw(st.lists(policy_tests() | egress_tests, max_size=3))),
     )

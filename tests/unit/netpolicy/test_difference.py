@@ -4,12 +4,21 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitwire.hostname import Destination
 from netpolicy.decision import Allow
 from netpolicy.difference import compare
 from netpolicy.document import parse_policy
+from netpolicy.egress import EgressAllow, decide_egress
 from netpolicy.explain import decide_test
-from netpolicy.policy import Policy, PolicyTest
-from tests.fakes.policies import git_rules, patient, policies, policy_tests
+from netpolicy.policy import Policy, PolicyTest, Scheme
+from tests.fakes.policies import (
+    destinations,
+    git_rules,
+    patient,
+    policies,
+    policy_tests,
+    schemes,
+)
 
 BEFORE = """
 version = 1
@@ -101,6 +110,24 @@ def test_without_a_wider_place_nothing_new_is_allowed(
         for fold in (False, True):
             if isinstance(decide_test(after, wish, fold), Allow) and not wider:
                 assert isinstance(decide_test(before, wish, fold), Allow)
+
+
+@patient
+@given(policies(), policies(), st.lists(st.tuples(destinations, schemes), min_size=8, max_size=8))
+def test_without_a_wider_place_no_new_host_is_reached(
+    before: Policy, other: Policy, asked: list[tuple[Destination, Scheme]]
+) -> None:
+    after = evolve(before, egress=other.egress)
+    wider = any(each.direction != "narrower" for each in compare(before, after))
+    for to, scheme in asked:
+        if isinstance(decide_egress(after, to, scheme, ()), EgressAllow) and not wider:
+            assert isinstance(decide_egress(before, to, scheme, ()), EgressAllow)
+
+
+def test_a_denial_of_every_port_that_becomes_one_of_some_is_not_called_narrower() -> None:
+    deny = '[[egress]]\nid = "no"\neffect = "deny"\nhosts = ["x.example"]\n'
+    found = compare(parse_policy(BEFORE + deny), parse_policy(BEFORE + deny + "ports = [443]"))
+    assert [each.direction for each in found] == ["other"]
 
 
 @patient

@@ -15,7 +15,7 @@ from netpolicy.document import (
     policy_from_mapping,
     policy_to_mapping,
 )
-from netpolicy.policy import Limits, Policy, Session, Tier
+from netpolicy.policy import Limits, Policy, PolicyTest, Session, Tier
 from tests.fakes.policies import patient, policies
 
 EXAMPLE = """
@@ -67,6 +67,7 @@ def test_the_documented_example_is_read_as_documented() -> None:
     assert policy.egress[0].scheme == "tls"
     assert policy.presets == ("pip", "npm", "apt")
     (test,) = policy.tests
+    assert isinstance(test, PolicyTest)
     assert (test.upstream, test.repository) == ("github", RepositoryPath("acme/app"))
     assert (test.ref, test.change) == (RefName("refs/heads/main"), Change.UPDATE)
     assert (test.expect, test.who) == ("deny", Tier.HELPER)

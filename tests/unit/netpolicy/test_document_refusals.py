@@ -137,7 +137,11 @@ def refused(text: str) -> PolicyError:
         ),
         (HEAD + '[preset]\nuse = ["p p"]', "preset.use[0]", "not a name"),
         (HEAD + '[preset]\nallow = ["pip"]', "preset.allow", "unknown key"),
-        (HEAD + '[[test]]\nexpect = "deny"', "test[0]", "must have one of: fetch, push"),
+        (
+            HEAD + '[[test]]\nexpect = "deny"',
+            "test[0]",
+            "must have one of: fetch, push, tunnel, http",
+        ),
         (HEAD + '[[test]]\nfetch = "github:a/b"', "test[0].expect", "is missing"),
         (HEAD + '[[test]]\nexpect = "deny"\npush = "github:a/b"', "test[0].push", "no ref"),
         (

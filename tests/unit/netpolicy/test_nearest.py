@@ -40,7 +40,9 @@ push = { branches = ["release"] }
 
 def wish(line: str) -> PolicyTest:
     text = f'version = 1\nname = "x"\n[[test]]\nexpect = "allow"\n{line}'
-    return parse_policy(text).tests[0]
+    (test,) = parse_policy(text).tests
+    assert isinstance(test, PolicyTest)
+    return test
 
 
 def words(line: str) -> tuple[str, ...]:

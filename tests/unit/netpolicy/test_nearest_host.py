@@ -1,0 +1,71 @@
+"""The nearest change for a host says what to do, and doing it is enough."""
+
+import pytest
+from hypothesis import given
+
+from gitwire.hostname import Destination, parse_destination
+from netpolicy.document import parse_policy, policy_from_mapping, policy_to_mapping
+from netpolicy.egress import EgressAllow, decide_egress
+from netpolicy.nearest_host import nearest_host_change
+from netpolicy.policy import Policy, Scheme
+from tests.fakes.policies import destinations, patient, policies, schemes
+
+POLICY = parse_policy("""
+version = 1
+name = "agents"
+[[egress]]
+id = "mirror"
+hosts = ["mirror.example"]
+[[egress]]
+id = "cdn"
+hosts = ["*.cdn.example", "other.example"]
+[[egress]]
+id = "no-uploads"
+effect = "deny"
+hosts = ["up.cdn.example"]
+""")
+
+
+@pytest.mark.parametrize(
+    ("to", "scheme", "words"),
+    [
+        ("mirror.example:8443", "tls", ("in rule mirror: add 8443 to ports",)),
+        (
+            "a.cdn.example:22",
+            "tls",
+            ('add a rule: [[egress]] hosts = ["a.cdn.example"], ports = [22]',),
+        ),
+        ("new.example:443", "tls", ('add a rule: [[egress]] hosts = ["new.example"]',)),
+        (
+            "mirror.example:80",
+            "http",
+            ('add a rule: [[egress]] hosts = ["mirror.example"], scheme = "http"',),
+        ),
+        (
+            "up.cdn.example:443",
+            "tls",
+            ("rule no-uploads denies it, and deny beats allow: change that rule",),
+        ),
+        (
+            "git.example:443",
+            "tls",
+            ('add a rule: [[egress]] hosts = ["git.example"]; git itself needs no such rule',),
+        ),
+    ],
+)
+def test_it_names_the_rule_and_the_key(to: str, scheme: Scheme, words: tuple[str, ...]) -> None:
+    found = nearest_host_change(POLICY, parse_destination(to.encode()), scheme, {"git.example"})
+    assert found is not None
+    assert found.words == words
+
+
+@patient
+@given(policies(), destinations, schemes)
+def test_the_change_makes_it_allowed_and_can_be_written_down(
+    policy: Policy, to: Destination, scheme: Scheme
+) -> None:
+    for git_hosts in ((), (to.host.text,)):
+        nearest = nearest_host_change(policy, to, scheme, git_hosts)
+        after = policy if nearest is None else nearest.policy
+        assert isinstance(decide_egress(after, to, scheme, git_hosts), EgressAllow)
+        assert policy_from_mapping(policy_to_mapping(after)) == after
