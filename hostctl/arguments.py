@@ -14,10 +14,10 @@ from hostctl.output import Output
 VERBS = (
     "audit", "completion", "cp", "cred", "demo", "down", "exec", "explain", "git", "inspect",
     "logs", "ls", "policy", "reload", "rm", "run", "session", "start", "status", "stop", "up",
-    "upstream", "version",
+    "upstream", "verify", "version",
 )  # fmt: skip
 LATER = (
-    "attach", "broker", "doctor", "host", "init", "top", "verify",
+    "attach", "broker", "doctor", "host", "init", "top",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {

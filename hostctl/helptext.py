@@ -30,6 +30,9 @@ what is allowed
   upstream   the git servers the broker may speak to
   cred       the credentials the broker uses there
 
+what is enforced
+  verify     measure a sandbox's walls from inside, as both of its users
+
 what happened
   audit      read and verify the audit journals
   explain    what an error code or a request id means

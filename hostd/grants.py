@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve
 from nacl.signing import SigningKey
@@ -17,6 +19,7 @@ from hostd.broker_client import BrokerClient
 from hostd.failures import Failed
 from hostd.sandbox import Sandbox
 from identity.grant import Grant, sign_grant
+from identity.report import sign_report
 from netpolicy.writing import policy_to_mapping
 
 _log = Logger()
@@ -32,7 +35,7 @@ class Grants:
     def __init__(
         self, host: str, key: SigningKey, audience: str, broker: BrokerClient, journal: Journal
     ) -> None:
-        self._host = host
+        self.host = host
         self._key = key
         self._audience = audience
         self._broker = broker
@@ -40,6 +43,9 @@ class Grants:
         self._lock = DeferredLock()
         # Sandboxes whose sessions the broker could not yet be told to end, and why they end.
         self._owed: dict[str, str] = {}
+
+    def sign_report(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        return sign_report(report, self._key)
 
     async def register(self, sandbox: Sandbox, public_key: bytes) -> str:
         """A closed session for this key; it opens with `activate`."""
@@ -54,7 +60,7 @@ class Grants:
         if remaining <= 0:
             raise Failed("S101", "the sandbox's session is over", fix="start a new sandbox")
         grant = Grant(
-            host=self._host,
+            host=self.host,
             boot_id=boot_id(),
             # Rises within one boot, also over restarts of hostd, without a file.
             counter=time.monotonic_ns(),

@@ -23,13 +23,14 @@ from hostd.grants import SandboxSessions, boot_id
 from hostd.host import ROOMS, Host
 from hostd.nft import apply_ruleset, find_program
 from hostd.outputs import end_output, remove_output
-from hostd.probes import judge
+from hostd.probes import ACTIVATION
 from hostd.programs import Program
 from hostd.registry import ProcessRecord, Record, Step
 from hostd.runtimes import bwrap
 from hostd.runtimes.bwrap import StartedRoom, start_room
 from hostd.sandbox import Plan, Sandbox
 from hostd.sidecars import Setting, SidecarSupervisor
+from hostd.trials import try_all
 from identity.peer import Means
 from netpolicy.nftables import GIT_UNTRUSTED, render
 from netpolicy.upstreams import UpstreamTable, gitconfig_for
@@ -285,16 +286,9 @@ async def probe(host: Host, sandbox: Sandbox) -> None:
         raise Failed("N101", "the sandbox's network has an interface besides lo", why=names)
     if found["sysctls"]:
         raise Failed("N206", "a setting of the sandbox's network is wrong", why=found["sysctls"][0])
-    uids = sandbox.plan.uids
-    for tier, uid, room, group in (
-        ("untrusted", uids.untrusted, sandbox.room, "sandbox"),
-        ("helper", uids.helper, sandbox.gate, "gate"),
-    ):
-        if room is None:
-            raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
-        outcomes = await host.spawner.probe(room.join(), tier, uid, sandbox.cgroups[group])
-        for wrong in judge(tier, outcomes):
-            raise Failed(wrong.probe.code, "a protection does not hold", why=str(wrong))
+    for judged in await try_all(host, sandbox, ACTIVATION):
+        if not judged.ok:
+            raise Failed(judged.probe.code, "a protection does not hold", why=str(judged))
 
 
 async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:

@@ -20,6 +20,7 @@ from hostd.refspecs import parse_gate
 from hostd.sandbox import Sandbox
 from hostd.sandboxes import Sandboxes
 from hostd.spawner import Process
+from hostd.verification import chosen_groups, verify
 
 
 class Operations:
@@ -43,6 +44,7 @@ class Operations:
             "start": self.begin,
             "stop": self.halt,
             "selftest": self.selftest,
+            "verify": self.verify,
             "shutdown": self.shutdown,
         }
 
@@ -127,6 +129,25 @@ class Operations:
         if sandbox.sidecar is None:
             raise Failed("R106", "the sandbox has no sidecar")
         return {"results": await sandbox.sidecar.selftest()}
+
+    async def verify(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        sandbox = self._sandboxes.running(body.get("sandbox"))
+        groups = chosen_groups(body.get("groups"))
+        channel.progress(f"measuring {sandbox.plan.name} from inside ...")
+        report = await verify(self._host, sandbox, groups)
+        wrong = report["total"] - report["enforced"]
+        self._host.journal.record(
+            AdminOperation(
+                op="verify",
+                decision="deny" if wrong else "allow",
+                peer_uid=0,
+                sandbox=sandbox.plan.id,
+                code="N210" if wrong else None,
+                reason=f"{report['enforced']} of {report['total']} enforced",
+            )
+        )
+        signed = body.get("sign") is True
+        return {"report": self._host.grants.sign_report(report) if signed else report}
 
     async def shutdown(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         await self._sandboxes.stop_all()

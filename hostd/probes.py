@@ -1,29 +1,26 @@
-"""What must hold in a sandbox's namespaces before it is activated, as data; and its trial.
+"""What must hold in a sandbox's namespaces before it is activated, as data.
 
-The attempts run in forked children with the uid, the filters and the namespaces that a command
-would get. A probe that may not be refused and one that must be are both in the table: a namespace
-in which nothing works at all is not a sandbox either.
+A probe that may not be refused and one that must be are both in the table: a namespace in which
+nothing works at all is not a sandbox either. `hostd.attempts` has what each of them tries.
 """
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import os
+import json
 import socket
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import frozen
 
-_TIMEOUT = 1.0
-_IO_URING_SETUP = 425
+_NOT_TRIED = "not tried"
 
 
 @frozen
 class Probe:
     """`allowed` is what must come out; `code` is what a wrong outcome is called."""
 
+    group: str
     name: str
     tier: str
     attempt: str
@@ -32,113 +29,92 @@ class Probe:
     code: str
 
 
-def _deny(name: str, tier: str, attempt: str, *target: Any, code: str) -> Probe:
-    return Probe(name, tier, attempt, target, allowed=False, code=code)
+def deny(group: str, name: str, tier: str, attempt: str, *target: Any, code: str = "N201") -> Probe:
+    return Probe(group, name, tier, attempt, target, allowed=False, code=code)
 
 
-def _allow(name: str, tier: str, attempt: str, *target: Any, code: str) -> Probe:
-    return Probe(name, tier, attempt, target, allowed=True, code=code)
+def allow(
+    group: str, name: str, tier: str, attempt: str, *target: Any, code: str = "N203"
+) -> Probe:
+    return Probe(group, name, tier, attempt, target, allowed=True, code=code)
 
 
-PROBES = (
-    _allow("untrusted reaches its git port", "untrusted", "tcp4", "127.0.0.1", 419, code="N203"),
-    _deny("untrusted reaches the helper's", "untrusted", "tcp4", "127.0.0.1", 418, code="N203"),
-    _deny("… by another loopback address", "untrusted", "tcp4", "127.0.0.2", 418, code="N203"),
-    _deny("… over IPv6", "untrusted", "tcp6", "::1", 418, code="N203"),
-    _allow("helper reaches its git port", "helper", "tcp4", "127.0.0.1", 418, code="N203"),
-    _deny("helper reaches the other", "helper", "tcp4", "127.0.0.1", 419, code="N203"),
-    _deny("helper reaches a high port", "helper", "tcp4", "127.0.0.1", 9999, code="N203"),
-    _deny("IPv4 leaves", "untrusted", "tcp4", "203.0.113.5", 443, code="N201"),
-    _deny("IPv6 leaves", "untrusted", "tcp6", "2001:db8::5", 443, code="N201"),
-    _deny("UDP leaves", "untrusted", "udp4", "203.0.113.53", 53, code="N201"),
-    _deny("the metadata address answers", "untrusted", "tcp4", "169.254.169.254", 80, code="N201"),
-    _deny("helper's IPv4 leaves", "helper", "tcp4", "203.0.113.5", 443, code="N201"),
-    _deny("a sidecar's port can be taken", "untrusted", "bind", 53, code="N204"),
-    _deny("vsock", "untrusted", "family", 40, code="N205"),
-    _deny("packet sockets", "untrusted", "family", 17, code="N205"),
-    _deny("io_uring", "untrusted", "io_uring", code="N205"),
-    _deny("a new user namespace", "untrusted", "unshare", 0x10000000, code="N205"),
+_U, _H = "untrusted", "helper"
+_STREAM, _RAW = int(socket.SOCK_STREAM), int(socket.SOCK_RAW)
+_VSOCK, _PACKET = 40, 17
+_NEW_USER_NAMESPACE = 0x10000000
+
+ACTIVATION = (
+    allow("ports", "untrusted reaches 419", _U, "tcp4", "127.0.0.1", 419),
+    deny("ports", "untrusted reaches 418", _U, "tcp4", "127.0.0.1", 418, code="N203"),
+    deny("ports", "untrusted reaches 418 at 127.0.0.2", _U, "tcp4", "127.0.0.2", 418, code="N203"),
+    deny("ports", "untrusted reaches 418 over IPv6", _U, "tcp6", "::1", 418, code="N203"),
+    allow("ports", "helper reaches 418", _H, "tcp4", "127.0.0.1", 418),
+    deny("ports", "helper reaches 419", _H, "tcp4", "127.0.0.1", 419, code="N203"),
+    deny("ports", "helper reaches a high port", _H, "tcp4", "127.0.0.1", 9999, code="N203"),
+    deny("egress", "IPv4 leaves", _U, "tcp4", "203.0.113.5", 443),
+    deny("egress", "IPv6 leaves", _U, "tcp6", "2001:db8::5", 443),
+    deny("dns", "a resolver outside is asked over UDP", _U, "udp4", "203.0.113.53", 53),
+    deny("metadata", "the metadata address answers", _U, "tcp4", "169.254.169.254", 80),
+    deny("egress", "helper's IPv4 leaves", _H, "tcp4", "203.0.113.5", 443),
+    deny(
+        "squatting",
+        "a port below 1024 can be taken",
+        _U,
+        "bind-tcp4",
+        "127.0.0.1",
+        1023,
+        code="N204",
+    ),
+    deny("sockets", "vsock", _U, "socket", _VSOCK, _STREAM, 0, code="N205"),
+    deny("sockets", "packet sockets", _U, "socket", _PACKET, _RAW, 0, code="N205"),
+    deny("calls", "io_uring", _U, "call", "io_uring_setup", 1, 0, code="N205"),
+    deny("calls", "a new user namespace", _U, "unshare", _NEW_USER_NAMESPACE, code="N205"),
 )
 
 
-def _connect(family: int, kind: int, address: str, port: int) -> None:
-    with socket.socket(family, kind) as client:
-        client.settimeout(_TIMEOUT)
-        client.connect((address, port))
-        if kind == socket.SOCK_DGRAM:
-            client.send(b"probe")
+@frozen
+class Outcome:
+    """Whether the attempt worked, and what came of it in a few words."""
 
-
-def _bind(port: int) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.bind(("127.0.0.1", port))
-
-
-def _family(number: int) -> None:
-    socket.socket(number, socket.SOCK_STREAM if number == 40 else socket.SOCK_RAW).close()
-
-
-def _checked(result: int) -> None:
-    if result == -1:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-def _io_uring() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    _checked(libc.syscall(_IO_URING_SETUP, 1, ctypes.create_string_buffer(120)))
-
-
-def _unshare(kinds: int) -> None:
-    _checked(ctypes.CDLL(None, use_errno=True).unshare(kinds))
-
-
-_ATTEMPTS: dict[str, Callable[..., None]] = {
-    "tcp4": lambda *where: _connect(socket.AF_INET, socket.SOCK_STREAM, *where),
-    "tcp6": lambda *where: _connect(socket.AF_INET6, socket.SOCK_STREAM, *where),
-    "udp4": lambda *where: _connect(socket.AF_INET, socket.SOCK_DGRAM, *where),
-    "bind": _bind,
-    "family": _family,
-    "io_uring": _io_uring,
-    "unshare": _unshare,
-}
-
-
-def attempt_all(tier: str) -> list[str | None]:
-    """One outcome per probe of this tier, in the table's order: an errno's name, or None."""
-    return [_attempt(probe) for probe in PROBES if probe.tier == tier]
-
-
-def _attempt(probe: Probe) -> str | None:
-    try:
-        _ATTEMPTS[probe.attempt](*probe.target)
-    except TimeoutError:
-        return "ETIMEDOUT"
-    except OSError as problem:
-        return errno.errorcode.get(problem.errno or 0, str(problem))
-    return None
+    worked: bool
+    got: str
 
 
 @frozen
-class Wrong:
-    """A probe that came out as it must not."""
+class Judged:
+    """A refusal that only comes by time-out counts as none: the rules answer at once."""
 
     probe: Probe
-    outcome: str | None
+    outcome: Outcome | None
+
+    @property
+    def ok(self) -> bool:
+        outcome = self.outcome
+        if outcome is None or outcome.got == "ETIMEDOUT":
+            return False
+        return outcome.worked == self.probe.allowed
+
+    @property
+    def got(self) -> str:
+        return _NOT_TRIED if self.outcome is None else self.outcome.got
 
     def __str__(self) -> str:
-        if self.probe.allowed:
-            return f"{self.probe.name}: {self.outcome}, but it must work"
-        return f"{self.probe.name}: {self.outcome or 'it works'}, but it must be refused at once"
+        must = "it must work" if self.probe.allowed else "it must be refused at once"
+        return f"{self.probe.name}: {self.got}, but {must}"
 
 
-def judge(tier: str, outcomes: list[str | None]) -> list[Wrong]:
-    """A refusal that only comes by time-out counts as none: the rules answer at once."""
-    probes = [probe for probe in PROBES if probe.tier == tier]
-    if len(probes) != len(outcomes):
-        return [Wrong(probe, "not tried") for probe in probes]
-    return [
-        Wrong(probe, outcome)
-        for probe, outcome in zip(probes, outcomes, strict=True)
-        if (outcome is None) != probe.allowed or outcome == "ETIMEDOUT"
-    ]
+def judge(probes: Sequence[Probe], outcomes: Sequence[Outcome]) -> list[Judged]:
+    """Each probe with its outcome; those behind the last outcome were not tried."""
+    missing = [None] * (len(probes) - len(outcomes))
+    return [Judged(*pair) for pair in zip(probes, [*outcomes, *missing], strict=True)]
+
+
+def attempts_of(probes: Sequence[Probe]) -> list[list[Any]]:
+    return [[probe.attempt, *probe.target] for probe in probes]
+
+
+def read_outcomes(report: bytes, most: int) -> list[Outcome]:
+    """What `attempts.report` wrote; a last line that was cut off is none."""
+    lines = report.split(b"\n")[:-1]
+    return [Outcome(bool(worked), str(got)) for worked, got in map(json.loads, lines[:most])]

@@ -49,6 +49,7 @@ class Program:
     room: Room | None = None
     cgroups: Sequence[str] = ()
     limits: Mapping[str, int | None] | None = None
+    attempts: Sequence[Sequence[Any]] | None = None
 
     def command(self, stdio: Sequence[int]) -> Command:
         limits = self.limits or {"open_files": 1024}
@@ -61,6 +62,7 @@ class Program:
             room=self.room,
             cgroups=self.cgroups,
             limits=limits,
+            attempts=self.attempts,
         )
 
 

@@ -26,6 +26,7 @@ from hostd.registry import Registry
 from hostd.sandboxes import Sandboxes
 from hostd.spawner import Spawner
 from hostd.uids import check_subordinate
+from hostd.version import VERSION
 from hostd.watchdog import Watchdog
 from hostd.workdir import Workdirs
 from identity.controlsocket import listen_control
@@ -35,7 +36,6 @@ from identity.paths import Paths
 from identity.peer import find_means
 
 _log = Logger()
-VERSION = "0.1.0"
 
 
 class Service:

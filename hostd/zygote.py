@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from confine import linux, mounts, profiles
 from confine.process import Confinement, Limits, confine
 from confine.seccomp import compile_profile
-from hostd import netns, probes
+from hostd import attempts, netns
 from sidecar import service
 from sidecar.budgets import DESCRIPTORS
 
@@ -113,7 +113,7 @@ class Zygote:
             problem = pipe.read()
         if problem:
             self._send({"id": request["id"], "error": problem})
-        elif request["op"] in ("sidecar", "execute"):
+        elif request["op"] in ("sidecar", "execute", "probe"):
             self._send_child(request["id"], pid)
 
     def _send_child(self, number: int, pid: int) -> None:
@@ -163,12 +163,10 @@ class Zygote:
         self._send({"id": request["id"], "ok": True}, (table,))
 
     def _probe(self, request: Request, descriptors: list[int], problems: int) -> None:
-        """As `_execute`, but what runs after the confinement is the probes and their report."""
-        _join_cgroups(request["cgroups"])
-        _enter_namespaces(descriptors[0], request["namespaces"])
-        linux.close_all_but([self._link.fileno(), problems])
-        self._confine_command(request)
-        self._send({"id": request["id"], "outcomes": probes.attempt_all(request["tier"])})
+        """As `_execute`, but what runs after the confinement is attempts and their report."""
+        self._settle(request, descriptors, problems)
+        os.close(problems)
+        attempts.report(request["attempts"], 1)
 
     def _confine_command(self, request: Request) -> None:
         confine(
@@ -177,7 +175,7 @@ class Zygote:
                 gid=request["uid"],
                 limits=Limits(**request["limits"]),
                 seccomp=self._seccomp["sandbox"],
-                dumpable=request["op"] == "execute",  # a probe holds our link until it ends
+                dumpable=request["op"] == "execute",
             )
         )
 
@@ -211,6 +209,11 @@ class Zygote:
         service.main(configuration, service.Inherited(*listeners))
 
     def _execute(self, request: Request, descriptors: list[int], problems: int) -> None:
+        self._settle(request, descriptors, problems)
+        linux.reset_signals()
+        os.execvpe(request["argv"][0], request["argv"], request["environment"])  # noqa: S606
+
+    def _settle(self, request: Request, descriptors: list[int], problems: int) -> None:
         """Descriptors: first those that become 0, 1, 2, …; then, if any, the room's pidfd."""
         _join_cgroups(request["cgroups"])
         kept: int = request["keep"]
@@ -223,8 +226,6 @@ class Zygote:
             linux.take_terminal(0)
         if request["uid"]:
             self._confine_command(request)
-        linux.reset_signals()
-        os.execvpe(request["argv"][0], request["argv"], request["environment"])  # noqa: S606
 
 
 def _enter_namespaces(room: int, names: list[str]) -> None:

@@ -311,6 +311,22 @@ _TABLE = (
         "the sandbox's network was changed from outside, so it was stopped",
         "find out who changed it, then `hostctl start`",
     ),
+    Code(
+        "N208",
+        "something of the host's can be read or written in the sandbox",
+        "stop the sandbox; report this",
+    ),
+    Code("N209", "a token, repository or ref is open to the wrong user", "revoke; report this"),
+    Code(
+        "N210",
+        "a control is not enforced",
+        "stop the sandbox; `hostctl verify` names the control",
+    ),
+    Code(
+        "N211",
+        "a report is not what its host signed",
+        "ask for the report again, and for the public key of the host that made it",
+    ),
     # R1xx: the runtime
     Code("R101", "the runtime could not start the sandbox", _LOG),
     Code("R102", "a program that is needed is missing", "install the package it names"),

@@ -1,0 +1,140 @@
+"""Attempts on files: writing where nothing may be written, and finding what must not be there."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from hostd.refused import Refused
+
+_SECONDS = 8.0
+_FILES = 20_000
+_FILE_SIZE = 4 << 20
+_SKIPPED = {"/proc", "/sys", "/usr", "/lib", "/lib64", "/bin", "/sbin"}
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+# The beginnings by which issuers let their tokens be found, and keys in text.
+_TOKEN = re.compile(
+    rb"gh[opsur]_[A-Za-z0-9]{30}|github_pat_[A-Za-z0-9_]{30}|glpat-[A-Za-z0-9_-]{20}"
+    rb"|-----BEGIN [A-Z ]*PRIVATE KEY-----|AKIA[0-9A-Z]{16}"
+)
+
+
+def _create(directory: str) -> str:
+    path = f"{directory}/gitmoat-probe-{os.getpid()}"
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    os.unlink(path)
+    return "created"
+
+
+def _open(path: str, mode: str) -> str:
+    flags = {"read": os.O_RDONLY, "write": os.O_WRONLY}[mode]
+    os.close(os.open(path, flags | os.O_CLOEXEC))
+    return "opened"
+
+
+def _setuid_file() -> str:
+    """An own file that becomes setuid: by the mode it has then, not by the call's answer."""
+    path = f"/tmp/gitmoat-probe-{os.getpid()}"  # noqa: S108 -- its name is new, or it fails
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o700)
+    try:
+        os.fchmod(descriptor, 0o4700)
+        made = os.fstat(descriptor).st_mode & stat.S_ISUID
+    finally:
+        os.close(descriptor)
+        os.unlink(path)
+    if not made:
+        raise Refused("the mode does not stay")
+    return "setuid"
+
+
+def _walk(top: str, deadline: float) -> Iterator[os.DirEntry[str]]:
+    """Every entry below, never through a link; nothing that is only of the kernel's making."""
+    waiting = [top]
+    while waiting and time.monotonic() < deadline:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting += [] if entry.path in _SKIPPED else [entry.path]
+            else:
+                yield entry
+
+
+def _sockets(expected: str, own: int) -> str:
+    """A socket that somebody else has put into our file system."""
+    for entry in _walk("/", time.monotonic() + _SECONDS):
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.S_ISSOCK(found.st_mode) and found.st_uid != own and entry.path != expected:
+            return entry.path
+    raise Refused(f"only {expected}")
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(os.open(path, _READ), "rb") as file:
+            return file.read(_FILE_SIZE) or b""
+    except OSError:
+        return b""
+
+
+def _of_processes() -> Iterator[tuple[str, bytes]]:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for name in ("environ", "cmdline", "mountinfo"):
+            path = f"/proc/{pid}/{name}"
+            yield path, _content(path)
+
+
+def _of_files() -> Iterator[tuple[str, bytes]]:
+    deadline = time.monotonic() + _SECONDS
+    for number, entry in enumerate(_walk("/", deadline)):
+        if number >= _FILES:
+            return
+        if entry.is_file(follow_symlinks=False):
+            yield entry.path, _content(entry.path)
+
+
+def _marker(marker: str) -> str:
+    """Searches what can be read for a marker that only the host has; a canary shows it works."""
+    wanted, canary = marker.encode(), f"canary-{os.urandom(12).hex()}".encode()
+    path = f"/tmp/gitmoat-probe-{os.getpid()}"  # noqa: S108 -- its name is new, or it fails
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(canary)
+    seen, works = 0, False
+    try:
+        for where, data in (*_of_processes(), *_of_files()):
+            seen += 1
+            works = works or canary in data
+            if wanted in data:
+                return f"found in {where}"
+    finally:
+        os.unlink(path)
+    if not works:
+        return "the search does not even find its own canary"
+    raise Refused(f"in none of {seen} files")
+
+
+def _tokens() -> str:
+    """What looks like a credential in an environment or a command line; its place, not itself."""
+    for where, data in _of_processes():
+        found = _TOKEN.search(data)
+        if found is not None:
+            return f"{found[0][:4].decode()}... in {where}"
+    raise Refused("none")
+
+
+ATTEMPTS: Mapping[str, Callable[..., str]] = {
+    "create": _create,
+    "open": _open,
+    "setuid-file": _setuid_file,
+    "sockets": _sockets,
+    "marker": _marker,
+    "tokens": _tokens,
+}

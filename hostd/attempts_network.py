@@ -1,0 +1,171 @@
+"""Attempts to get out, to take a port, to open a strange socket, to change the network."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+
+from hostd.refused import Refused
+
+_AT_ONCE = 1.0
+_PATIENCE = 5.0
+_ANSWER = 4096
+_UDP_LITE = 136
+_NETLINK_NETFILTER = 12
+
+_REQUEST, _ACKNOWLEDGE, _CREATE, _EXCLUSIVE = 0x01, 0x04, 0x400, 0x200
+_NLMSG_ERROR = 2
+_RTM_NEWLINK = 16
+_IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_INFO_KIND = 3, 18, 1
+_NFNL_BEGIN, _NFNL_END = 16, 17
+_NFT_NEWTABLE = 10 << 8
+_NFT_SUBSYSTEM = 10
+_NFPROTO_INET = 1
+_TABLE_NAME = 1
+
+
+def _connect(family: int, kind: int, address: str, port: int) -> str:
+    with socket.socket(family, kind) as client:
+        client.settimeout(_AT_ONCE)
+        client.connect((address, port))
+        if kind == socket.SOCK_DGRAM:
+            client.send(b"probe")
+            return "sent"
+    return "connected"
+
+
+def _udp_lite(address: str, port: int) -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM, _UDP_LITE) as client:
+        client.sendto(b"probe", (address, port))
+    return "sent"
+
+
+def _bind(family: int, kind: int, address: str, port: int) -> str:
+    with socket.socket(family, kind) as listener:
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            listener.setsockopt(socket.SOL_SOCKET, option, 1)
+        listener.bind((address, port))
+    return "bound"
+
+
+def _socket(family: int, kind: int, protocol: int) -> str:
+    socket.socket(family, kind, protocol).close()
+    return "opened"
+
+
+def _resolve(name: str) -> str:
+    """Asks the sandbox's own resolver for an address."""
+    question = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    query = struct.pack("!6H", 0x6D67, 0x0100, 1, 0, 0, 0) + question + b"\0\0\1\0\1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(_PATIENCE)
+        client.connect(("127.0.0.1", 53))
+        client.send(query)
+        answer = client.recv(_ANSWER)
+    code, answers = answer[3] & 0xF, struct.unpack_from("!H", answer, 6)[0]
+    if code or not answers:
+        raise Refused({0: "no address", 3: "NXDOMAIN", 5: "REFUSED"}.get(code, f"code {code}"))
+    return "an address"
+
+
+def _proxy(target: str) -> str:
+    """CONNECT at the sandbox's own proxy."""
+    with socket.socket() as client:
+        client.settimeout(_PATIENCE)
+        client.connect(("127.0.0.1", 480))
+        client.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+        answer = client.recv(_ANSWER)
+    words = answer.split(b" ", 2)
+    if words[0] != b"HTTP/1.1" or words[1:2] != [b"200"]:
+        raise Refused(f"HTTP {words[1].decode()}" if len(words) > 1 else "closed")
+    return "HTTP 200"
+
+
+def _extension(kind: int, body: bytes) -> bytes:
+    return struct.pack("!HH", kind, len(body)) + body
+
+
+def client_hello(name: str) -> bytes:
+    """The least that a TLS server answers: one cipher suite and a server name."""
+    entry = b"\0" + struct.pack("!H", len(name)) + name.encode()
+    extensions = _extension(0, struct.pack("!H", len(entry)) + entry)
+    extensions += _extension(43, b"\x02\x03\x04") + _extension(13, b"\0\x02\x04\x03")
+    extensions += _extension(10, b"\0\x02\0\x1d") + _extension(51, b"\0\0")
+    body = b"\x03\x03" + os.urandom(32) + b"\0" + b"\0\x02\x13\x01" + b"\x01\0"
+    body += struct.pack("!H", len(extensions)) + extensions
+    handshake = b"\x01" + struct.pack("!I", len(body))[1:] + body
+    return b"\x16\x03\x01" + struct.pack("!H", len(handshake)) + handshake
+
+
+def _tls(address: str, port: int, name: str) -> str:
+    """Whether a TLS server answers there to this name."""
+    with socket.socket() as client:
+        client.settimeout(_PATIENCE)
+        client.connect((address, port))
+        client.sendall(client_hello(name))
+        answer = client.recv(_ANSWER)
+    if answer[:1] != b"\x16":
+        raise Refused("closed" if not answer else "a TLS alert")
+    return "a server answers"
+
+
+def _attribute(kind: int, body: bytes) -> bytes:
+    size = 4 + len(body)
+    return struct.pack("=HH", size, kind) + body + b"\0" * (-size % 4)
+
+
+def _message(kind: int, flags: int, body: bytes) -> bytes:
+    return struct.pack("=IHHII", 16 + len(body), kind, flags, 1, 0) + body
+
+
+def _netlink(protocol: int, data: bytes) -> str:
+    """Raises what the kernel answers to a change."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol) as kernel:
+        kernel.settimeout(_AT_ONCE)
+        kernel.send(data)
+        answer = kernel.recv(_ANSWER)
+    kind, error = struct.unpack_from("=H", answer, 4)[0], struct.unpack_from("=i", answer, 16)[0]
+    if kind == _NLMSG_ERROR and error:
+        raise OSError(-error, os.strerror(-error))
+    return "changed"
+
+
+def _add_interface(name: str) -> str:
+    kind = _attribute(_IFLA_LINKINFO, _attribute(_IFLA_INFO_KIND, b"dummy"))
+    body = bytes(16) + _attribute(_IFLA_IFNAME, name.encode() + b"\0") + kind
+    flags = _REQUEST | _ACKNOWLEDGE | _CREATE | _EXCLUSIVE
+    return _netlink(socket.NETLINK_ROUTE, _message(_RTM_NEWLINK, flags, body))
+
+
+def _change_rules(table: str) -> str:
+    """Adds an empty table: whoever can do that can flush the others too."""
+    batch = struct.pack("=BBH", 0, 0, socket.htons(_NFT_SUBSYSTEM))
+    named = struct.pack("=BBH", _NFPROTO_INET, 0, 0)
+    named += _attribute(_TABLE_NAME, table.encode() + b"\0")
+    data = _message(_NFNL_BEGIN, _REQUEST, batch)
+    data += _message(_NFT_NEWTABLE, _REQUEST | _ACKNOWLEDGE | _CREATE, named)
+    data += _message(_NFNL_END, _REQUEST, batch)
+    return _netlink(_NETLINK_NETFILTER, data)
+
+
+_4, _6 = socket.AF_INET, socket.AF_INET6
+_TCP, _UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
+
+ATTEMPTS: Mapping[str, Callable[..., str]] = {
+    "tcp4": lambda *where: _connect(_4, _TCP, *where),
+    "tcp6": lambda *where: _connect(_6, _TCP, *where),
+    "udp4": lambda *where: _connect(_4, _UDP, *where),
+    "udp6": lambda *where: _connect(_6, _UDP, *where),
+    "udp-lite": _udp_lite,
+    "bind-tcp4": lambda *where: _bind(_4, _TCP, *where),
+    "bind-tcp6": lambda *where: _bind(_6, _TCP, *where),
+    "bind-udp4": lambda *where: _bind(_4, _UDP, *where),
+    "socket": _socket,
+    "resolve": _resolve,
+    "proxy": _proxy,
+    "tls": _tls,
+    "add-interface": _add_interface,
+    "change-rules": _change_rules,
+}

@@ -1,0 +1,117 @@
+"""Attempts on privileges and other processes; and what a process of the sandbox holds."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+
+from confine import linux
+from confine.syscalls import NUMBERS
+from hostd.refused import Refused
+
+_PTRACE_SEIZE = 0x4206
+_NOT_LET_THROUGH = (errno.ENOSYS, errno.EPERM)
+_CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+
+
+def status(pid: int | str) -> dict[str, str]:
+    """What the kernel says of a process, by its field names."""
+    with open(f"/proc/{pid}/status", "rb") as file:
+        lines = file.read().decode("latin-1").splitlines()
+    pairs = (line.partition(":") for line in lines)
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def privileges(found: Mapping[str, str], uid: int) -> list[str]:
+    """What a confined process must not have; empty for one that has nothing."""
+    wrong = [f"{name} {found[name]}" for name in _CAPABILITIES if int(found[name], 16)]
+    wrong += [f"uid {found['Uid']}"] if set(found["Uid"].split()) != {str(uid)} else []
+    wrong += [f"groups {found['Groups']}"] if found["Groups"] else []
+    wrong += ["new privileges"] if found["NoNewPrivs"] != "1" else []
+    wrong += ["no system-call filter"] if found["Seccomp"] != "2" else []
+    return wrong
+
+
+def _privileged(uid: int) -> str:
+    wrong = privileges(status("self"), uid)
+    if not wrong:
+        raise Refused("none")
+    return ", ".join(wrong)
+
+
+def _call(name: str, *arguments: int) -> str:
+    """Any error but these two comes from behind the filter."""
+    try:
+        linux.system_call(name, NUMBERS[os.uname().machine][name], *arguments)
+    except OSError as problem:
+        if problem.errno in _NOT_LET_THROUGH:
+            raise
+        return errno.errorcode.get(problem.errno or 0, "an error")
+    return "called"
+
+
+def _own_memory() -> str:
+    """process_vm_readv of nothing at all, from oneself: allowed to everybody without a filter."""
+    return _call("process_vm_readv", os.getpid(), 0, 0, 0, 0, 0)
+
+
+def _trace(pid: int) -> str:
+    linux.system_call("ptrace", NUMBERS[os.uname().machine]["ptrace"], _PTRACE_SEIZE, pid, 0, 0)
+    return "traced"
+
+
+def _signal(pid: int) -> str:
+    os.kill(pid, 0)
+    return "could be signalled"
+
+
+def _become(uid: int) -> str:
+    os.setuid(uid)
+    return f"uid {uid}"
+
+
+def _unshare(kinds: int) -> str:
+    linux.unshare(kinds)
+    return "a new namespace"
+
+
+def _descriptors(most: int) -> str:
+    """Those beyond standard input, output and error; the listing itself is the last one."""
+    held = sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1]
+    if held == list(range(most)):
+        raise Refused(f"{most}, its own")
+    extra = [number for number in held if number >= most]
+    return "holds " + ", ".join(f"{number} {_link(number)}" for number in extra)
+
+
+def _link(number: int) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{number}")
+    except OSError:
+        return "?"
+
+
+def _foreign_processes(*ours: int) -> str:
+    """Of uids that are neither root's (the first process, which waits) nor ours."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            uid = os.stat(f"/proc/{name}").st_uid
+        except OSError:
+            continue
+        if uid not in (0, *ours):
+            return f"process {name} of uid {uid}"
+    raise Refused("none to be seen")
+
+
+ATTEMPTS: Mapping[str, Callable[..., str]] = {
+    "privileged": _privileged,
+    "call": _call,
+    "own-memory": _own_memory,
+    "trace": _trace,
+    "signal": _signal,
+    "become": _become,
+    "unshare": _unshare,
+    "descriptors": _descriptors,
+    "foreign-processes": _foreign_processes,
+}

@@ -1,0 +1,5 @@
+"""A refusal that is an answer, not an error of the kernel's."""
+
+
+class Refused(Exception):
+    """Its text is what the answer was."""

@@ -1,0 +1,40 @@
+"""Runs probes where they belong: as a process of the sandbox, confined like its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hostd.failures import Failed
+from hostd.host import Host
+from hostd.probes import Judged, Probe, attempts_of, judge, read_outcomes
+from hostd.programs import Program
+from hostd.sandbox import Sandbox
+
+_PATIENCE = 30.0
+
+
+async def try_all(host: Host, sandbox: Sandbox, probes: Sequence[Probe]) -> list[Judged]:
+    """Each tier's probes in one process; a process that is killed has not tried the rest."""
+    judged: list[Judged] = []
+    for tier in ("untrusted", "helper"):
+        chosen = [probe for probe in probes if probe.tier == tier]
+        judged += await _try_as(host, sandbox, tier, chosen) if chosen else []
+    return judged
+
+
+async def _try_as(host: Host, sandbox: Sandbox, tier: str, probes: Sequence[Probe]) -> list[Judged]:
+    untrusted = tier == "untrusted"
+    room = sandbox.room if untrusted else sandbox.gate
+    if room is None:
+        raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
+    trial = Program(
+        [],
+        {},
+        uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
+        room=room.join(),
+        cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
+        limits={"open_files": 64},
+        attempts=attempts_of(probes),
+    )
+    finished = await host.programs.run(trial, timeout=_PATIENCE)
+    return judge(probes, read_outcomes(finished.output, len(probes)))

@@ -1,0 +1,255 @@
+"""`hostctl verify`: measures every control of one sandbox, and reports what it found.
+
+Probes run inside, as both uids; what only the host can see (rules, interfaces, the confinement of
+the sidecar and of each process) is looked at from here. Nothing is taken from what is configured.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from hostd.attempts_processes import privileges, status
+from hostd.failures import Failed
+from hostd.host import Host
+from hostd.nft import loaded_hash
+from hostd.probes import Judged
+from hostd.sandbox import Sandbox
+from hostd.trials import try_all
+from hostd.verification_probes import Case, all_probes
+from hostd.version import VERSION
+
+GROUPS = (
+    "network", "egress", "dns", "proxy", "metadata", "ports", "squatting", "sockets", "calls",
+    "rules", "credential", "git", "secrets", "files", "processes", "sidecar",
+)  # fmt: skip
+# What a sidecar holds: its event loop, its log, sockets that hostd made or dialled.
+_SIDECAR_HOLDS = ("anon_inode:[eventpoll]", "pipe:[", "socket:[")
+
+
+@frozen
+class Row:
+    """One line of the report; `expect` is what must come out."""
+
+    group: str
+    probe: str
+    tier: str
+    uid: int
+    expect: str
+    got: str
+    ok: bool
+    code: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "group": self.group,
+            "probe": self.probe,
+            "as": self.tier,
+            "uid": self.uid,
+            "expect": self.expect,
+            "got": self.got,
+            "ok": self.ok,
+            "code": None if self.ok else self.code,
+        }
+
+
+async def verify(host: Host, sandbox: Sandbox, groups: tuple[str, ...]) -> dict[str, Any]:
+    """The report, in the order of GROUPS; a control that could not be measured is not enforced."""
+    with _planted(host) as marker:
+        probes = all_probes(Case(sandbox.plan, sandbox.upstreams, marker))
+        chosen = [probe for probe in probes if probe.group in groups]
+        rows = [_row(sandbox, judged) for judged in await try_all(host, sandbox, chosen)]
+    rows += await _seen_from_outside(host, sandbox)
+    rows = [row for row in rows if row.group in groups]
+    rows.sort(key=lambda row: GROUPS.index(row.group))
+    return {
+        "schema": "gitmoat.verify/1",
+        "sandbox": sandbox.plan.id,
+        "name": sandbox.plan.name,
+        "groups": [group for group in GROUPS if group in groups],
+        "probes": [row.to_json() for row in rows],
+        "enforced": sum(row.ok for row in rows),
+        "total": len(rows),
+        "facts": await _facts(host, sandbox),
+    }
+
+
+def chosen_groups(wanted: object) -> tuple[str, ...]:
+    if wanted is None:
+        return GROUPS
+    if not isinstance(wanted, list) or not wanted:
+        raise Failed("C105", "hostd does not understand this request")
+    for group in wanted:
+        if group not in GROUPS:
+            known = ", ".join(GROUPS)
+            raise Failed("C105", f"there is no group {group!r}", fix=f"use: {known}", exit_code=2)
+    return tuple(wanted)
+
+
+@contextmanager
+def _planted(host: Host) -> Iterator[str]:
+    """A marker beside every secret and control socket of the host, while the probes look for it."""
+    marker = f"gitmoat-marker-{secrets.token_hex(16)}"
+    paths = host.paths
+    places = (paths.hostd_state, paths.broker_state, paths.run, paths.etc, paths.log_dir)
+    planted = [place / f".{marker[-12:]}" for place in places if place.is_dir()]
+    try:
+        for path in planted:
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(path, flags, 0o644), "w", encoding="ascii") as file:
+                file.write(marker)
+        yield marker
+    finally:
+        for path in planted:
+            path.unlink(missing_ok=True)
+
+
+def _row(sandbox: Sandbox, judged: Judged) -> Row:
+    probe, uids = judged.probe, sandbox.plan.uids
+    return Row(
+        group=probe.group,
+        probe=probe.name,
+        tier=probe.tier,
+        uid=uids.untrusted if probe.tier == "untrusted" else uids.helper,
+        expect="allow" if probe.allowed else "deny",
+        got=judged.got,
+        ok=judged.ok,
+        code=probe.code,
+    )
+
+
+async def _seen_from_outside(host: Host, sandbox: Sandbox) -> list[Row]:
+    return [
+        *await _network(host, sandbox),
+        *_processes(host, sandbox),
+        *await _sidecar(sandbox),
+    ]
+
+
+def _look(group: str, what: str, wrong: list[str], good: str, code: str) -> Row:
+    got = ", ".join(wrong)[:200] if wrong else good
+    return Row(group, what, "hostd", 0, "deny", got, not wrong, code)
+
+
+async def _network(host: Host, sandbox: Sandbox) -> list[Row]:
+    rules = await _rules(host, sandbox)
+    found = await host.spawner.survey(sandbox.namespace)
+    own = os.fstat(sandbox.namespace).st_ino
+    shared = own in (_namespace("self"), 0) or own != sandbox.record.netns
+    room = sandbox.room
+    inside = room is not None and _namespace(room.pid) == own
+    elsewhere = [f"inode {own}"] if shared or not inside else []
+    changed = [] if rules == sandbox.record.rules else [rules or "no rules"]
+    same = f"sha256 {rules[:16]}"
+    return [
+        _look("network", "rules differ from those loaded", changed, same, "N207"),
+        _look("network", "interfaces beside lo", found["interfaces"], "none", "N101"),
+        _look("network", "settings that were changed", found["sysctls"], "none", "N206"),
+        _look("network", "another network namespace", elsewhere, f"its own, {own}", "N101"),
+    ]
+
+
+async def _rules(host: Host, sandbox: Sandbox) -> str:
+    try:
+        return await loaded_hash(host.programs, sandbox.network())
+    except Failed:
+        return ""
+
+
+def _namespace(pid: int | str) -> int:
+    try:
+        return Path(f"/proc/{pid}/ns/net").stat().st_ino
+    except OSError:
+        return 0
+
+
+def _processes(host: Host, sandbox: Sandbox) -> list[Row]:
+    """Every process that runs in the sandbox now, whoever started it."""
+    monitor = None if sandbox.room is None else sandbox.room.monitor.pid
+    inside = set(host.cgroups.processes(f"{sandbox.plan.id}-sandbox")) - {monitor}
+    uid = sandbox.plan.uids.untrusted
+    wrong = [f"{pid}: {what}" for pid in inside for what in _privileges(pid, uid)]
+    seen = f"none of {len(inside)}"
+    return [_look("processes", "processes with a privilege", wrong, seen, "N205")]
+
+
+def _privileges(pid: int, uid: int) -> list[str]:
+    """What waits beside the command is root's, and must not have a capability either."""
+    try:
+        found = status(pid)
+    except OSError:
+        return []  # it has just ended
+    if found["Uid"].split()[0] != "0":
+        return privileges(found, uid)
+    return [f"root with {found['CapEff']}"] if int(found["CapEff"], 16) else []
+
+
+async def _sidecar(sandbox: Sandbox) -> list[Row]:
+    sidecar = sandbox.sidecar
+    if sidecar is None or sidecar.pid is None:
+        return [_look("sidecar", "the sidecar is away", ["it is being replaced"], "", "N205")]
+    try:
+        tested = await sidecar.selftest()
+    except Failed as problem:
+        return [_look("sidecar", "the sidecar does not answer", [str(problem)], "", "N205")]
+    uid, pid = sandbox.plan.uids.sidecar, sidecar.pid
+    rows = [
+        Row(
+            *("sidecar", each["name"], "sidecar", uid, "deny"),
+            *("denied" if each["denied"] else "it works", each["denied"], "N205"),
+        )
+        for each in tested
+    ]
+    return [*rows, *_sidecar_from_outside(pid, uid, sandbox)]
+
+
+def _sidecar_from_outside(pid: int, uid: int, sandbox: Sandbox) -> list[Row]:
+    try:
+        wrong = privileges(status(pid), uid)
+        files = [path.name for path in Path(f"/proc/{pid}/root").iterdir()]
+        held = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+        readable = [] if Path(f"/proc/{pid}/mem").stat().st_uid == 0 else ["by its own uid"]
+        elsewhere = [] if _namespace(pid) == sandbox.record.netns else ["another namespace"]
+    except OSError:
+        return [_look("sidecar", "the sidecar is away", ["it has just ended"], "", "N205")]
+    strange = [
+        each
+        for each in held
+        if not each.startswith(_SIDECAR_HOLDS)
+        and not each.endswith(f"/sidecar-{sandbox.plan.id}.log")
+    ]
+    kinds = f"{len(held)} sockets, pipes and its log"
+    return [
+        _look("sidecar", "its privileges", wrong, "none", "N205"),
+        _look("sidecar", "files in its root directory", files, "none", "N205"),
+        _look("sidecar", "what else it holds", strange, kinds, "N205"),
+        _look("sidecar", "its memory can be read", readable, "by root alone", "N205"),
+        _look("sidecar", "its network", elsewhere, "the sandbox's", "N205"),
+    ]
+
+
+async def _facts(host: Host, sandbox: Sandbox) -> dict[str, Any]:
+    return {
+        "time": int(time.time()),
+        "host": host.grants.host,
+        "boot": sandbox.record.boot_id,
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "version": VERSION,
+        "python": platform.python_version(),
+        "runtime": sandbox.plan.runtime,
+        "image": None,
+        "netns": sandbox.record.netns,
+        "uids": [sandbox.plan.uids.sidecar, sandbox.plan.uids.helper, sandbox.plan.uids.untrusted],
+        "session": sandbox.sidecar.session if sandbox.sidecar else None,
+        "policy": {"name": sandbox.plan.policy.name, "sha256": sandbox.plan.policy_hash},
+        "rules_sha256": await _rules(host, sandbox),
+    }
