@@ -9,13 +9,16 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from attrs import define
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.protocols.basic import LineOnlyReceiver
+from twisted.python.failure import Failure
 
 from audit.events import PeerRefused
 from audit.journal import Journal, JournalUnavailable
 from broker.errors import Problem
+from broker.helper_link import HelperLink
 from identity.controlsocket import peer_uid
 from streams.seqpacket import SeqpacketListener
 
@@ -23,9 +26,13 @@ log = Logger()
 
 _LINE = 256 * 1024
 _SECONDS = 10.0
+_ANSWER_SECONDS = 60.0
 
 Fields = dict[str, Any]
-Operation = Callable[[Fields, int], Fields]
+Operation = Callable[[Fields, int], Fields | Deferred[Fields]]
+
+# What hostd says to offer itself for running credential helpers; the connection then stays.
+HELPERS = "helpers"
 
 
 @define(eq=False)
@@ -35,6 +42,7 @@ class Admin:
     uid: int
     operations: dict[str, Operation]
     journal: Journal
+    link: HelperLink
 
     def permits(self, uid: int) -> bool:
         if uid == self.uid:
@@ -45,16 +53,16 @@ class Admin:
             log.error("refused peer not recorded: {what}", what=error.what)
         return False
 
-    def answer(self, line: bytes, uid: int) -> Fields:
+    def offers_helpers(self, line: bytes) -> bool:
         try:
-            return {"ok": True, **self._run(line, uid)}
-        except Problem as problem:
-            return {"error": problem.mapping()}
-        except sqlite3.Error as error:
-            failed = Problem("B103", "the broker's store cannot be written", str(error))
-            return {"error": failed.mapping()}
+            return bool(json.loads(line) == {"op": HELPERS})
+        except (ValueError, RecursionError):
+            return False
 
-    def _run(self, line: bytes, uid: int) -> Fields:
+    def answer(self, line: bytes, uid: int) -> Deferred[Fields]:
+        return maybeDeferred(self._run, line, uid).addCallbacks(_done, _failed)
+
+    def _run(self, line: bytes, uid: int) -> Fields | Deferred[Fields]:
         try:
             fields = json.loads(line)
             operation = self.operations[fields["op"]]
@@ -64,8 +72,20 @@ class Admin:
         return operation(fields, uid)
 
 
+def _done(fields: Fields) -> Fields:
+    return {"ok": True, **fields}
+
+
+def _failed(failure: Failure) -> Fields:
+    failure.trap(Problem, sqlite3.Error)
+    if isinstance(failure.value, Problem):
+        return {"error": failure.value.mapping()}
+    problem = Problem("B103", "the broker's store cannot be written", str(failure.value))
+    return {"error": problem.mapping()}
+
+
 class _Conversation(LineOnlyReceiver):
-    """One request, one answer, the end."""
+    """One request, one answer, the end; but for hostd's link, which stays."""
 
     delimiter = b"\n"
     MAX_LENGTH = _LINE
@@ -75,6 +95,7 @@ class _Conversation(LineOnlyReceiver):
         self._clock = clock
         self._uid = -1
         self._timer: Any = None
+        self._is_link = False
 
     def connectionMade(self) -> None:
         self._uid = peer_uid(cast(Any, self.transport).socket)
@@ -83,10 +104,26 @@ class _Conversation(LineOnlyReceiver):
             self._abort()
 
     def lineReceived(self, line: bytes) -> None:
-        answer = self._admin.answer(line, self._uid)
+        if self._is_link:
+            self._admin.link.heard(line)
+        elif self._admin.offers_helpers(line):
+            self._is_link = True
+            self._timer.cancel()
+            self._admin.link.attend(self.transport)
+        else:
+            self._timer.reset(_ANSWER_SECONDS)
+            answered = self._admin.answer(line, self._uid)
+            answered.addCallbacks(self._say, self._broken)
+
+    def _say(self, answer: Fields) -> None:
         transport = cast(Any, self.transport)
         transport.write(json.dumps(answer).encode() + b"\n")
         transport.loseConnection()
+
+    def _broken(self, failure: Failure) -> None:
+        """A fault of ours ends this one request, and shows in the log."""
+        log.failure("an operation failed", failure)
+        self._abort()
 
     def lineLengthExceeded(self, line: bytes) -> None:
         self._abort()
@@ -94,6 +131,8 @@ class _Conversation(LineOnlyReceiver):
     def connectionLost(self, reason: object = None) -> None:
         if self._timer.active():
             self._timer.cancel()
+        if self._is_link:
+            self._admin.link.lost(self.transport)
 
     def _abort(self) -> None:
         cast(Any, self.transport).abortConnection()

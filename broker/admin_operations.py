@@ -7,8 +7,10 @@ import binascii
 import os
 import time
 from collections.abc import Callable
+from typing import assert_never
 
 from attrs import define
+from twisted.internet.defer import Deferred
 
 from audit.events import AdminOperation, ConfigLoaded, CredentialStored
 from audit.journal import JournalUnavailable
@@ -18,7 +20,8 @@ from broker.desk import Desk
 from broker.errors import Problem
 from broker.providers.credential import parse_password
 from broker.sessions import Session
-from broker.settings import FileProvider, VaultProvider
+from broker.settings import AppProvider, FileProvider, HelperProvider, VaultProvider
+from broker.trying import Trial
 from broker.vault import Vault, check_entry
 from broker.version import VERSION
 from netpolicy.writing import policy_to_mapping
@@ -42,6 +45,8 @@ class AdminOperations:
             "shutdown": self.shutdown,
             "cred-add": self.cred_add,
             "cred-ls": self.cred_ls,
+            "cred-rm": self.cred_rm,
+            "cred-test": self.cred_test,
             "session-ls": self.session_ls,
             "session-show": self.session_show,
             "session-revoke": self.session_revoke,
@@ -109,12 +114,38 @@ class AdminOperations:
         for name, provider in sorted(providers.items()):
             match provider:
                 case FileProvider(username, path):
-                    items.append(_item(name, "file", username, str(path)))
+                    items.append(_item(name, "file", username, file=str(path)))
                 case VaultProvider():
                     items.append(_item(name, "vault", self._vault.username(name)))
+                case HelperProvider(user, command):
+                    items.append(
+                        _item(name, "git-credential", "", user=user, command=list(command))
+                    )
+                case AppProvider():
+                    about = f"{provider.app}/{provider.installation}"
+                    file = str(provider.private_key_file)
+                    items.append(_item(name, "github-app", "", file=file, installation=about))
+                case _:
+                    assert_never(provider)
         unused = [name for name in self._vault.names() if name not in providers]
         items += [_item(name, "vault", self._vault.username(name)) for name in unused]
         return {"items": items}
+
+    def cred_rm(self, fields: Fields, uid: int) -> Fields:
+        """Out of the vault; a provider that still names it has no credential from now on."""
+        name = _text(fields, "name")
+        check_entry(name, "any")
+        self._record(AdminOperation(op="cred-rm", decision="allow", peer_uid=uid, reason=name))
+        return {"name": name, "removed": self._vault.remove(name)}
+
+    def cred_test(self, fields: Fields, uid: int) -> Deferred[Fields]:
+        name, place = _text(fields, "name"), _text(fields, "repo")
+        routes = self._desk.routes.now
+        if name not in routes.providers:
+            fix = "`hostctl cred ls` lists them"
+            raise Problem("R103", "there is no such credential", "", fix)
+        self._record(AdminOperation(op="cred-test", decision="allow", peer_uid=uid, reason=name))
+        return Deferred.fromCoroutine(Trial(routes, self._desk.upstreams, name).run(place))
 
     def session_ls(self, fields: Fields, uid: int) -> Fields:
         sessions = self._desk.sessions.everyone()
@@ -181,9 +212,8 @@ class AdminOperations:
         return {"seq": seq, "hash": head}
 
 
-def _item(name: str, kind: str, username: str, file: str | None = None) -> Fields:
-    item: Fields = {"name": name, "type": kind, "username": username}
-    return item | {"file": file} if file is not None else item
+def _item(name: str, kind: str, username: str, **about: object) -> Fields:
+    return {"name": name, "type": kind, "username": username, **about}
 
 
 def _text(fields: Fields, key: str) -> str:

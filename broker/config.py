@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from broker.errors import Misconfigured
 from broker.files import Tree
@@ -19,15 +19,23 @@ from broker.providers.credential import is_username
 from broker.settings import (
     DEFAULT_UID,
     Address,
+    Api,
+    AppProvider,
     BrokerConfig,
     BrokerLimits,
     FileProvider,
+    HelperProvider,
+    HostConfig,
     ProviderConfig,
+    Proxy,
     Timeouts,
     UpstreamConfig,
     VaultProvider,
 )
 from identity.keyfile import KeyMalformed, parse_public
+from netpolicy.ceiling import Ceiling
+from netpolicy.matchers import parse_repo_pattern
+from netpolicy.owner_helper import owner_helper
 from netpolicy.reading import PolicyError, Table, open_table
 from netpolicy.units import parse_duration
 
@@ -40,6 +48,9 @@ _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _URL = re.compile(r"https://([^/:@?#\s]+)(?::([0-9]{1,5}))?/?")
+_PROXY = re.compile(r"http://([^/:@?#\s]+):([0-9]{1,5})/?")
+_API = re.compile(r"https://([^/:@?#\s]+)(?::([0-9]{1,5}))?((?:/[A-Za-z0-9._-]+)*)/?")
+_CLIENT_ID = re.compile(r"[A-Za-z0-9.]{4,64}")
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 
 
@@ -106,9 +117,41 @@ def _authorities(table: Table, tree: Tree) -> tuple[bytes, ...]:
     return tuple(one + b"\n" for one in found)
 
 
-def _upstream(name: str, table: Table, tree: Tree) -> UpstreamConfig:
-    if table.has("proxy"):
-        _fail(table, "proxy", "is not supported yet", "remove it: upstreams are dialled directly")
+def _proxy(table: Table) -> Proxy | None:
+    if not table.has("proxy"):
+        table.take("proxy")
+        if table.has("proxy_provider"):
+            _fail(table, "proxy_provider", "stands without a proxy", "add proxy, or remove it")
+        table.take("proxy_provider")
+        return None
+    matched = _PROXY.fullmatch(table.text("proxy"))
+    if matched is None:
+        hint = "a user and password for it go into a [provider.NAME] and proxy_provider"
+        _fail(table, "proxy", "is not http://HOST:PORT", hint)
+    host = _host_name(table, "proxy", matched[1])
+    address = Address(host, _port(table, "proxy", matched[2], 1))
+    wanted = table.text("proxy_provider") if table.has("proxy_provider") else None
+    table.take("proxy_provider")
+    return Proxy(address, wanted)
+
+
+def _upstream_timeouts(table: Table, most: Timeouts) -> Timeouts:
+    """As the broker's own where nothing is said; those that sidecars count on are never longer."""
+    own = evolve(
+        most,
+        connect=table.quantity("connect", parse_duration, most.connect, _DAY),
+        idle=table.quantity("idle", parse_duration, most.idle, _DAY),
+        operation=table.quantity("operation", parse_duration, most.operation, _DAY),
+    )
+    for key in ("idle", "operation"):
+        if getattr(own, key) > getattr(most, key):
+            hint = f"raise timeouts.{key} of broker.toml first"
+            _fail(table, key, "is longer than the broker's own", hint)
+    table.close()
+    return own
+
+
+def _upstream(name: str, table: Table, tree: Tree, most: Timeouts) -> UpstreamConfig:
     if not table.has("case_insensitive"):
         fold = "say whether ACME/App and acme/app are one repository there: true for GitHub"
         _fail(table, "case_insensitive", "is missing and has no default", fold)
@@ -119,6 +162,8 @@ def _upstream(name: str, table: Table, tree: Tree) -> UpstreamConfig:
         authorities=_authorities(table, tree),
         provider=_text(table, "provider", "name a [provider.NAME]"),
         case_insensitive=table.flag("case_insensitive"),
+        timeouts=_upstream_timeouts(table.table("timeouts"), most),
+        proxy=_proxy(table),
     )
     table.close()
     return upstream
@@ -128,34 +173,84 @@ def _file_provider(table: Table) -> FileProvider:
     username = _text(table, "username", 'for GitHub tokens: "x-access-token"')
     if not is_username(username):
         _fail(table, "username", "cannot be sent by Basic authentication", "use ASCII, no colon")
-    path = Path(_text(table, "password_file", "write the path from /"))
+    return FileProvider(username, _absolute(table, "password_file"))
+
+
+def _absolute(table: Table, key: str) -> Path:
+    path = Path(_text(table, key, "write the path from /"))
     if not path.is_absolute():
-        _fail(table, "password_file", "is not an absolute path", "write the path from /")
-    return FileProvider(username, path)
+        _fail(table, key, "is not an absolute path", "write the path from /")
+    return path
+
+
+def _app_provider(table: Table) -> AppProvider:
+    given = table.take("app_id")
+    hint = "the App ID, or the Client ID, on the App's settings page"
+    if (type(given) is not int or given < 1) and not (
+        isinstance(given, str) and _CLIENT_ID.fullmatch(given)
+    ):
+        _fail(table, "app_id", "is not an App's id", hint)
+    installation = table.take("installation_id")
+    if type(installation) is not int or not 0 < installation < 1 << 53:
+        hint = "the number at the end of the installation's settings URL"
+        _fail(table, "installation_id", "is not a number", hint)
+    return AppProvider(str(given), installation, _absolute(table, "private_key_file"), _api(table))
+
+
+def _api(table: Table) -> Api | None:
+    if not table.has("api_url"):
+        table.take("api_url")
+        return None
+    matched = _API.fullmatch(table.text("api_url"))
+    if matched is None:
+        hint = "https://HOST[:PORT][/PATH], such as https://git.example.com/api/v3"
+        _fail(table, "api_url", "is not an https URL", hint)
+    host = _host_name(table, "api_url", matched[1])
+    return Api(Address(host, _port(table, "api_url", matched[2] or "443", 1)), matched[3])
 
 
 def _provider(table: Table) -> ProviderConfig:
-    hint = 'write type = "file" or type = "vault"'
+    hint = 'write type = "file", "vault", "git-credential" or "github-app"'
     provider: ProviderConfig
     match _text(table, "type", hint):
         case "file":
             provider = _file_provider(table)
         case "vault":
             provider = VaultProvider()
+        case "git-credential":
+            helper = owner_helper(table)
+            provider = HelperProvider(helper.user, helper.command)
+        case "github-app":
+            provider = _app_provider(table)
         case _:
             _fail(table, "type", "is not a kind of provider this version has", hint)
     table.close()
     return provider
 
 
-def _host_key(table: Table) -> bytes:
-    hint = "paste the host's public key: 44 characters of base64, shown when the host is enrolled"
+def _host_keys(table: Table) -> tuple[bytes, ...]:
+    """One key, or two while the second takes the place of the first."""
+    hint = "paste the host's public key: 44 characters of base64, as `hostctl host ls` shows it"
+    given = table.take("key")
+    texts = given if isinstance(given, list) else [given]
+    if not 0 < len(texts) <= 2:
+        _fail(table, "key", "is not one key, or two of them", hint)
     try:
-        key = parse_public(_text(table, "key", hint))
+        keys = [parse_public(text if isinstance(text, str) else "") for text in texts]
     except KeyMalformed:
         _fail(table, "key", "is not an Ed25519 public key", hint)
+    return tuple(dict.fromkeys(keys))
+
+
+def _host(table: Table) -> HostConfig:
+    keys = _host_keys(table)
+    ceiling = Ceiling(
+        repos=table.parsed_all("repos", parse_repo_pattern),
+        push=table.flag("push", True),
+        ttl=table.quantity("ttl", parse_duration, 0, 30 * _DAY) or None,
+    )
     table.close()
-    return key
+    return HostConfig(keys, ceiling)
 
 
 def _named(table: Table, key: str) -> Iterator[tuple[str, Table]]:
@@ -173,18 +268,20 @@ class _Merged:
     """The three families of named tables, over all files, each name given once."""
 
     tree: Tree
+    timeouts: Timeouts = field(factory=Timeouts)
     upstreams: dict[str, UpstreamConfig] = field(factory=dict)
     providers: dict[str, ProviderConfig] = field(factory=dict)
-    hosts: dict[str, bytes] = field(factory=dict)
+    hosts: dict[str, HostConfig] = field(factory=dict)
     _files: dict[str, str] = field(factory=dict)
 
     def read(self, file: str, table: Table) -> None:
         for name, one in _named(table, "upstream"):
-            self._add(self.upstreams, file, name, one, _upstream(name, one, self.tree))
+            upstream = _upstream(name, one, self.tree, self.timeouts)
+            self._add(self.upstreams, file, name, one, upstream)
         for name, one in _named(table, "provider"):
             self._add(self.providers, file, name, one, _provider(one))
         for name, one in _named(table, "host"):
-            self._add(self.hosts, file, name, one, _host_key(one))
+            self._add(self.hosts, file, name, one, _host(one))
 
     def _add(
         self, into: dict[str, Thing], file: str, name: str, table: Table, value: Thing
@@ -207,6 +304,12 @@ class _Merged:
         for name, upstream in self.upstreams.items():
             if upstream.provider not in self.providers:
                 self._refuse(f"upstream.{name}", "provider", "names no [provider.NAME]", hint)
+            wanted = upstream.proxy.provider if upstream.proxy is not None else None
+            if wanted is not None and not isinstance(
+                self.providers.get(wanted), FileProvider | VaultProvider
+            ):
+                why = "names no [provider.NAME] of type file or vault"
+                self._refuse(f"upstream.{name}", "proxy_provider", why, hint)
 
     def _check_places(self) -> None:
         owners: dict[str, str] = {}
@@ -218,10 +321,11 @@ class _Merged:
 
     def _check_keys(self) -> None:
         owners: dict[bytes, str] = {}
-        for name, key in self.hosts.items():
-            if owners.setdefault(key, name) != name:
-                why = f"is the key of host.{owners[key]} too"
-                self._refuse(f"host.{name}", "key", why, "enrol each host with its own key")
+        for name, host in self.hosts.items():
+            for key in host.keys:
+                if owners.setdefault(key, name) != name:
+                    why = f"is the key of host.{owners[key]} too"
+                    self._refuse(f"host.{name}", "key", why, "enrol each host with its own key")
 
 
 def _check_owner(file: str, status: os.stat_result) -> None:
@@ -318,7 +422,7 @@ def _main(table: Table, merged: _Merged) -> BrokerConfig:
         uid=uid,
         gid=gid,
         store=_store(table.table("store")),
-        timeouts=_timeouts(table.table("timeouts")),
+        timeouts=merged.timeouts,
         limits=_limits(table.table("limits")),
         upstreams=merged.upstreams,
         providers=merged.providers,
@@ -339,6 +443,7 @@ def load_config(tree: Tree, main: Path, additions: Path) -> BrokerConfig:
     merged = _Merged(tree)
 
     def read_main(table: Table) -> BrokerConfig:
+        merged.timeouts = _timeouts(table.table("timeouts"))
         merged.read(str(main), table)
         return _main(table, merged)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -17,9 +17,10 @@ from audit.journal import JournalUnavailable
 from broker.answers import AnswerFilter
 from broker.case import DROP, Case
 from broker.errors import Unavailable
+from broker.gate import decide_workflows, is_write
 from broker.git_relay import QUOTA, SLOW, STOPPED, TOO_LARGE, Ending, GitRelay
 from broker.injection import upstream_head
-from broker.providers.credential import Credential
+from broker.providers.credential import Credential, Need
 from broker.push_commands import CommandSink
 from broker.responses import judge
 from broker.routes import Route
@@ -53,7 +54,10 @@ class Forwarding:
     route: Route
     _sink: CommandSink | None
     _ended: Ended
+    _need: Need | None = field(init=False, default=None)
     _credential: Credential | None = field(init=False, default=None)
+    _unauthorised: bool = field(init=False, default=False)
+    _tried_again: bool = field(init=False, default=False)
     _attempt: Deferred[None] | None = field(init=False, default=None)
     _relay: GitRelay | None = field(init=False, default=None)
     _pacing: Any = field(init=False, default=None)
@@ -74,15 +78,37 @@ class Forwarding:
             self._ended(error.code, error.what)
             return
         self.case.incoming.hold(self)
-        try:
-            self._credential = self.route.provider.credential()
-        except Unavailable as error:
-            log.error("no credential for {req}: {why}", req=self._id, why=error.why)
-            self._give_up(error.code, error.why)
+        self._begin()
+
+    def _begin(self) -> None:
+        """The credential first: without one there is nothing to connect for."""
+        asked = self.case.asked
+        self._need = Need(
+            self.route.config,
+            asked.request.repository.text,
+            is_write(asked.request),
+            decide_workflows(asked, self.case.commands),
+        )
+        attempt = self.route.provider.credential(self._need)
+        self._attempt = attempt.addCallbacks(self._equipped, self._unequipped)
+        self._attempt.addErrback(self._broken_inside)
+
+    def _equipped(self, credential: Credential) -> None:
+        self._attempt = None
+        if self._over:
             return
-        # A server may have closed an idle connection; only a GET can be sent again.
-        repeatable = isinstance(self.case.asked.request, Advertise)
-        self._await(self.case.desk.upstreams.acquire(self.route, repeatable))
+        self._credential = credential
+        self._await(self.case.desk.upstreams.acquire(self.route, self._repeatable))
+
+    def _unequipped(self, reason: Failure) -> None:
+        if not self._over and isinstance(reason.value, Unavailable):
+            log.error("no credential for {req}: {why}", req=self._id, why=reason.value.why)
+        self._unreachable(reason)
+
+    @property
+    def _repeatable(self) -> bool:
+        """A server may have closed an idle connection; only a GET can be sent again."""
+        return isinstance(self.case.asked.request, Advertise)
 
     @property
     def _id(self) -> str:
@@ -93,7 +119,7 @@ class Forwarding:
         self._attempt.addErrback(self._broken_inside)
 
     def _unreachable(self, reason: Failure) -> None:
-        reason.trap(Unavailable)
+        reason.trap(Unavailable, CancelledError)
         if not self._over and isinstance(reason.value, Unavailable):
             if reason.value.code == "U101":
                 self.case.desk.governors.failed(self.route)
@@ -193,6 +219,7 @@ class Forwarding:
         code = judge(head, request, self._answer_limit)
         if code is not None:
             log.info("upstream answered {status} to {req}", status=head.status, req=self._id)
+            self._unauthorised = head.status == 401
             return Refuse(code)
         return 200, (
             (b"Content-Type", response_type(request)),
@@ -223,7 +250,10 @@ class Forwarding:
         self._end(ended.code if ended is not None else None, "", up, down)
 
     def _unanswered(self, why: str, refused: Refuse | None, up: int, acquired: Acquired) -> None:
-        if refused is not None:
+        if refused is not None and self._another_credential():
+            self._relay = None
+            self._begin()
+        elif refused is not None:
             self._give_up(refused.why, why, up)
         elif self._may_repeat(acquired, why):
             self._relay = None
@@ -236,8 +266,17 @@ class Forwarding:
 
     def _may_repeat(self, acquired: Acquired, why: str) -> bool:
         """A kept connection that was closed meanwhile; one that is only silent stays so."""
-        repeatable = isinstance(self.case.asked.request, Advertise)
-        return acquired.reused and repeatable and why != NO_ANSWER and why not in _OURS
+        again = acquired.reused and self._repeatable
+        return again and why != NO_ANSWER and why not in _OURS
+
+    def _another_credential(self) -> bool:
+        """After a 401 the provider is told; a GET is tried once more with what it has then."""
+        if not self._unauthorised or self._need is None or self._credential is None:
+            return False
+        self._unauthorised = False
+        again = self.route.provider.refused(self._need, self._credential)
+        first, self._tried_again = not self._tried_again, True
+        return again and first and self._repeatable
 
     def _give_up(self, code: str, reason: str, up: int = 0) -> None:
         retry = self.case.desk.governors.resting(self.route)

@@ -21,6 +21,7 @@ from netpolicy.decision import (
     Deny,
     PushDenied,
     Verdict,
+    allows_workflows,
     decide_fetch,
     decide_push,
     decide_repository,
@@ -107,3 +108,29 @@ def decide_commands(asked: Asked, commands: PushCommands) -> Allow | PushDenied:
         commands.commands,
         options=bool(commands.options),
     )
+
+
+def decide_workflows(asked: Asked, commands: PushCommands | None) -> bool:
+    """Whether the credential of an allowed push may be one for workflow files."""
+    upstream = asked.upstream
+    if upstream is None or commands is None or not commands.commands:
+        return False
+    return allows_workflows(
+        asked.policy,
+        upstream.name,
+        asked.request.repository,
+        asked.tier,
+        upstream.case_insensitive,
+        commands.commands,
+    )
+
+
+def is_write(request: GitRequest) -> bool:
+    """Whether a request is part of a push; its advertisement is one too."""
+    match request:
+        case Push() | Advertise(service=Service.RECEIVE_PACK):
+            return True
+        case Fetch() | Advertise():
+            return False
+        case _:
+            assert_never(request)

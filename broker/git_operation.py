@@ -72,8 +72,8 @@ class GitOperation:
     def _enter(self) -> None:
         """From here on the operation counts, and ends with its session or its time."""
         case, session = self.case, self.case.session
-        seconds = case.desk.routes.now.config.timeouts.operation
-        timer = case.desk.clock.callLater(seconds, self._stop, "U101")
+        own = self.route.config if self.route is not None else case.desk.routes.now.config
+        timer = case.desk.clock.callLater(own.timeouts.operation, self._stop, "U101")
         self._ends = [
             lambda: session.budget.leave(case.asked.tier),
             session.hold(lambda: self._stop("S101")),

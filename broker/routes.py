@@ -6,31 +6,18 @@ A reload makes a whole new one and swaps it in; requests under way keep the one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import assert_never
 
 from attrs import define, field, frozen
-from OpenSSL.crypto import Error as CryptoError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
-from twisted.internet.ssl import (
-    Certificate,
-    optionsForClientTLS,
-    platformTrust,
-    trustRootFromCertificates,
-)
 
+from broker.dialling import trusting
 from broker.errors import Misconfigured, Problem
 from broker.files import Tree
 from broker.providers.credential import Provider
 from broker.providers.file import FileCredentials
-from broker.providers.vault import VaultCredentials
-from broker.settings import (
-    BrokerConfig,
-    FileProvider,
-    ProviderConfig,
-    UpstreamConfig,
-    VaultProvider,
-)
-from broker.vault import Vault
+from broker.providers.github_app import read_app_key
+from broker.providers.making import Maker
+from broker.settings import AppProvider, BrokerConfig, FileProvider, UpstreamConfig
 from netpolicy.upstreams import Upstream, UpstreamTable
 
 
@@ -40,6 +27,7 @@ class Route:
     config: UpstreamConfig
     provider: Provider
     tls: IOpenSSLClientConnectionCreator
+    proxy: Provider | None = None  # of the credential that the proxy wants
 
 
 @frozen
@@ -51,36 +39,14 @@ class Routes:
     hosts: Mapping[bytes, str]
 
 
-def _provider(
-    name: str, config: ProviderConfig, tree: Tree, vault: Vault, ids: tuple[int, int]
-) -> Provider:
-    match config:
-        case FileProvider(username, password_file):
-            return FileCredentials(tree, password_file, username, *ids)
-        case VaultProvider():
-            return VaultCredentials(vault, name)
-        case _:
-            assert_never(config)
-
-
 def check_files(config: BrokerConfig, tree: Tree, ids: tuple[int, int]) -> None:
     """Reads every credential file once, so that a bad one is found now and not at a push."""
     for provider in config.providers.values():
-        if isinstance(provider, FileProvider):
-            FileCredentials(tree, provider.password_file, provider.username, *ids).credential()
-
-
-def _tls(config: UpstreamConfig) -> IOpenSSLClientConnectionCreator:
-    """Certificate and name are verified; TLS 1.2 is the least we take."""
-    if not config.authorities:
-        return optionsForClientTLS(config.address.host, trustRoot=platformTrust())
-    try:
-        roots = [Certificate.loadPEM(pem) for pem in config.authorities]
-    except (CryptoError, ValueError):
-        why = "holds a certificate that cannot be read"
-        key = f"upstream.{config.name}.ca_file"
-        raise Misconfigured("broker.toml", key, why, "give a PEM file") from None
-    return optionsForClientTLS(config.address.host, trustRoot=trustRootFromCertificates(roots))
+        match provider:
+            case FileProvider(username, password_file):
+                FileCredentials(tree, password_file, username, *ids).credential()
+            case AppProvider():
+                read_app_key(tree, provider.private_key_file, ids)
 
 
 def _table(config: BrokerConfig) -> UpstreamTable:
@@ -100,20 +66,29 @@ def check_upstreams(config: BrokerConfig) -> None:
     """Misconfigured when `make_routes` would be."""
     _table(config)
     for upstream in config.upstreams.values():
-        _tls(upstream)
+        trusting(upstream, upstream.address.host)
 
 
-def make_routes(config: BrokerConfig, tree: Tree, vault: Vault, ids: tuple[int, int]) -> Routes:
+def make_routes(config: BrokerConfig, maker: Maker) -> Routes:
     table = _table(config)
-    providers = {
-        name: _provider(name, one, tree, vault, ids) for name, one in config.providers.items()
-    }
+    providers: dict[str, Provider] = {}
+    for name, one in config.providers.items():
+        providers[name] = maker.provider(name, one, providers.__getitem__)
     routes = {
-        one.name: Route(one, own := config.upstreams[one.name], providers[own.provider], _tls(own))
-        for one in table.upstreams
+        one.name: _route(one, config.upstreams[one.name], providers) for one in table.upstreams
     }
-    return Routes(
-        config, table, routes, providers, {key: name for name, key in config.hosts.items()}
+    hosts = {key: name for name, host in config.hosts.items() for key in host.keys}
+    return Routes(config, table, routes, providers, hosts)
+
+
+def _route(upstream: Upstream, own: UpstreamConfig, providers: Mapping[str, Provider]) -> Route:
+    wanted = None if own.proxy is None else own.proxy.provider
+    return Route(
+        upstream,
+        own,
+        providers[own.provider],
+        trusting(own, own.address.host),
+        None if wanted is None else providers[wanted],
     )
 
 

@@ -20,8 +20,10 @@ from broker.authority import Authority
 from broker.clocks import boot_id, boot_seconds
 from broker.desk import Desk
 from broker.governors import Governors
+from broker.helper_link import HelperLink
 from broker.listener import Listener, serve, server_timeouts
 from broker.opening import Opened, read_config
+from broker.providers.making import Maker
 from broker.routes import CurrentRoutes, Routes, check_files, make_routes
 from broker.sessions import Sessions
 from broker.settings import BrokerConfig
@@ -44,6 +46,7 @@ class Broker:
     _opened: Opened
     _admin_uid: int
     desk: Desk = field(init=False)
+    _maker: Maker = field(init=False)
     _listener: Listener = field(init=False)
     _ends: list[Callable[[], object]] = field(init=False, factory=list)
     _ticks: int = field(init=False, default=0)
@@ -52,6 +55,15 @@ class Broker:
     failed: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
+        opened = self._opened
+        self._maker = Maker(
+            self._reactor,
+            self._now,
+            opened.tree,
+            opened.vault,
+            opened.ids.pair,
+            HelperLink(self._reactor),
+        )
         self.desk = self._make_desk()
         config = self._opened.config
         timeouts = server_timeouts(config.timeouts)
@@ -64,7 +76,7 @@ class Broker:
         routes = CurrentRoutes(self._routes(opened.config), self._reload)
         audience = public_text(opened.key)
         authority = Authority(sessions, opened.journal, self._now, audience, boot)
-        upstreams = Upstreams(self._reactor, self._now, opened.config.timeouts)
+        upstreams = Upstreams(self._reactor, self._now)
         routes.on_change(upstreams.forget_all)
         limits = opened.config.limits
         return Desk(
@@ -80,8 +92,7 @@ class Broker:
         )
 
     def _routes(self, config: BrokerConfig) -> Routes:
-        opened = self._opened
-        return make_routes(config, opened.tree, opened.vault, opened.ids.pair)
+        return make_routes(config, self._maker)
 
     def _reload(self) -> Routes:
         opened = self._opened
@@ -107,7 +118,7 @@ class Broker:
         operations = AdminOperations(
             self.desk, opened.vault, str(opened.address), public_text(opened.key), self._leave
         )
-        return Admin(self._admin_uid, operations.table(), opened.journal)
+        return Admin(self._admin_uid, operations.table(), opened.journal, self._maker.link)
 
     def _leave(self) -> None:
         # The answer to the one who asked goes out first.

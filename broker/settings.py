@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from attrs import frozen
+from attrs import field, frozen
+
+from netpolicy.ceiling import Ceiling
 
 DEFAULT_UID = 1999999999
 
@@ -17,6 +19,11 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def authority(self) -> str:
+        """As it stands in a URL of https, and in its Host header."""
+        return self.host if self.port == 443 else str(self)
 
 
 @frozen
@@ -30,24 +37,31 @@ class VaultProvider:
     pass
 
 
-ProviderConfig = FileProvider | VaultProvider
+@frozen
+class HelperProvider:
+    """A git credential helper of the host's owner. hostd reads user and command by itself."""
+
+    user: str
+    command: tuple[str, ...]
 
 
 @frozen
-class UpstreamConfig:
-    name: str
-    address: Address
-    also: tuple[str, ...]
-    authorities: tuple[bytes, ...]  # PEM of ca_file; empty means the system's trust
-    provider: str
-    case_insensitive: bool
+class AppProvider:
+    """A GitHub App's installation. `api` is for a server whose API is not where GitHub has it."""
 
-    @property
-    def authority(self) -> str:
-        """The Host header, and the first of the hosts git URLs are matched against."""
-        if self.address.port == 443:
-            return self.address.host
-        return f"{self.address.host}:{self.address.port}"
+    app: str
+    installation: int
+    private_key_file: Path
+    api: Api | None = None
+
+
+@frozen
+class Api:
+    address: Address
+    prefix: str
+
+
+ProviderConfig = FileProvider | VaultProvider | HelperProvider | AppProvider
 
 
 @frozen
@@ -74,6 +88,39 @@ class BrokerLimits:
 
 
 @frozen
+class Proxy:
+    """An HTTP proxy that upstreams are reached through by CONNECT."""
+
+    address: Address
+    provider: str | None = None  # the credential it wants
+
+
+@frozen
+class UpstreamConfig:
+    name: str
+    address: Address
+    also: tuple[str, ...]
+    authorities: tuple[bytes, ...]  # PEM of ca_file; empty means the system's trust
+    provider: str
+    case_insensitive: bool
+    timeouts: Timeouts = Timeouts()
+    proxy: Proxy | None = None
+
+    @property
+    def authority(self) -> str:
+        """The Host header, and the first of the hosts git URLs are matched against."""
+        return self.address.authority
+
+
+@frozen
+class HostConfig:
+    """An enrolled host. It has two keys while one is being replaced by the other."""
+
+    keys: tuple[bytes, ...]
+    ceiling: Ceiling = field(factory=Ceiling)
+
+
+@frozen
 class BrokerConfig:
     listen: Address
     uid: int
@@ -83,4 +130,4 @@ class BrokerConfig:
     limits: BrokerLimits
     upstreams: Mapping[str, UpstreamConfig]
     providers: Mapping[str, ProviderConfig]
-    hosts: Mapping[str, bytes]
+    hosts: Mapping[str, HostConfig]

@@ -55,6 +55,15 @@ class Vault:
             raise unavailable(f"vault entry {name} is not sealed to this broker's key", fix)
         return credential
 
+    def remove(self, name: str) -> bool:
+        """False when there was none."""
+        try:
+            os.unlink(name + _SUFFIX, dir_fd=self.directory)
+        except FileNotFoundError:
+            return False
+        os.fsync(self.directory)
+        return True
+
     def username(self, name: str) -> str:
         """For listings; empty when the entry cannot be opened."""
         try:

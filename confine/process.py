@@ -38,6 +38,8 @@ class Confinement:
     writable: tuple[str, ...] | None = None
     # A process that will exec a command for the sandbox's owner keeps the usual dumpable flag.
     dumpable: bool = False
+    # Only for a person of this host, who has them anyway.
+    groups: tuple[int, ...] = ()
 
 
 def _limit(kind: int, value: int | None) -> None:
@@ -53,10 +55,10 @@ def _apply_limits(limits: Limits) -> None:
     _limit(resource.RLIMIT_CPU, limits.cpu_time)
 
 
-def _become(uid: int, gid: int, last_capability: int) -> None:
+def _become(uid: int, gid: int, groups: tuple[int, ...], last_capability: int) -> None:
     linux.lock_securebits()
     linux.drop_bounding_set(last_capability)
-    os.setgroups([])
+    os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
     linux.drop_capabilities()
@@ -73,7 +75,7 @@ def confine(confinement: Confinement) -> None:
     if confinement.root is not None:
         os.chroot(confinement.root)
         os.chdir("/")
-    _become(confinement.uid, confinement.gid, last_capability)
+    _become(confinement.uid, confinement.gid, confinement.groups, last_capability)
     linux.no_new_privileges()
     if not confinement.dumpable:
         linux.not_dumpable()

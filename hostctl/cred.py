@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hostctl.arguments import not_yet, sub_parsers
-from hostctl.failure import Failure, usage
+from hostctl.arguments import sub_parsers
+from hostctl.failure import FAILED, NOT_FOUND, Failure, usage
 from hostctl.output import Output, need_root
 
 if TYPE_CHECKING:
+    from hostctl.configfile import Value
     from identity.paths import Paths
 
 ABOUT = "Manages the credentials the broker uses at upstreams."
 SECRET_LIMIT = 64 * 1024
 _DEFAULT_USER = "x-access-token"
+_REPO = "URL, or UPSTREAM:PATH (default: the first that a policy names)"
+_HELPER = "a git credential helper you have: 'gh auth git-credential'"
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -25,37 +29,99 @@ def arguments(parser: ArgumentParser) -> None:
     source = new.add_mutually_exclusive_group(required=True)
     source.add_argument("--file", metavar="F", help="read by the broker whenever it changes")
     source.add_argument("--stdin", action="store_true", help="sealed into the broker's vault")
-    source.add_argument("--command", dest="later_command", metavar="CMD", help="not yet")
-    source.add_argument("--github-app", dest="later_app", metavar="ID", help="not yet")
-    new.add_argument("--username", default=_DEFAULT_USER, metavar="U", help=_DEFAULT_USER)
+    source.add_argument("--command", dest="helper", metavar="CMD", help=_HELPER)
+    source.add_argument("--github-app", dest="app", metavar="ID", help="an App's id, or client id")
+    new.add_argument("--username", metavar="U", help=f"with --file or --stdin: {_DEFAULT_USER}")
+    new.add_argument("--user", metavar="U", help="with --command: whose login (default: sudo's)")
+    new.add_argument("--private-key", metavar="F", help="with --github-app: the App's PEM file")
+    new.add_argument("--installation", metavar="ID", type=int, help="with --github-app")
+    new.add_argument("--api-url", metavar="URL", help="with --github-app: not GitHub's usual place")
     add("ls", "Lists the credentials, never their values; -q: names only.")
+    test = add("test", "Tries a credential at its server, reading one repository's refs.")
+    test.add_argument("name", metavar="NAME")
+    test.add_argument("--repo", metavar="R", help=_REPO)
+    fresh = add("rotate", "Puts a new secret in the place of the old one, at once.")
+    fresh.add_argument("name", metavar="NAME")
+    source = fresh.add_mutually_exclusive_group(required=True)
+    source.add_argument("--file", metavar="F", help="the new secret is in this file")
+    source.add_argument("--stdin", action="store_true", help="the new secret comes from stdin")
+    gone = add("rm", "Removes a credential that was added here.")
+    gone.add_argument("name", metavar="NAME")
 
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl cred`")
     from identity.paths import Paths
 
-    paths = Paths(args.root)
-    return _add(args, out, paths) if args.action == "add" else _ls(out, paths)
+    actions = {"add": _add, "ls": _ls, "test": _test, "rotate": _rotate, "rm": _rm}
+    return actions[args.action](args, out, Paths(args.root))
 
 
 def _add(args: Namespace, out: Output, paths: Paths) -> int:
     from hostctl.brokerfiles import add_file, check_name
 
     name = check_name(args.name)
-    if args.later_command or args.later_app:
-        raise not_yet("this kind of credential")
-    kind = "file" if args.file else "vault"
-    if args.file:
-        values = {"username": args.username, "password_file": _password_file(args.file)}
-        path = add_file(paths, "provider", name, {"type": kind, **values})
-    else:
+    _check_options(args)
+    values = provider_values(args, os.environ.get("SUDO_USER"))
+    if args.stdin:
         _refuse_known(paths, name)
-        _seal(paths, name, args.username, read_secret())
-        path = add_file(paths, "provider", name, {"type": kind})
+        _seal(paths, name, args.username or _DEFAULT_USER, read_secret())
+    path = add_file(paths, "provider", name, values)
+    kind = values["type"]
     fields = {"name": name, "type": kind, "file": str(path)}
     out.result(f"added credential {name} ({kind})", {"schema": "gitmoat.cred-add/1", **fields})
     return 0
+
+
+def _check_options(args: Namespace) -> None:
+    """An option of another kind of credential is a misunderstanding, not a decoration."""
+    allowed = {
+        "username": args.stdin or args.file,
+        "user": args.helper,
+        "private_key": args.app,
+        "installation": args.app,
+        "api_url": args.app,
+    }
+    for option, fits in allowed.items():
+        if getattr(args, option) is not None and not fits:
+            flag = "--" + option.replace("_", "-")
+            raise usage(f"{flag} does not go with this kind", "hostctl cred add --help")
+
+
+def provider_values(args: Namespace, caller: str | None) -> dict[str, Value]:
+    """The table [provider.NAME]; whether it will do is the broker's say."""
+    if args.stdin:
+        return {"type": "vault"}
+    if args.file:
+        file = _readable(args.file)
+        username = args.username or _DEFAULT_USER
+        return {"type": "file", "username": username, "password_file": file}
+    if args.helper:
+        return _helper_values(args, caller)
+    if args.private_key is None or args.installation is None:
+        fix = "hostctl cred add NAME --github-app ID --private-key F --installation ID"
+        raise usage("an App needs its key and its installation", fix)
+    values: dict[str, Value] = {
+        "type": "github-app",
+        "app_id": int(args.app) if args.app.isdigit() else args.app,
+        "installation_id": args.installation,
+        "private_key_file": _readable(args.private_key),
+    }
+    return {**values, "api_url": args.api_url} if args.api_url else values
+
+
+def _helper_values(args: Namespace, caller: str | None) -> dict[str, Value]:
+    from shlex import split
+
+    user = args.user or caller
+    if not user or user == "root":
+        fix = "name the account whose login it is: --user U"
+        raise usage("the helper needs a user who is not root", fix)
+    try:
+        words = split(args.helper)
+    except ValueError:
+        raise usage("the command's quotes do not match", "hostctl cred add --help") from None
+    return {"type": "git-credential", "user": user, "command": words}
 
 
 def _refuse_known(paths: Paths, name: str) -> None:
@@ -78,7 +144,7 @@ def read_secret(descriptor: int = 0) -> bytes:
         raise usage("the secret is longer than 64 KiB", "is it the right file?")
     secret = data.removesuffix(b"\n")
     if not secret:
-        raise usage("stdin is empty", "pipe the secret in: hostctl cred add N --stdin < FILE")
+        raise usage("the secret is empty", "pipe it in: hostctl cred add N --stdin < FILE")
     return secret
 
 
@@ -95,7 +161,7 @@ def _seal(paths: Paths, name: str, username: str, secret: bytes) -> None:
     ask(paths.broker_admin_socket, seal_request(name, username, secret))
 
 
-def _password_file(name: str) -> str:
+def _readable(name: str) -> str:
     """Absolute, there, and a plain file; whether its owner and mode will do is the broker's say."""
     path = os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow a symlink
     try:
@@ -108,7 +174,7 @@ def _password_file(name: str) -> str:
     return path
 
 
-def _ls(out: Output, paths: Paths) -> int:
+def _ls(args: Namespace, out: Output, paths: Paths) -> int:
     from hostctl.client import ask, items_of
 
     found = items_of(ask(paths.broker_admin_socket, {"op": "cred-ls"}, out.progress))
@@ -123,4 +189,99 @@ def _ls(out: Output, paths: Paths) -> int:
         out.table(("NAME", "TYPE", "USERNAME"), rows)
     else:
         out.progress("no credentials; `hostctl cred add` adds one")
+    return 0
+
+
+def _known(paths: Paths, name: str) -> dict[str, object]:
+    from hostctl.client import ask, items_of
+
+    items = items_of(ask(paths.broker_admin_socket, {"op": "cred-ls"}))
+    found = next((item for item in items if item.get("name") == name), None)
+    if found is None:
+        fix = "hostctl cred ls"
+        raise Failure("R103", f"there is no credential {name!r}", fix=fix, exit_code=NOT_FOUND)
+    return found
+
+
+def _test(args: Namespace, out: Output, paths: Paths) -> int:
+    from hostctl.client import ask
+    from hostctl.credplaces import first_repository
+
+    repo = args.repo or first_repository(paths, args.name)
+    if repo is None:
+        raise usage("no policy names a repository for it", "name one: --repo UPSTREAM:PATH")
+    request = {"op": "cred-test", "name": args.name, "repo": repo}
+    answer = ask(paths.broker_admin_socket, request)
+    if out.json:
+        out.emit({"schema": "gitmoat.cred-test/1", **answer})
+    else:
+        for line in lines_of_test(answer):
+            out.line(line)
+    return 0 if answer.get("code") is None else FAILED
+
+
+def lines_of_test(answer: Mapping[str, object]) -> list[str]:
+    """For people: what the server said, what it is good for, until when, and what to mind."""
+    from hostctl.clock import until
+    from hostctl.failure import plain
+
+    code = answer.get("code")
+    place = f"{answer.get('upstream')}:{answer.get('repository')}"
+    said = plain(answer.get("what", "")) + (f" [{code}]" if code else "")
+    expires = answer.get("expires")
+    lines = [
+        f"{plain(answer.get('name', ''))} at {plain(place)}: {said}",
+        f"scope:    {plain(answer.get('scope', ''))}",
+        f"expires:  {'not known' if expires is None else until(expires)}",
+    ]
+    warnings = answer.get("warnings")
+    told = warnings if isinstance(warnings, list) else []
+    return lines + [f"warning:  {plain(one)}" for one in told]
+
+
+def _rotate(args: Namespace, out: Output, paths: Paths) -> int:
+    """Kept tokens go with the reload; the vault and files are read for every use anyway."""
+    from hostctl.brokerfiles import reload_broker
+    from hostctl.configfile import replace_secret
+
+    known = _known(paths, args.name)
+    kind, file = known.get("type"), known.get("file")
+    if kind == "git-credential":
+        fix = f"log in again as {known.get('user')}; it is asked within five minutes"
+        raise Failure("C105", "this credential is its helper's to rotate", fix=fix)
+    secret = _secret_of(args)
+    if kind == "vault":
+        _seal(paths, args.name, str(known.get("username") or _DEFAULT_USER), secret)
+    elif isinstance(file, str):
+        replace_secret(file, secret + b"\n")
+    reload_broker(paths)
+    fields = {"schema": "gitmoat.cred-rotate/1", "name": args.name, "type": kind}
+    out.result(f"rotated {args.name}; `hostctl cred test {args.name}` tries it", fields)
+    return 0
+
+
+def _secret_of(args: Namespace) -> bytes:
+    if args.stdin:
+        return read_secret()
+    descriptor = os.open(_readable(args.file), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return read_secret(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _rm(args: Namespace, out: Output, paths: Paths) -> int:
+    """The configuration first: the broker refuses while an upstream still needs it."""
+    from hostctl.brokerfiles import check_name, configured, remove_file
+    from hostctl.client import ask
+
+    name = check_name(args.name)
+    known = _known(paths, name)
+    if name in configured(paths, "provider"):
+        remove_file(paths, "provider", name)
+    if known.get("type") == "vault":
+        ask(paths.broker_admin_socket, {"op": "cred-rm", "name": name})
+    left = f"; {known['file']} is still there" if known.get("file") else ""
+    fields = {"schema": "gitmoat.cred-rm/1", "name": name, "file": known.get("file")}
+    out.result(f"removed credential {name}{left}", fields)
     return 0

@@ -6,7 +6,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from hostctl.arguments import not_yet, sub_parsers
+from hostctl.arguments import sub_parsers
 from hostctl.output import Output, need_root
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def arguments(parser: ArgumentParser) -> None:
     new.add_argument("--ca-file", metavar="F", help="trust this authority instead of the system's")
     new.add_argument("--also", action="append", default=[], metavar="H", help="another host name")
     new.add_argument("--case-insensitive", choices=("yes", "no"), help=_CASE)
-    new.add_argument("--proxy", metavar="URL", help="not yet")
+    new.add_argument("--proxy", metavar="URL", help="http://HOST:PORT: reach it through this proxy")
+    new.add_argument("--proxy-cred", metavar="NAME", help="the credential that the proxy wants")
     add("ls", "Lists the git servers; -q: names only.")
     gone = add("rm", "Removes a git server that was added here.")
     gone.add_argument("name", metavar="NAME")
@@ -48,14 +49,16 @@ def upstream_values(args: Namespace) -> dict[str, Value]:
         values["also"] = list(args.also)
     if args.ca_file:
         values["ca_file"] = os.path.abspath(args.ca_file)  # noqa: PTH100 -- symlinks stay symlinks
+    if args.proxy:
+        values["proxy"] = args.proxy
+    if args.proxy_cred:
+        values["proxy_provider"] = args.proxy_cred
     return {**values, "case_insensitive": fold == "yes", "provider": args.cred}
 
 
 def _add(args: Namespace, out: Output, paths: Paths) -> int:
     from hostctl.brokerfiles import add_file, check_name
 
-    if args.proxy:
-        raise not_yet("`upstream add --proxy`")
     name = check_name(args.name)
     values = upstream_values(args)
     path = add_file(paths, "upstream", name, values)

@@ -11,43 +11,17 @@ from twisted.internet.error import ConnectError, DNSLookupError
 from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
-from gitwire.http import Length, NoBody, ResponseHead, format_request
+from gitwire.http import Length, NoBody, format_request
 from hostd.failures import Failed
 from identity.tlsoptions import PinnedClient, over_tls
 from streams.client import ClientConnection
 from streams.timing import Timeouts
+from streams.whole import NoAnswer, WholeAnswer
 
 _ANSWER_LIMIT = 1024 * 1024
 _CONNECT_TIMEOUT = 5.0
 # A broker that hangs must not hang what waits for it: `rm`, or a hostd that starts.
 _PATIENCE = Timeouts(head=5.0, idle=10.0)
-
-
-class _Answer:
-    """Collects one small answer; a ResponseSink."""
-
-    def __init__(self) -> None:
-        self.done: Deferred[tuple[int, bytes]] = Deferred()
-        self._status = 0
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def response(self, head: ResponseHead) -> None:
-        self._status = head.status
-
-    def body(self, data: bytes) -> None:
-        self._size += len(data)
-        if self._size <= _ANSWER_LIMIT:
-            self._pieces.append(data)
-
-    def body_done(self) -> None:
-        if self._size > _ANSWER_LIMIT:
-            self.failed("the answer is too large")
-        else:
-            self.done.callback((self._status, b"".join(self._pieces)))
-
-    def failed(self, why: str) -> None:
-        self.done.errback(_unreachable(why))
 
 
 def _unreachable(why: str) -> Failed:
@@ -80,7 +54,7 @@ class BrokerClient:
 
     async def _ask(self, method: str, path: str, body: bytes) -> dict[str, Any]:
         connection = await self._connect()
-        answer = _Answer()
+        answer = WholeAnswer(_ANSWER_LIMIT)
         headers = [(b"Host", b"gitmoat")]
         if method == "POST":
             headers.append((b"Content-Length", str(len(body)).encode()))
@@ -90,7 +64,10 @@ class BrokerClient:
             outgoing.write(body)
         outgoing.finish()
         try:
-            return _understood(*await answer.done)
+            got, data = await answer.done
+            return _understood(got.status, data)
+        except NoAnswer as problem:
+            raise _unreachable(str(problem)) from None
         finally:
             connection.close()
 

@@ -19,6 +19,8 @@ from hostd.broker_client import BrokerClient
 from hostd.cgroups import Cgroups
 from hostd.config import Config, load_config
 from hostd.grants import Grants
+from hostd.helper_files import HelperFiles
+from hostd.helper_link import HelperLink
 from hostd.host import Host
 from hostd.operations import Operations
 from hostd.programs import Programs
@@ -70,6 +72,7 @@ class Service:
             self._host, sandboxes.live, sandboxes.freeze, config.watchdog_interval
         )
         serve_admin(self._reactor, listener, self._operations.table, self._refused)
+        self._helpers.start()
 
     def _make_directories(self) -> None:
         root = self._paths.root
@@ -103,6 +106,8 @@ class Service:
         )
         self._host = host
         self._sandboxes = Sandboxes(host, broker, config.uids)
+        files = HelperFiles(self._paths, config.uids)
+        self._helpers = HelperLink(self._reactor, files, self._spawner, self._journal)
         self._operations = Operations(host, broker, self._sandboxes, VERSION)
 
     def _refused(self, uid: int) -> None:
@@ -112,6 +117,7 @@ class Service:
         """Sandboxes go on, for the next hostd to adopt; `hostctl down` has ended them before."""
         if self._watchdog is not None:
             self._watchdog.stop()
+        self._helpers.stop()
         for sandbox in self._sandboxes.live():
             if sandbox.sidecar is not None:
                 sandbox.sidecar.leave()

@@ -127,6 +127,14 @@ class Room:
 
 
 @frozen
+class Person:
+    """An account of this host; only its own programs are run with its groups."""
+
+    gid: int
+    groups: tuple[int, ...]
+
+
+@frozen
 class Command:
     """uid 0 is only for hostd's own tools (bwrap, nft, rm); all else is confined."""
 
@@ -141,6 +149,7 @@ class Command:
     limits: Mapping[str, int | None] = Factory(lambda: {"open_files": 4096})
     # Instead of a program: what `hostd.attempts` has, in the place of one.
     attempts: Sequence[Sequence[Any]] | None = None
+    person: Person | None = None
 
     def request(self) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -155,6 +164,8 @@ class Command:
             "limits": dict(self.limits),
             "keep": len(self.stdio),
         }
+        if self.person is not None:
+            request["person"] = {"gid": self.person.gid, "groups": list(self.person.groups)}
         if self.room is not None:
             request |= {"room": len(self.stdio), "namespaces": list(self.room.namespaces)}
         return request

@@ -88,6 +88,23 @@ def decide_push(
     return Allow(",".join(ids) or seen.rule)
 
 
+def allows_workflows(
+    policy: Policy,
+    upstream: str,
+    repository: RepositoryPath,
+    tier: Tier,
+    fold: bool,
+    commands: Sequence[Command],
+) -> bool:
+    """Whether every ref of an allowed push may bring files that the server runs by itself."""
+    rules = [
+        rule
+        for rule in _applying(policy, upstream, repository, tier, fold)
+        if rule.push is not None and rule.push.workflows
+    ]
+    return all(any(_speaks(rule, command) for rule in rules) for command in commands)
+
+
 def _applying(
     policy: Policy, upstream: str, repository: RepositoryPath, tier: Tier, fold: bool
 ) -> list[GitRule]:

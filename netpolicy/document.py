@@ -120,10 +120,14 @@ def _name(text: str) -> str:
 
 def _session(table: Table) -> Session:
     default = Session()
+    ttl = table.quantity("ttl", parse_duration, default.ttl, _MONTH)
     session = Session(
-        ttl=table.quantity("ttl", parse_duration, default.ttl, _MONTH),
+        ttl=ttl,
         idle=table.quantity("idle", parse_duration, default.idle, _MONTH),
+        max_ttl=table.quantity("max_ttl", parse_duration, max(ttl, default.max_ttl), _MONTH),
     )
+    if session.max_ttl < ttl:
+        raise PolicyError(table.at("max_ttl"), "is shorter than ttl")
     table.close()
     return session
 

@@ -98,9 +98,13 @@ def _check_all_reach(rules: Sequence[GitRule], globs: Sequence[RefPattern]) -> N
 
 def covers(wide: RefPattern, narrow: RefPattern) -> bool:
     """Whether all that `narrow` matches, `wide` matches; False also when that is hard to tell."""
-    pattern = wide.text.split("/")
+    return covers_path(wide.text, narrow.text)
+
+
+def covers_path(wide: str, narrow: str) -> bool:
+    pattern = wide.split("/")
     reached = {0}
-    for segment in narrow.text.split("/"):
+    for segment in narrow.split("/"):
         reached = {after for at in reached for after in _steps(pattern, at, segment)}
     return len(pattern) in reached
 

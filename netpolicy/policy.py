@@ -23,10 +23,14 @@ class Tier(Enum):
 
 @frozen
 class Session:
-    """Seconds until the hard end, and seconds of silence that end it earlier."""
+    """Seconds until the hard end, and seconds of silence that end it earlier.
+
+    `max_ttl`: from the beginning to the latest end that `session extend` can give it.
+    """
 
     ttl: int = 8 * 3600
     idle: int = 30 * 60
+    max_ttl: int = 24 * 3600
 
 
 @frozen

@@ -28,6 +28,7 @@ def policy_to_mapping(policy: Policy) -> dict[str, object]:
         "session": {
             "ttl": format_duration(policy.session.ttl),
             "idle": format_duration(policy.session.idle),
+            "max_ttl": format_duration(policy.session.max_ttl),
         },
         "limits": _limits(policy.limits),
         "git": [_git_rule(rule) for rule in policy.git],

@@ -6,8 +6,10 @@ import re
 from typing import Protocol
 
 from attrs import frozen
+from twisted.internet.defer import Deferred, maybeDeferred
 
 from broker.errors import Unavailable
+from broker.settings import UpstreamConfig
 from identity.secret import Secret
 
 _USERNAME = re.compile(r"[!-9;-~]{1,128}")
@@ -16,13 +18,47 @@ _PASSWORD = re.compile(rb"[!-~]{1,16384}")
 
 @frozen
 class Credential:
+    """`scope` and `expires` (wall seconds) are for people, where the provider knows them."""
+
     username: str
     password: Secret
+    scope: str = ""
+    expires: int | None = None
+
+
+@frozen
+class Need:
+    """What one request needs a credential for: no more than this should be asked for."""
+
+    upstream: UpstreamConfig
+    repository: str
+    write: bool
+    workflows: bool = False
 
 
 class Provider(Protocol):
-    def credential(self) -> Credential:
-        """A fresh answer for one request; Unavailable (U105) when there is none."""
+    def credential(self, need: Need) -> Deferred[Credential]:
+        """An answer for one request, in bounded time; Unavailable (U105) when there is none."""
+
+    def refused(self, need: Need, credential: Credential) -> bool:
+        """The upstream did not take it. Whether asking once more may give another."""
+
+
+class Source(Protocol):
+    def credential(self) -> Credential: ...
+
+
+@frozen
+class AtOnce:
+    """A provider whose credential is read, whatever it is for, each time it is used."""
+
+    source: Source
+
+    def credential(self, need: Need) -> Deferred[Credential]:
+        return maybeDeferred(self.source.credential)
+
+    def refused(self, need: Need, credential: Credential) -> bool:
+        return False
 
 
 def is_username(text: str) -> bool:

@@ -202,3 +202,114 @@ def test_an_unreadable_credential_file_is_one_clear_error(
     assert done.stderr.splitlines()[0].endswith("cannot be read [U105]")
     assert list(broker_d.iterdir()) == []
     assert broker.requests == []
+
+
+def listing(**item: object) -> dict[str, Message]:
+    done: Message = {"ok": True}
+    items = [{"name": "bot", "username": "u", **item}]
+    return {
+        "reload": done,
+        "cred-add": done,
+        "cred-rm": done,
+        "cred-ls": {"ok": True, "items": items},
+    }
+
+
+def serving(root: Path, operations: dict[str, Message]) -> FakeDaemon:
+    return FakeDaemon(root / "run" / "gitmoat" / "broker-admin.sock", operations)
+
+
+def test_a_vault_entry_is_rotated_under_its_own_user_name(
+    root: Path, broker_d: Path, hostctl: Hostctl
+) -> None:
+    with serving(root, listing(type="vault")) as daemon:
+        done = hostctl("cred", "rotate", "bot", "--stdin", stdin="new-marker\n")
+    assert done.returncode == 0, done.stderr
+    assert "new-marker" not in done.stdout + done.stderr
+    assert [one["op"] for one in daemon.requests] == ["cred-ls", "cred-add", "reload"]
+    assert daemon.requests[1]["username"] == "u"
+
+
+def test_a_file_is_rotated_in_one_step_with_owner_and_mode_as_they_were(
+    root: Path, broker_d: Path, hostctl: Hostctl
+) -> None:
+    token, fresh = root / "token", root / "fresh"
+    token.write_text("old\n")
+    token.chmod(0o440)
+    os.chown(token, 0, BROKER_GID)
+    fresh.write_text("new-marker\n")
+    before = token.stat()
+    with serving(root, listing(type="file", file=str(token))):
+        done = hostctl("cred", "rotate", "bot", "--file", str(fresh))
+    assert done.returncode == 0, done.stderr
+    after = token.stat()
+    assert token.read_text() == "new-marker\n"
+    assert (after.st_uid, after.st_gid, after.st_mode) == (0, BROKER_GID, before.st_mode)
+    assert after.st_ino != before.st_ino
+    assert not [one for one in root.iterdir() if one.name.startswith(".token")]
+
+
+def test_a_helpers_credential_is_not_ours_to_rotate(
+    root: Path, broker_d: Path, hostctl: Hostctl
+) -> None:
+    with serving(root, listing(type="git-credential", user="alice")) as daemon:
+        done = hostctl("cred", "rotate", "bot", "--stdin", stdin="x\n")
+    assert done.returncode == 2 and "log in again as alice" in done.stderr
+    assert [one["op"] for one in daemon.requests] == ["cred-ls"]
+
+
+def test_removing_a_credential_takes_its_file_and_its_vault_entry(
+    root: Path, broker_d: Path, hostctl: Hostctl
+) -> None:
+    path = broker_d / "provider-bot.toml"
+    path.write_text('[provider.bot]\ntype = "vault"\n')
+    with serving(root, listing(type="vault")) as daemon:
+        assert hostctl("cred", "rm", "bot").returncode == 0
+        assert hostctl("cred", "rm", "other").returncode == 4
+    assert not path.exists()
+    assert [one["op"] for one in daemon.requests][:3] == ["cred-ls", "reload", "cred-rm"]
+
+
+def test_a_credential_that_an_upstream_needs_is_not_removed(
+    root: Path, broker_d: Path, hostctl: Hostctl
+) -> None:
+    path = broker_d / "provider-bot.toml"
+    path.write_text('[provider.bot]\ntype = "vault"\n')
+    with serving(root, listing(type="vault") | {"reload": REFUSAL}) as daemon:
+        assert hostctl("cred", "rm", "bot").returncode == 8
+    assert path.exists()
+    assert "cred-rm" not in [one["op"] for one in daemon.requests]
+
+
+def test_a_trial_shows_scope_end_and_warnings(root: Path, broker_d: Path, hostctl: Hostctl) -> None:
+    said: Message = {"ok": True, "name": "bot", "upstream": "up", "repository": "acme/app",
+                     "code": None, "what": "accepted", "scope": "repo", "expires": None,
+                     "warnings": ["it is wide"]}  # fmt: skip
+    with serving(root, {"cred-test": said}) as daemon:
+        done = hostctl("cred", "test", "bot", "--repo", "up:acme/app")
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [
+            "bot at up:acme/app: accepted",
+            "scope:    repo",
+            "expires:  not known",
+            "warning:  it is wide",
+        ],
+    )
+    assert daemon.requests == [{"op": "cred-test", "name": "bot", "repo": "up:acme/app"}]
+
+
+def test_a_trial_takes_the_first_repository_that_a_policy_names(
+    root: Path, broker_d: Path, hostctl: Hostctl
+) -> None:
+    policies = root / "etc" / "gitmoat" / "policies"
+    policies.mkdir(exist_ok=True)
+    rule = 'version = 1\nname = "a"\n[[git]]\nrepos = ["x:o/o", "up:a/*", "up:a/b"]\nfetch = true\n'
+    (policies / "a.toml").write_text(rule)
+    upstream = '[upstream.up]\nurl = "https://h.example"\nprovider = "bot"\n'
+    (broker_d / "upstream-up.toml").write_text(upstream)
+    said: Message = {"ok": True, "code": "U102", "what": "refused"}
+    with serving(root, {"cred-test": said}) as daemon:
+        assert hostctl("cred", "test", "bot").returncode == 1
+        assert hostctl("cred", "test", "other").returncode == 2
+    assert [one["repo"] for one in daemon.requests] == ["up:a/b"]

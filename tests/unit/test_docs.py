@@ -216,7 +216,7 @@ def test_the_broker_configuration_shown_is_accepted(tmp_path: Path) -> None:
     main.chmod(0o640)
     config = load_config(open_tree(tmp_path), main, tmp_path / "broker.d")
     assert set(config.upstreams) == {"example"}
-    assert set(config.providers) == {"bot", "deploy"}
+    assert set(config.providers) == {"bot", "deploy", "me", "app"}
 
 
 def test_the_hostd_configuration_shown_is_accepted() -> None:

@@ -6,20 +6,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.task import Clock
 
 from audit.journal import open_journal
 from audit.verify import read_events
 from broker.admin import Admin
 from broker.errors import Misconfigured, Problem
+from broker.helper_link import HelperLink
 
 
 def admin(tmp_path: Path, **operations: Any) -> Admin:
-    return Admin(0, operations, open_journal(tmp_path / "audit", "broker", lambda: 0.0))
+    journal = open_journal(tmp_path / "audit", "broker", lambda: 0.0)
+    return Admin(0, operations, journal, HelperLink(Clock()))
+
+
+def said(asked: Admin, line: bytes) -> dict[str, Any]:
+    answer: Any = asked.answer(line, 0).result
+    assert isinstance(answer, dict)
+    return answer
 
 
 def test_an_operation_gets_the_request_and_the_uid(tmp_path: Path) -> None:
     asked = admin(tmp_path, ping=lambda fields, uid: {"got": fields["x"], "uid": uid})
-    assert asked.answer(b'{"op":"ping","x":5}', 0) == {"ok": True, "got": 5, "uid": 0}
+    assert said(asked, b'{"op":"ping","x":5}') == {"ok": True, "got": 5, "uid": 0}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +47,7 @@ def test_an_operation_gets_the_request_and_the_uid(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_understood_is_one_error(tmp_path: Path, line: bytes) -> None:
-    answer = admin(tmp_path).answer(line, 0)
+    answer = said(admin(tmp_path), line)
     assert answer["error"]["code"] == "C105"
     assert set(answer["error"]) == {"code", "what", "why", "fix"}
 
@@ -55,7 +64,7 @@ def test_a_failure_is_an_answer(tmp_path: Path, error: Exception, code: str) -> 
     def fail(fields: dict[str, Any], uid: int) -> dict[str, Any]:
         raise error
 
-    answer = admin(tmp_path, fail=fail).answer(b'{"op":"fail"}', 0)
+    answer = said(admin(tmp_path, fail=fail), b'{"op":"fail"}')
     assert answer["error"]["code"] == code
     json.dumps(answer)
 

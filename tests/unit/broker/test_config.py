@@ -11,14 +11,22 @@ from broker.errors import Misconfigured
 from broker.files import Tree, open_tree
 from broker.settings import (
     Address,
+    Api,
+    AppProvider,
     BrokerConfig,
     FileProvider,
+    HelperProvider,
+    HostConfig,
+    Proxy,
     Timeouts,
     UpstreamConfig,
     VaultProvider,
 )
+from netpolicy.ceiling import Ceiling
+from netpolicy.matchers import RepoPattern
 
 KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+THIRD = "AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 OTHER = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 MINIMAL = 'version = 1\n[listen]\naddress = "127.0.0.1:8443"\n'
 UPSTREAM = """
@@ -106,19 +114,20 @@ key = "{KEY}"
         authorities=(authority.replace(b"\r", b""),) * 2,
         provider="gh",
         case_insensitive=True,
+        timeouts=config.timeouts,
     )
     assert config.upstreams["github"].authority == "github.com"
     assert config.providers == {
         "gh": FileProvider("x-access-token", Path("/etc/gitmoat/gh.token")),
         "sealed": VaultProvider(),
     }
-    assert config.hosts == {"here": bytes(32)}
+    assert config.hosts == {"here": HostConfig((bytes(32),))}
 
 
 def test_files_in_the_directory_add_named_tables(files: Files) -> None:
     config = files.load(corp=UPSTREAM, host=f'[host.a]\nkey = "{KEY}"\n')
     assert config.upstreams["corp"].authority == "git.corp.example:8443"
-    assert config.hosts == {"a": bytes(32)}
+    assert config.hosts == {"a": HostConfig((bytes(32),))}
 
 
 def upstream(**changes: str) -> str:
@@ -129,6 +138,46 @@ def upstream(**changes: str) -> str:
     } | changes
     lines = [f"{key} = {value}" for key, value in values.items() if value]
     return "\n".join(["[upstream.up]", *lines, '[provider.p]\ntype = "vault"'])
+
+
+def provider(kind: str, values: dict[str, str]) -> str:
+    lines = [f"{key} = {value}" for key, value in values.items() if value]
+    return "\n".join(["[provider.p]", f'type = "{kind}"', *lines])
+
+
+def helper(**changes: str) -> str:
+    values = {"user": '"alice"', "command": '["gh", "auth", "git-credential"]'}
+    return provider("git-credential", values | changes)
+
+
+def app(**changes: str) -> str:
+    values = {"app_id": "5", "installation_id": "7", "private_key_file": '"/a.pem"'}
+    return provider("github-app", values | changes)
+
+
+def test_a_helper_and_an_app_are_understood(files: Files) -> None:
+    config = files.load(MINIMAL + helper())
+    assert config.providers["p"] == HelperProvider("alice", ("gh", "auth", "git-credential"))
+    config = files.load(MINIMAL + app(api_url='"https://git.example:8443/api/v3/"'))
+    api = Api(Address("git.example", 8443), "/api/v3")
+    assert config.providers["p"] == AppProvider("5", 7, Path("/a.pem"), api)
+    config = files.load(MINIMAL + app(app_id='"Iv1.0123456789abcdef"'))
+    assert config.providers["p"] == AppProvider("Iv1.0123456789abcdef", 7, Path("/a.pem"))
+
+
+def test_an_upstream_behind_a_proxy_with_its_own_patience(files: Files) -> None:
+    timeouts = '{ connect = "9s", idle = "20s", operation = "2m" }'
+    given = upstream(proxy='"http://proxy.example:3128"', proxy_provider='"p"', timeouts=timeouts)
+    found = files.load(MINIMAL + given).upstreams["up"]
+    assert found.proxy == Proxy(Address("proxy.example", 3128), "p")
+    assert found.timeouts == Timeouts(connect=9, head=10, idle=20, operation=120)
+
+
+def test_a_host_with_two_keys_and_a_ceiling(files: Files) -> None:
+    text = f'[host.h]\nkey = ["{KEY}", "{OTHER}"]\nrepos = ["up:acme/**"]\npush = false\nttl = "2h"'
+    (host,) = files.load(MINIMAL + text).hosts.values()
+    assert host.keys == (bytes(32), b"\1" + bytes(31))
+    assert host.ceiling == Ceiling((RepoPattern("up", "acme/**"),), push=False, ttl=7200)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +210,36 @@ def upstream(**changes: str) -> str:
         (MINIMAL + upstream(case_insensitive='"no"'), "upstream.up.case_insensitive"),
         (MINIMAL + upstream(provider='"q"'), "upstream.up.provider"),
         (MINIMAL + upstream(proxy='"http://p"'), "upstream.up.proxy"),
+        (MINIMAL + upstream(proxy='"https://p:1"'), "upstream.up.proxy"),
+        (MINIMAL + upstream(proxy='"http://u:s@p:1"'), "upstream.up.proxy"),
+        (MINIMAL + upstream(proxy_provider='"p"'), "upstream.up.proxy_provider"),
+        (
+            MINIMAL + upstream(proxy='"http://p:1"', proxy_provider='"q"'),
+            "upstream.up.proxy_provider",
+        ),
+        (MINIMAL + upstream(timeouts='{ idle = "61s" }'), "upstream.up.timeouts.idle"),
+        (MINIMAL + upstream(timeouts='{ operation = "1h" }'), "upstream.up.timeouts.operation"),
+        (MINIMAL + upstream(timeouts='{ head = "1s" }'), "upstream.up.timeouts.head"),
+        (MINIMAL + helper(user='"root"'), "provider.p.user"),
+        (MINIMAL + helper(user='"a b"'), "provider.p.user"),
+        (MINIMAL + helper(user=""), "provider.p.user"),
+        (MINIMAL + helper(command='"gh auth git-credential"'), "provider.p.command"),
+        (MINIMAL + helper(command="[]"), "provider.p.command"),
+        (MINIMAL + helper(command='["bin/gh"]'), "provider.p.command"),
+        (MINIMAL + helper(password='"x"'), "provider.p.password"),
+        (MINIMAL + app(app_id="-1"), "provider.p.app_id"),
+        (MINIMAL + app(app_id="true"), "provider.p.app_id"),
+        (MINIMAL + app(installation_id='"7"'), "provider.p.installation_id"),
+        (MINIMAL + app(private_key_file='"app.pem"'), "provider.p.private_key_file"),
+        (MINIMAL + app(api_url='"http://git.example/api/v3"'), "provider.p.api_url"),
+        (MINIMAL + app(api_url='"https://git.example/api?x"'), "provider.p.api_url"),
+        (MINIMAL + f'[host.h]\nkey = ["{KEY}", "{OTHER}", "{THIRD}"]', "host.h.key"),
+        (MINIMAL + "[host.h]\nkey = []", "host.h.key"),
+        (MINIMAL + f'[host.h]\nkey = "{KEY}"\nrepos = ["no-colon"]', "host.h.repos[0]"),
+        (
+            MINIMAL + f'[host.g]\nkey = ["{OTHER}", "{KEY}"]\n[host.h]\nkey = "{KEY}"',
+            "host.h.key",
+        ),
         (MINIMAL + upstream(ca_file='"ca.pem"'), "upstream.up.ca_file"),
         (MINIMAL + upstream(ca_file='"/nonexistent/ca.pem"'), "upstream.up.ca_file"),
         (MINIMAL + upstream(surprise="1"), "upstream.up.surprise"),

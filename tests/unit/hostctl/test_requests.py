@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
 from hostctl.arguments import parse
-from hostctl.cred import seal_request
+from hostctl.cred import provider_values, seal_request
 from hostctl.exec import exec_request
 from hostctl.failure import Failure
 from hostctl.git import git_request
@@ -161,3 +162,54 @@ def test_case_is_stated_always_and_is_strict_where_unknown(
 ) -> None:
     args = args_of("upstream", "add", "n", "--url", url, "--cred", "c", *option)
     assert upstream_values(args) == {"url": url, "case_insensitive": folds, "provider": "c"}
+
+
+def test_an_upstream_behind_a_proxy_is_written_so() -> None:
+    words = ("--url", "https://git.example", "--cred", "c", "--proxy", "http://proxy.example:3128")
+    values = upstream_values(args_of("upstream", "add", "n", *words, "--proxy-cred", "door"))
+    assert (values["proxy"], values["proxy_provider"]) == ("http://proxy.example:3128", "door")
+
+
+def test_each_kind_of_credential_is_written_as_its_provider(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_text("x")
+    cases: dict[tuple[str, ...], dict[str, object]] = {
+        ("--stdin",): {"type": "vault"},
+        ("--file", str(file)): {
+            "type": "file",
+            "username": "x-access-token",
+            "password_file": str(file),
+        },
+        ("--command", "gh auth 'git-credential'"): {
+            "type": "git-credential",
+            "user": "alice",
+            "command": ["gh", "auth", "git-credential"],
+        },
+        ("--github-app", "5", "--private-key", str(file), "--installation", "7"): {
+            "type": "github-app",
+            "app_id": 5,
+            "installation_id": 7,
+            "private_key_file": str(file),
+        },
+    }
+    for words, values in cases.items():
+        assert provider_values(args_of("cred", "add", "n", *words), "alice") == values
+
+
+@pytest.mark.parametrize(
+    ("words", "caller"),
+    [
+        (["--command", "gh"], None),
+        (["--command", "gh"], "root"),
+        (["--command", "gh", "--user", "root"], "alice"),
+        (["--command", "gh '"], "alice"),
+        (["--github-app", "5"], "alice"),
+        (["--github-app", "5", "--installation", "7"], "alice"),
+    ],
+)
+def test_a_credential_that_is_not_wholly_described_is_refused(
+    words: list[str], caller: str | None
+) -> None:
+    with pytest.raises(Failure) as caught:
+        provider_values(args_of("cred", "add", "n", *words), caller)
+    assert caught.value.code == "C105"

@@ -2,7 +2,11 @@
 
 import base64
 import json
+import time
+from datetime import UTC, datetime
 from typing import Any
+
+import pytest
 
 from gitwire.http import Length
 from gitwire.pktline import FLUSH, format_data
@@ -17,7 +21,9 @@ REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FL
 
 def ask(scene: Scene, op: str, **fields: Any) -> dict[str, Any]:
     line = json.dumps({"op": op, **fields}).encode()
-    return scene.world.broker.admin().answer(line, 0)
+    answer: Any = scene.world.broker.admin().answer(line, 0).result
+    assert isinstance(answer, dict), answer
+    return answer
 
 
 @on_reactor
@@ -156,3 +162,94 @@ async def test_connections_beyond_the_limit_are_closed_but_a_host_still_gets_in(
     assert (await sidecar.refs()).status == 200
     host = await scene.world.host()
     assert (await host.ask("GET", "/host/health")).status == 200
+
+
+async def try_out(scene: Scene, name: str, repo: str) -> dict[str, Any]:
+    line = json.dumps({"op": "cred-test", "name": name, "repo": repo}).encode()
+    return await scene.world.broker.admin().answer(line, 0)
+
+
+@on_reactor
+async def test_a_credential_is_tried_with_one_request_and_never_shown(scene: Scene) -> None:
+    scene.upstream.answers(REFS.replace(b"\r\n\r\n", b"\r\nX-OAuth-Scopes: repo\r\n\r\n", 1))
+    for repo in ("up:acme/app", f"https://localhost:{scene.upstream.port}/acme/app.git"):
+        said = await try_out(scene, "token", repo)
+        assert (said["what"], said["code"], said["scope"]) == ("accepted", None, "repo")
+        assert said["expires"] is None
+        assert any("no end" in one for one in said["warnings"])
+        assert PASSWORD not in json.dumps(said)
+    assert len(scene.upstream.heads) == 2
+    assert scene.upstream.heads[0].startswith(
+        b"GET /acme/app.git/info/refs?service=git-upload-pack"
+    )
+
+
+@on_reactor
+async def test_a_wide_token_near_its_end_is_warned_of(scene: Scene) -> None:
+    secret = "ghp_" + "m" * 36
+    scene.world.write("token", secret + "\n", 0o600, owner=1999999999)
+    soon = datetime.fromtimestamp(time.time() + 86400, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    header = f"\r\nGitHub-Authentication-Token-Expiration: {soon}\r\n\r\n".encode()
+    scene.upstream.answers(REFS.replace(b"\r\n\r\n", header, 1))
+    said = await try_out(scene, "token", "up:acme/app")
+    assert said["scope"] == "GitHub classic token"
+    assert len(said["warnings"]) == 2 and "ends in 2" in said["warnings"][1]
+    assert secret not in json.dumps(said)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n", "U102"),
+        (b"HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n", "G101"),
+        (b"HTTP/1.1 302 X\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", "U103"),
+    ],
+)
+@on_reactor
+async def test_what_the_server_says_of_a_credential_is_told(
+    scene: Scene, answer: bytes, code: str
+) -> None:
+    scene.upstream.answers(answer)
+    said = await try_out(scene, "token", "up:acme/app")
+    assert said["ok"] and said["code"] == code and said["what"] != "accepted"
+
+
+@on_reactor
+async def test_a_trial_that_cannot_be_made_says_why(scene: Scene) -> None:
+    for name, repo, code in (
+        ("gone", "up:acme/app", "R103"),
+        ("token", "gone:acme/app", "U107"),
+        ("token", "https://elsewhere.example/a", "U107"),
+        ("token", "up:../x", "U107"),
+    ):
+        assert (await try_out(scene, name, repo))["error"]["code"] == code
+    scene.world.write("token", "two lines\nhere\n", 0o600, owner=1999999999)
+    refused = await try_out(scene, "token", "up:acme/app")
+    assert refused["error"]["code"] == "U105" and "two lines" not in json.dumps(refused)
+    assert scene.upstream.heads == []
+
+
+@on_reactor
+async def test_rotation_and_removal_take_effect_at_once(scene: Scene) -> None:
+    scene.upstream.answers(REFS)
+
+    def put(secret: bytes) -> None:
+        encoded = base64.b64encode(secret).decode()
+        assert ask(scene, "cred-add", name="v", username="bot", secret_b64=encoded)["ok"]
+
+    put(b"first-marker")
+    scene.world.write_config('[provider.v]\ntype = "vault"\n')
+    text = scene.world.paths.broker_toml.read_text()
+    text = text.replace('provider = "token"', 'provider = "v"')
+    scene.world.write("broker.toml", text, 0o640)
+    assert ask(scene, "reload")["ok"]
+    sidecar = await scene.world.session()
+    await sidecar.refs()
+    put(b"second-marker")
+    await sidecar.refs()
+    used = [head.partition(b"Authorization: Basic ")[2].split()[0] for head in scene.upstream.heads]
+    assert [base64.b64decode(one) for one in used] == [b"bot:first-marker", b"bot:second-marker"]
+    assert ask(scene, "cred-rm", name="v") == {"ok": True, "name": "v", "removed": True}
+    assert b"U105" in (await sidecar.refs()).data
+    assert ask(scene, "cred-rm", name="v")["removed"] is False
+    assert len(scene.upstream.heads) == 2

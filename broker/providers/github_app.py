@@ -1,0 +1,152 @@
+"""Tokens of a GitHub App's installation: one for each repository and kind of use, none wider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, assert_never
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.defer import TimeoutError as TimedOut
+from twisted.python.failure import Failure
+
+from broker.dialling import Way, dial, trusting
+from broker.errors import Unavailable
+from broker.files import Tree
+from broker.injection import api_head, app_token
+from broker.providers.credential import Credential, Need, Provider, unavailable
+from broker.providers.file import is_private
+from broker.providers.github_api import (
+    Denied,
+    Limited,
+    Minted,
+    Outcome,
+    Skewed,
+    api_of,
+    mint_body,
+    permissions_for,
+    read_outcome,
+    repository_name,
+)
+from broker.providers.keeping import Fresh, Keeping
+from broker.settings import Api, AppProvider
+from gitwire.http import Length
+from identity.secret import Secret
+from streams.whole import NoAnswer, WholeAnswer
+
+_KEY_LIMIT = 64 * 1024
+_ANSWER_LIMIT = 1 << 20
+_PATIENCE = 15.0
+
+
+def read_app_key(tree: Tree, path: Path, ids: tuple[int, int]) -> Secret:
+    """Unavailable when it is not there, or open to others."""
+    fix = f"chown {ids[0]}:{ids[1]} and chmod 0400, in a directory that uid may enter"
+    try:
+        data, status = tree.read(path, _KEY_LIMIT)
+    except OSError as error:
+        raise unavailable(f"{path}: {error.strerror}", fix) from None
+    if not is_private(status, *ids):
+        raise unavailable(f"{path} has an owner or mode that is too open", fix)
+    return Secret(data)
+
+
+@define(eq=False)
+class AppCredentials:
+    _reactor: Any
+    _config: AppProvider
+    _key: Callable[[], Secret]  # read for every token: rotation is `mv`
+    _now: Callable[[], float]
+    _wall: Callable[[], float]
+    _proxies: Callable[[str], Provider]
+    _keeping: Keeping
+    _skew: float = field(init=False, default=0.0)
+    _quiet_until: float = field(init=False, default=0.0)
+
+    def credential(self, need: Need) -> Deferred[Credential]:
+        return self._keeping.get(_key(need), lambda: self._bounded(need))
+
+    def refused(self, need: Need, credential: Credential) -> bool:
+        """A token can be revoked before its time; another is minted, once."""
+        self._keeping.drop(_key(need), credential)
+        return True
+
+    def _bounded(self, need: Need) -> Deferred[Fresh]:
+        minting = Deferred.fromCoroutine(self._mint(need))
+        minting.addTimeout(_PATIENCE, self._reactor)
+        return minting.addErrback(_too_slow)
+
+    async def _mint(self, need: Need) -> Fresh:
+        if repository_name(need.repository) is None:
+            raise unavailable("the path is not OWNER/NAME", "a GitHub App serves GitHub only")
+        outcome = await self._ask(need)
+        if isinstance(outcome, Skewed):
+            self._skew += outcome.seconds
+            outcome = await self._ask(need)
+        return self._used(outcome)
+
+    def _used(self, outcome: Outcome) -> Fresh:
+        match outcome:
+            case Minted(credential, seconds):
+                return Fresh(credential, seconds)
+            case Limited(seconds):
+                self._quiet_until = self._now() + seconds
+                raise self._limited()
+            case Denied(why, fix):
+                raise unavailable(why, fix)
+            case Skewed():
+                fix = "set this machine's clock"
+                raise unavailable("GitHub does not accept the time of our requests", fix)
+            case _:
+                assert_never(outcome)
+
+    def _limited(self) -> Unavailable:
+        left = int(self._quiet_until - self._now()) + 1
+        return unavailable(f"GitHub's rate limit; again in {left} s", "wait, or ask for less")
+
+    async def _ask(self, need: Need) -> Outcome:
+        if self._now() < self._quiet_until:
+            raise self._limited()
+        clock = self._wall() + self._skew
+        token = app_token(self._key(), self._config.app, int(clock))
+        if token is None:
+            path = self._config.private_key_file
+            raise unavailable(f"{path} is not an RSA private key in PEM", "download it again")
+        api = api_of(need.upstream, self._config.api)
+        target = f"{api.prefix}/app/installations/{self._config.installation}/access_tokens"
+        body = mint_body(need)
+        answer = WholeAnswer(_ANSWER_LIMIT)
+        connection = await dial(self._reactor, await self._way(need, api))
+        head = api_head(target, api.address, token, len(body))
+        outgoing = connection.send(head, Length(len(body)), answer)
+        outgoing.write(body)
+        outgoing.finish()
+        try:
+            got, data = await answer.done
+        except NoAnswer as problem:
+            raise unavailable(f"GitHub's API: {problem}", "try again") from None
+        finally:
+            connection.close()
+        return read_outcome(got, data, need, clock)
+
+    async def _way(self, need: Need, api: Api) -> Way:
+        """As the upstream itself is reached: its authorities, its proxy, its patience."""
+        config = need.upstream
+        proxy, credential = config.proxy, None
+        if proxy is not None and proxy.provider is not None:
+            credential = await self._proxies(proxy.provider).credential(need)
+        tls = trusting(config, api.address.host)
+        return Way(
+            api.address, tls, proxy, credential, config.timeouts.connect, config.timeouts.idle
+        )
+
+
+def _key(need: Need) -> tuple[object, ...]:
+    return need.upstream.name, need.repository.lower(), tuple(permissions_for(need).items())
+
+
+def _too_slow(failure: Failure) -> Failure:
+    if failure.check(TimedOut) is None:
+        return failure
+    return Failure(unavailable("GitHub's API does not answer in time", "try again"))

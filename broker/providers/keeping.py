@@ -1,0 +1,86 @@
+"""Asks for a thing once at a time, and keeps the answer while it is good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from attrs import define, field, frozen
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from broker.providers.credential import Credential
+
+_MOST = 1024
+
+
+@frozen
+class Fresh:
+    """A credential, and for how many seconds it may be given out again."""
+
+    credential: Credential
+    seconds: float
+
+
+@frozen
+class _Kept:
+    credential: Credential
+    until: float
+
+
+Waiting = list[Deferred[Credential]]
+
+
+@define(eq=False)
+class Keeping:
+    """Whoever asks while somebody else's question is under way waits for the same answer.
+
+    A failure is told to all who waited, and not kept: the next one asks again.
+    """
+
+    _now: Callable[[], float]
+    _kept: dict[Hashable, _Kept] = field(factory=dict, init=False)
+    _asking: dict[Hashable, Waiting] = field(factory=dict, init=False)
+
+    def get(self, key: Hashable, ask: Callable[[], Deferred[Fresh]]) -> Deferred[Credential]:
+        waiter: Deferred[Credential] = Deferred(lambda gone: self._leave(key, gone))
+        kept = self._kept.get(key)
+        if kept is not None and self._now() < kept.until:
+            waiter.callback(kept.credential)
+            return waiter
+        if key in self._asking:
+            self._asking[key].append(waiter)
+            return waiter
+        self._asking[key] = [waiter]
+        ask().addCallbacks(
+            lambda fresh: self._answered(fresh, key), lambda failure: self._failed(failure, key)
+        )
+        return waiter
+
+    def drop(self, key: Hashable, credential: Credential) -> None:
+        """Only this one: another may have been asked for since it was given out."""
+        kept = self._kept.get(key)
+        if kept is not None and kept.credential is credential:
+            del self._kept[key]
+
+    def _leave(self, key: Hashable, gone: Deferred[Credential]) -> None:
+        """One who waited has gone; the question goes on for the others, and for the next."""
+        waiting = self._asking.get(key, [])
+        if gone in waiting:
+            waiting.remove(gone)
+
+    def _answered(self, fresh: Fresh, key: Hashable) -> None:
+        self._make_room()
+        self._kept[key] = _Kept(fresh.credential, self._now() + fresh.seconds)
+        for waiter in self._asking.pop(key):
+            waiter.callback(fresh.credential)
+
+    def _failed(self, failure: Failure, key: Hashable) -> None:
+        for waiter in self._asking.pop(key):
+            waiter.errback(failure)
+
+    def _make_room(self) -> None:
+        if len(self._kept) >= _MOST:
+            now = self._now()
+            self._kept = {key: one for key, one in self._kept.items() if now < one.until}
+        while len(self._kept) >= _MOST:
+            del self._kept[next(iter(self._kept))]

@@ -1,0 +1,67 @@
+"""A provider for each [provider.NAME]; the one list of kinds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from attrs import frozen
+
+from broker.files import Tree
+from broker.helper_link import HelperLink
+from broker.providers.credential import AtOnce, Provider
+from broker.providers.file import FileCredentials
+from broker.providers.github_app import AppCredentials, read_app_key
+from broker.providers.helper import HelperCredentials
+from broker.providers.keeping import Keeping
+from broker.providers.vault import VaultCredentials
+from broker.settings import (
+    AppProvider,
+    FileProvider,
+    HelperProvider,
+    ProviderConfig,
+    VaultProvider,
+)
+from broker.vault import Vault
+
+
+@frozen(eq=False)
+class Maker:
+    """What the providers need of the broker."""
+
+    reactor: Any
+    now: Callable[[], float]
+    tree: Tree
+    vault: Vault
+    ids: tuple[int, int]
+    link: HelperLink
+    wall: Callable[[], float] = time.time
+
+    def provider(
+        self, name: str, config: ProviderConfig, others: Callable[[str], Provider]
+    ) -> Provider:
+        """`others`: the providers by name, for a proxy's credential."""
+        match config:
+            case FileProvider(username, password_file):
+                return AtOnce(FileCredentials(self.tree, password_file, username, *self.ids))
+            case VaultProvider():
+                return AtOnce(VaultCredentials(self.vault, name))
+            case HelperProvider():
+                kept = Keeping(self.now)
+                return HelperCredentials(self.reactor, self.link, name, self.wall, kept)
+            case AppProvider():
+                return self._app(config, others)
+            case _:
+                assert_never(config)
+
+    def _app(self, config: AppProvider, others: Callable[[str], Provider]) -> Provider:
+        return AppCredentials(
+            self.reactor,
+            config,
+            lambda: read_app_key(self.tree, config.private_key_file, self.ids),
+            self.now,
+            self.wall,
+            others,
+            Keeping(self.now),
+        )

@@ -1,0 +1,100 @@
+"""One authenticated `info/refs`, to see whether a credential is good for a repository."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define
+
+from broker.errors import Problem, Unavailable
+from broker.injection import upstream_head
+from broker.providers.credential import Need
+from broker.providers.judging import expiry_of, scope_of, warnings_of
+from broker.responses import judge
+from broker.routes import Route, Routes
+from broker.upstream import Upstreams
+from gitwire.errors import Malformed
+from gitwire.http import NoBody, ResponseHead
+from gitwire.repository import Place, RepositoryPath, parse_repository
+from gitwire.smarthttp import Advertise, Service
+from netpolicy.codes import CODES
+from streams.whole import NoAnswer, WholeAnswer
+
+_LIMIT = 8 << 20
+
+
+@define(eq=False)
+class Trial:
+    """Reads only: what a credential may write is not tried."""
+
+    _routes: Routes
+    _upstreams: Upstreams
+    _name: str
+    _wall: Callable[[], float] = time.time
+
+    async def run(self, place: str) -> dict[str, Any]:
+        route, repository = self._find(place)
+        need = Need(route.config, repository.text, write=False)
+        try:
+            credential = await route.provider.credential(need)
+            request = Advertise(Place(route.upstream.name), repository, Service.UPLOAD_PACK, 2)
+            head = upstream_head(request, route.config.authority, credential, NoBody())
+            got = await self._ask(route, head)
+        except Unavailable as error:
+            raise Problem(error.code, error.what, error.why, error.fix) from None
+        code = judge(got, request, _LIMIT)
+        if code == "U102" and got.status == 401:
+            route.provider.refused(need, credential)
+        return {
+            "name": self._name,
+            "upstream": route.upstream.name,
+            "repository": repository.text,
+            "status": got.status,
+            "code": code,
+            "what": "accepted" if code is None else _words(code),
+            "scope": scope_of(credential, got),
+            "expires": expiry_of(credential, got),
+            "warnings": warnings_of(credential, got, self._wall()),
+        }
+
+    async def _ask(self, route: Route, head: bytes) -> ResponseHead:
+        acquired = await self._upstreams.dial(route)
+        answer = WholeAnswer(_LIMIT)
+        acquired.connection.send(head, NoBody(), answer).finish()
+        try:
+            got, _ = await answer.done
+        except NoAnswer as problem:
+            raise Unavailable("U104", CODES["U104"].text, str(problem)) from None
+        finally:
+            acquired.connection.abort()
+        return got
+
+    def _find(self, place: str) -> tuple[Route, RepositoryPath]:
+        found = self._located(place) if "://" in place else self._named(place)
+        if found is None:
+            raise Problem("U107", CODES["U107"].text, place[:200], CODES["U107"].fix)
+        route, repository = found
+        if route.config.provider != self._name:
+            what = f"upstream {route.upstream.name} does not use this credential"
+            fix = f"it uses {route.config.provider}; name a repository of another upstream"
+            raise Problem("U107", what, "", fix)
+        return route, repository
+
+    def _located(self, url: str) -> tuple[Route, RepositoryPath] | None:
+        found = self._routes.table.locate(url)
+        return None if found is None else (self._routes.by_upstream[found[0].name], found[1])
+
+    def _named(self, text: str) -> tuple[Route, RepositoryPath] | None:
+        upstream, _, path = text.partition(":")
+        route = self._routes.by_upstream.get(upstream)
+        try:
+            return None if route is None else (route, parse_repository(path.encode()))
+        except Malformed:
+            return None
+
+
+def _words(code: str) -> str:
+    # The sandbox is told of a missing repository as of a forbidden one; the admin is not.
+    return "no such repository for it" if code == "G101" else CODES[code].text

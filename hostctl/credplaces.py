@@ -1,0 +1,26 @@
+"""Which repository a credential can be tried at: one that a policy of this host names whole."""
+
+from __future__ import annotations
+
+from hostctl.brokerfiles import configured
+from identity.paths import Paths
+from netpolicy.document import PolicyError, parse_policy
+
+
+def first_repository(paths: Paths, credential: str) -> str | None:
+    """`UPSTREAM:PATH`, or None when every policy speaks in patterns."""
+    upstreams = {
+        name
+        for name, (_, values) in configured(paths, "upstream").items()
+        if values.get("provider") == credential
+    }
+    for path in sorted(paths.policies.glob("*.toml")):
+        try:
+            policy = parse_policy(path.read_text(encoding="utf-8"))
+        except (PolicyError, OSError, ValueError):
+            continue  # `hostctl policy check` is for that
+        for rule in policy.git:
+            for repo in rule.repos:
+                if rule.fetch and repo.upstream in upstreams and "*" not in repo.path:
+                    return repo.text
+    return None

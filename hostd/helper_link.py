@@ -1,0 +1,184 @@
+"""Runs the owner's credential helpers for the broker, which may start nothing.
+
+The broker sends a provider's name and one end of a socket pair. The helper gets that end; what it
+says there is between it and the broker. hostd holds the descriptor for the time of a fork.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IFileDescriptorReceiver
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from audit.events import AdminOperation
+from audit.journal import Journal
+from hostd.failures import Failed
+from hostd.helper_files import HelperFiles
+from hostd.spawner import Command, Process, Spawner
+from identity.controlerrors import ControlSocketError
+from identity.controlsocket import connect_control
+
+_log = Logger()
+_LINE_LIMIT = 4096
+_MOST = 8
+_PATIENCE = 20.0
+_AGAIN = 2.0
+_BROKER_ASKS = 0  # the broker's socket was made by root before it became somebody else
+
+
+class HelperLink:
+    """Keeps one connection to the broker's admin socket, and makes it again when it ends."""
+
+    def __init__(
+        self, reactor: Any, files: HelperFiles, spawner: Spawner, journal: Journal
+    ) -> None:
+        self._reactor = reactor
+        self._files = files
+        self._spawner = spawner
+        self._journal = journal
+        self._running = 0
+        self._retry: Any = None
+        self._connection: _Connection | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        paths = self._files.paths
+        try:
+            found = connect_control(paths.broker_admin_socket, _BROKER_ASKS, root=paths.root)
+        except ControlSocketError:  # it is not up yet, or on another machine
+            self.lost()
+            return
+        found.setblocking(False)
+        factory = Factory.forProtocol(lambda: _Connection(self))
+        factory.noisy = False
+        with found:
+            self._reactor.adoptStreamConnection(found.fileno(), found.family, factory)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._retry is not None and self._retry.active():
+            self._retry.cancel()
+        if self._connection is not None:
+            self._connection.hang_up()
+
+    def made(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    def lost(self) -> None:
+        self._connection = None
+        if not self._stopped:
+            self._retry = self._reactor.callLater(_AGAIN, self.start)
+
+    async def run(self, provider: str, descriptor: int) -> None:
+        """Returns when the helper has ended well; Failed says how it did not."""
+        if self._running >= _MOST:
+            os.close(descriptor)
+            raise Failed("U105", "was not run: too many helpers run already")
+        self._running += 1
+        try:
+            process = await self._begin(provider, descriptor)
+            await self._attend(process)
+        finally:
+            self._running -= 1
+
+    async def _begin(self, provider: str, descriptor: int) -> Process:
+        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            command = self._files.command(provider, descriptor, nowhere)
+            self._record(provider, command)
+            return await self._spawner.execute(command)
+        except Failed as problem:
+            raise Failed("U105", problem.what if not problem.why else _said(problem)) from None
+        finally:
+            os.close(nowhere)
+            os.close(descriptor)
+
+    def _record(self, provider: str, command: Command) -> None:
+        reason = f"{provider} as uid {command.uid}"
+        event = AdminOperation(
+            op="credential helper", decision="allow", peer_uid=command.uid, reason=reason
+        )
+        self._journal.record(event, durable=False)
+
+    async def _attend(self, process: Process) -> None:
+        late = self._reactor.callLater(_PATIENCE, process.kill_session)
+        status = await process.wait()
+        if late.active():
+            late.cancel()
+        if status:
+            raise Failed("U105", f"ended with status {status}" if status > 0 else "was killed")
+
+
+def _said(problem: Failed) -> str:
+    if problem.why.startswith("FileNotFoundError"):
+        return "was not run: there is no such program"
+    if problem.why.startswith("PermissionError"):
+        return "was not run: its user may not execute it"
+    return f"was not run: {problem.why}"[:300]
+
+
+@implementer(IFileDescriptorReceiver)
+class _Connection(Protocol):
+    """Lines from the broker, each with a descriptor that comes before its end."""
+
+    def __init__(self, link: HelperLink) -> None:
+        self._link = link
+        self._held = b""
+        self._descriptors: list[int] = []
+        self._greeted = False
+
+    def connectionMade(self) -> None:
+        self._link.made(self)
+        self._transport.write(b'{"op": "helpers"}\n')
+
+    @property
+    def _transport(self) -> Any:
+        return self.transport
+
+    def fileDescriptorReceived(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)
+        self._descriptors.append(descriptor)
+
+    def dataReceived(self, data: bytes) -> None:
+        *lines, self._held = (self._held + data).split(b"\n")
+        if len(self._held) > _LINE_LIMIT:
+            self.hang_up()
+        for line in lines:
+            self._line(line)
+
+    def _line(self, line: bytes) -> None:
+        if not self._greeted:
+            self._greeted = True
+            return
+        try:
+            message = json.loads(line)
+            number, provider = int(message["id"]), str(message["provider"])
+            descriptor = self._descriptors.pop(0)
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+            _log.error("the broker's link is not understood")
+            self.hang_up()
+            return
+        done = Deferred.fromCoroutine(self._link.run(provider, descriptor))
+        done.addErrback(self._tell, number)
+        done.addErrback(lambda failure: _log.failure("a helper's run failed", failure))
+
+    def _tell(self, failure: Failure, number: int) -> None:
+        failure.trap(Failed)
+        answer = {"id": number, "what": str(getattr(failure.value, "what", ""))}
+        self._transport.write(json.dumps(answer).encode() + b"\n")
+
+    def hang_up(self) -> None:
+        self._transport.abortConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+        self._link.lost()

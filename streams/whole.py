@@ -1,0 +1,38 @@
+"""A small answer, taken whole."""
+
+from twisted.internet.defer import Deferred
+
+from gitwire.http import ResponseHead
+
+
+class NoAnswer(Exception):
+    """There is none, or more of it than we take. The text says which, and quotes nothing."""
+
+
+class WholeAnswer:
+    """A ResponseSink for one exchange; `done` has the head and the body."""
+
+    def __init__(self, limit: int) -> None:
+        self.done: Deferred[tuple[ResponseHead, bytes]] = Deferred()
+        self._limit = limit
+        self._head: ResponseHead | None = None
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def response(self, head: ResponseHead) -> None:
+        self._head = head
+
+    def body(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size <= self._limit:
+            self._pieces.append(data)
+
+    def body_done(self) -> None:
+        if self._size > self._limit or self._head is None:
+            self.failed("the answer is too large")
+        elif not self.done.called:
+            self.done.callback((self._head, b"".join(self._pieces)))
+
+    def failed(self, why: str) -> None:
+        if not self.done.called:  # whoever waited may have given up
+            self.done.errback(NoAnswer(why))

@@ -1,0 +1,106 @@
+"""One question at a time, and its answer kept while it is good."""
+
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from broker.errors import Unavailable
+from broker.providers.credential import Credential, unavailable
+from broker.providers.keeping import Fresh, Keeping
+from identity.secret import Secret
+
+
+@define(eq=False)
+class Source:
+    now: float = 0.0
+    asked: list[Deferred[Fresh]] = field(factory=list)
+    keeping: Keeping = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.keeping = Keeping(lambda: self.now)
+
+    def ask(self) -> Deferred[Fresh]:
+        self.asked.append(Deferred())
+        return self.asked[-1]
+
+    def get(self, key: str = "k") -> Deferred[Credential]:
+        return self.keeping.get(key, self.ask)
+
+    def answer(self, seconds: float = 60.0) -> Credential:
+        credential = Credential("bot", Secret(b"x"))
+        self.asked[-1].callback(Fresh(credential, seconds))
+        return credential
+
+
+def value(done: Deferred[Credential]) -> Any:
+    assert done.called
+    return done.result
+
+
+def test_many_who_ask_at_once_wait_for_one_answer() -> None:
+    source = Source()
+    waiting = [source.get() for _ in range(20)]
+    assert len(source.asked) == 1
+    given = source.answer()
+    assert [value(one) for one in waiting] == [given] * 20
+    assert value(source.get()) is given
+    assert len(source.asked) == 1
+
+
+def test_it_is_asked_for_again_when_its_time_is_over() -> None:
+    source = Source()
+    source.get()
+    source.answer(seconds=60)
+    source.now = 59.9
+    assert source.get().called
+    source.now = 60.0
+    assert not source.get().called
+    assert len(source.asked) == 2
+
+
+def test_other_things_are_asked_for_apart() -> None:
+    source = Source()
+    source.get("a")
+    source.get("b")
+    assert len(source.asked) == 2
+
+
+def test_a_failure_is_told_to_all_and_not_kept() -> None:
+    source = Source()
+    waiting = [source.get(), source.get()]
+    heard: list[object] = []
+    for one in waiting:
+        one.addErrback(lambda failure: heard.append(failure.trap(Unavailable)))
+    source.asked[0].errback(unavailable("no", "do"))
+    assert heard == [Unavailable, Unavailable]
+    source.get()
+    assert len(source.asked) == 2
+
+
+def test_one_who_leaves_does_not_end_the_question_of_the_others() -> None:
+    source = Source()
+    first, second = source.get(), source.get()
+    first.addErrback(lambda failure: None)
+    first.cancel()
+    given = source.answer()
+    assert value(second) is given
+
+
+def test_dropping_an_old_one_keeps_the_new_one() -> None:
+    source = Source()
+    source.get()
+    old = source.answer()
+    source.keeping.drop("k", old)
+    source.get()
+    new = source.answer()
+    source.keeping.drop("k", old)
+    assert value(source.get()) is new
+
+
+def test_what_is_kept_is_bounded() -> None:
+    source = Source()
+    for number in range(1200):
+        source.get(str(number))
+        source.answer()
+    assert len(source.keeping._kept) <= 1024
