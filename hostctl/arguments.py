@@ -12,12 +12,12 @@ from hostctl.failure import Failure, usage
 from hostctl.output import Output
 
 VERBS = (
-    "audit", "completion", "cp", "cred", "demo", "down", "exec", "explain", "git", "inspect",
-    "logs", "ls", "policy", "reload", "rm", "run", "session", "start", "status", "stop", "up",
-    "upstream", "verify", "version",
+    "audit", "completion", "cp", "cred", "demo", "doctor", "down", "exec", "explain", "git",
+    "inspect", "logs", "ls", "policy", "reload", "rm", "run", "session", "start", "status", "stop",
+    "up", "upstream", "verify", "version",
 )  # fmt: skip
 LATER = (
-    "attach", "broker", "doctor", "host", "init", "top",
+    "attach", "broker", "host", "init", "top",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {

@@ -31,6 +31,7 @@ what is allowed
   cred       the credentials the broker uses there
 
 what is enforced
+  doctor     what is missing or unsafe on this host, and how to fix it
   verify     measure a sandbox's walls from inside, as both of its users
 
 what happened

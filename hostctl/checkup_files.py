@@ -1,0 +1,294 @@
+"""What this installation has on disk: modes, keys, policies, sockets, room; and leftovers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hostctl.checkup import NOTE, Finding, good, note, or_good, problem
+from hostctl.defaults import BROKER_UID, UID_BASE, UID_COUNT, broker_uid
+from hostctl.failure import Failure
+from hostctl.status import daemon_status
+from identity.paths import Paths
+
+_LEAST_ROOM = 256 << 20
+_SOCKET_LIMIT = 100
+_DYNAMIC = range(61184, 65520)  # systemd gives these out
+_SUBORDINATE = ("/etc/subuid", "/etc/subgid")
+
+
+class Wanted(NamedTuple):
+    """A file or directory of ours: the widest mode it may have, and whose it is."""
+
+    path: Path
+    mode: int
+    owners: tuple[int, ...]
+    group: int | None = None
+
+
+def wanted(paths: Paths, broker: int) -> list[Wanted]:
+    root, either = (0,), (0, broker)
+    found = [
+        Wanted(paths.etc, 0o755, root),
+        Wanted(paths.broker_d, 0o750, root),
+        Wanted(paths.policies, 0o755, root),
+        Wanted(paths.state, 0o755, root),
+        Wanted(paths.broker_state, 0o700, (broker,)),
+        Wanted(paths.broker_key, 0o600, (broker,)),
+        Wanted(paths.hostd_state, 0o700, root),
+        Wanted(paths.host_key, 0o600, root),
+        Wanted(paths.run, 0o700, root),
+        Wanted(paths.log_dir, 0o700, root),
+        Wanted(paths.hostd_toml, 0o640, root),
+        Wanted(paths.broker_toml, 0o640, either),
+    ]
+    found += [Wanted(path, 0o640, either) for path in sorted(paths.broker_d.glob("*.toml"))]
+    found += [Wanted(path, 0o644, root) for path in sorted(paths.policies.glob("*.toml"))]
+    return found
+
+
+def modes(paths: Paths) -> Iterator[Finding]:
+    if not paths.etc.is_dir():
+        yield good("files", "nothing is set up below this root yet; `hostctl up` does it")
+        return
+    checked = wanted(paths, broker_of(paths))
+    wrong = (finding for each in checked for finding in _judge(each))
+    yield from or_good(wrong, "files", f"{len(checked)} files and directories are ours alone")
+
+
+def broker_of(paths: Paths) -> int:
+    try:
+        return broker_uid(paths)
+    except Failure:
+        return BROKER_UID
+
+
+def _judge(each: Wanted) -> Iterator[Finding]:
+    try:
+        found = each.path.lstat()
+    except OSError:
+        return
+    if stat.S_ISLNK(found.st_mode):
+        fix = f"ls -l {each.path}, then put a real file in its place"
+        yield problem("files", f"{each.path} is a symlink", fix)
+        return
+    if found.st_uid not in each.owners:
+        what = f"{each.path} belongs to uid {found.st_uid}"
+        yield problem("files", what, f"chown {each.owners[-1]} {each.path}")
+        return  # whose it is comes first: its mode would be theirs to change again
+    if stat.S_IMODE(found.st_mode) & ~each.mode:
+        what = f"{each.path} has mode {stat.S_IMODE(found.st_mode):04o}"
+        fix = f"chmod {each.mode:04o} {each.path}"
+        yield problem("files", what, fix, _narrower(each, found))
+
+
+def _narrower(each: Wanted, seen: os.stat_result) -> Callable[[], None]:
+    """Takes away what is too much, of the very file that was looked at."""
+
+    def mend() -> None:
+        descriptor = os.open(each.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            if (found.st_dev, found.st_ino) != (seen.st_dev, seen.st_ino):
+                raise OSError("it was replaced meanwhile")
+            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & each.mode)
+        finally:
+            os.close(descriptor)
+
+    return mend
+
+
+def policies(paths: Paths) -> Iterator[Finding]:
+    from netpolicy.document import parse_policy
+    from netpolicy.reading import PolicyError
+
+    files = sorted(paths.policies.glob("*.toml")) if paths.policies.is_dir() else []
+    for file in files:
+        try:
+            parse_policy(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, PolicyError) as error:
+            yield problem("policies", f"{file}: {error}", f"hostctl policy check {file}")
+    if files:
+        yield good("policies", f"{len(files)} read")
+
+
+def room(paths: Paths) -> Iterator[Finding]:
+    """Without room for its journal the broker refuses everything."""
+    place = paths.state if paths.state.is_dir() else paths.root
+    free = shutil.disk_usage(place).free
+    if free < _LEAST_ROOM:
+        what = f"{free >> 20} MiB are free at {place}; without room nothing is allowed"
+        yield problem("disk", what, f"df -h {place}, then remove something")
+    else:
+        yield good("disk", f"{free >> 30} GiB are free at {place}")
+
+
+def daemons(paths: Paths, version: str) -> Iterator[Finding]:
+    longest = paths.sandboxes_run / ("0" * 12) / "cred.sock"
+    if len(os.fsencode(longest)) >= _SOCKET_LIMIT:
+        yield problem(
+            "daemons", f"socket paths below {paths.root} are too long", "use a shorter root"
+        )
+    for name, socket in (("broker", paths.broker_admin_socket), ("hostd", paths.hostd_socket)):
+        try:
+            status = daemon_status(socket)
+        except Failure as failure:
+            yield problem(
+                "daemons", f"{name}: {failure.what}", failure.fix or "hostctl down; hostctl up"
+            )
+            continue
+        if status["healthy"] and status.get("version") != version:
+            what = f"{name} is {status.get('version')}, hostctl is {version}"
+            yield problem("daemons", what, "hostctl down; hostctl up")
+        elif status["healthy"]:
+            yield good("daemons", f"{name} runs, pid {status['pid']}")
+        elif socket.exists():
+            what = f"{socket} is there and nobody answers"
+            yield problem("daemons", what, f"rm {socket}", socket.unlink)
+        else:
+            yield note("daemons", f"{name} does not run", "hostctl up")
+
+
+def uids(paths: Paths) -> Iterator[Finding]:
+    base, count = _range(paths)
+    yield from or_good(
+        _conflicts(base, count), "uids", f"{base} to {base + count - 1} are nobody's"
+    )
+
+
+def _range(paths: Paths) -> tuple[int, int]:
+    document = _toml(paths.hostd_toml).get("uids")
+    table: dict[str, Any] = document if isinstance(document, dict) else {}
+    base, count = table.get("base", UID_BASE), table.get("count", UID_COUNT)
+    return (
+        (base, count) if isinstance(base, int) and isinstance(count, int) else (UID_BASE, UID_COUNT)
+    )
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _conflicts(base: int, count: int) -> Iterator[Finding]:
+    from pwd import getpwall
+
+    fix = "choose another uids.base in hostd.toml, then hostctl down; hostctl up"
+    ours = range(base, base + count)
+    for entry in getpwall():
+        if entry.pw_uid in ours:
+            yield problem("uids", f"uid {entry.pw_uid} is {entry.pw_name}'s", fix)
+    for file in _SUBORDINATE:
+        for name, first, size in _subordinate(Path(file)):
+            if first < ours.stop and ours.start < first + size:
+                yield problem("uids", f"{file} gives {first} and on to {name}", fix)
+    if _DYNAMIC.start < ours.stop and ours.start < _DYNAMIC.stop:
+        yield problem("uids", "the range overlaps with systemd's dynamic users", fix)
+
+
+def _subordinate(file: Path) -> Iterator[tuple[str, int, int]]:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        name, _, numbers = line.strip().partition(":")
+        first, _, size = numbers.partition(":")
+        if first.isdigit() and size.isdigit():
+            yield name, int(first), int(size)
+
+
+def leftovers(paths: Paths, proc: Path = Path("/proc")) -> Iterator[Finding]:
+    """Of hostds that do not run any more; what lives still is adopted by `hostctl up`."""
+    yield from or_good(_leftovers(paths, proc), "leftovers", "none")
+
+
+def _leftovers(paths: Paths, proc: Path) -> Iterator[Finding]:
+    own, dead = instance_of(paths.root), _dead_groups(proc)
+    lively = {name: len(inside) for name, inside in dead.items() if inside}
+    empty = sorted(set(dead) - set(lively))
+    if own in lively:
+        what = f"{lively.pop(own)} processes of sandboxes run without their hostd"
+        yield problem("leftovers", what, "hostctl up")
+    if lively:
+        what = f"{sum(lively.values())} processes of sandboxes of another root have no hostd"
+        yield note("leftovers", what, "hostctl --root DIR up")
+    if empty:
+        what = f"{len(empty)} empty cgroups of hostds that do not run"
+        fix = f"find /sys/fs/cgroup -depth -type d -path '*/{empty[0]}*' -delete"
+        yield Finding("leftovers", NOTE, what, fix, lambda: _remove_empty(proc))
+    if own not in set(_running_instances(proc)):
+        yield from _markers(paths)
+
+
+def _dead_groups(proc: Path) -> dict[str, set[int]]:
+    """Instance → processes, of those whose hostd does not run."""
+    found: dict[str, set[int]] = {}
+    for group in _groups(proc):
+        found.setdefault(group.name, set()).update(_processes(group))
+    running = set(_running_instances(proc))
+    return {name: inside for name, inside in found.items() if name not in running}
+
+
+def _remove_empty(proc: Path) -> None:
+    """Looks again first; the kernel refuses to remove a group that somebody is in."""
+    dead = _dead_groups(proc)
+    for group in _groups(proc):
+        if group.name in dead and not dead[group.name]:
+            for child in group.glob("*/"):
+                child.rmdir()
+            group.rmdir()
+
+
+def instance_of(root: Path) -> str:
+    found = root.stat()
+    return f"gitmoat-{found.st_dev:x}-{found.st_ino:x}"
+
+
+def _running_instances(proc: Path) -> Iterator[str]:
+    for entry in proc.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"hostd" in words and b"--root" in words:
+                yield instance_of(Path(os.fsdecode(words[words.index(b"--root") + 1])))
+        except OSError:
+            continue
+
+
+def _groups(proc: Path) -> Iterator[Path]:
+    for line in (proc / "self/mountinfo").read_text(encoding="utf-8").splitlines():
+        fields, _, rest = line.partition(" - ")
+        if rest.startswith("cgroup"):
+            yield from Path(fields.split(" ")[4]).glob("gitmoat-*-*/")
+
+
+def _processes(group: Path) -> set[int]:
+    found: set[int] = set()
+    for file in (group / "cgroup.procs", *group.glob("*/cgroup.procs")):
+        try:
+            found.update(map(int, file.read_text(encoding="ascii").split()))
+        except OSError:
+            continue
+    return found
+
+
+def _markers(paths: Paths) -> Iterator[Finding]:
+    """Of a `verify` whose hostd was killed."""
+    places: Iterable[Path] = (
+        paths.hostd_state, paths.broker_state, paths.run, paths.etc, paths.log_dir
+    )  # fmt: skip
+    for path in (path for place in places if place.is_dir() for path in place.iterdir()):
+        name = path.name
+        if len(name) == 13 and name[0] == "." and not name[1:].strip("0123456789abcdef"):
+            yield problem(
+                "leftovers", f"{path} is left of a verification", f"rm {path}", path.unlink
+            )

@@ -1,0 +1,119 @@
+"""`hostctl doctor`: what is missing or unsafe on this host, each with its fix."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hostctl.failure import NOT_ENFORCED, plain
+from hostctl.output import Output, need_root
+
+if TYPE_CHECKING:
+    from hostctl.checkup import Check, Finding
+    from identity.paths import Paths
+
+ABOUT = """\
+Looks at everything that this host must have: kernel, settings, programs, rules, cgroups, Docker,
+file modes, clock, uids, daemons, leftovers, room on disk, git servers. Each problem comes with the
+command that fixes it; exit 6 if there is one. Notes (!) are worth knowing and fail nothing.
+
+--fix does what can harm nobody, and says what it did: it narrows modes, removes control sockets
+that nobody answers on, and what is left of a hostd that does not run any more."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--fix", action="store_true", help="do the fixes that can harm nobody")
+
+
+def main(args: Namespace, out: Output) -> int:
+    need_root("`hostctl doctor`")
+    from identity.paths import Paths
+
+    results = [(finding, _mend(finding, args.fix)) for finding in examine(Paths(args.root))]
+    if not out.json:
+        for finding, mended in results:
+            _show(finding, mended, out)
+    return _conclude(results, out)
+
+
+def examine(paths: Paths) -> Iterator[Finding]:
+    for check in _checks(paths):
+        yield from check()
+
+
+def _checks(paths: Paths) -> list[Check]:
+    from hostctl import checkup_files as files
+    from hostctl import checkup_host as host
+    from hostctl import checkup_upstreams as servers
+    from hostctl.version import VERSION
+
+    return [
+        *(host.kernel, host.settings, host.programs, host.rules, host.cgroups, host.clock),
+        *(host.docker, host.installation),
+        lambda: files.modes(paths),
+        lambda: files.policies(paths),
+        lambda: files.uids(paths),
+        lambda: files.room(paths),
+        lambda: files.daemons(paths, VERSION),
+        lambda: files.leftovers(paths),
+        lambda: servers.upstreams(paths),
+        lambda: servers.credentials(paths),
+    ]
+
+
+def _mend(finding: Finding, wanted: bool) -> str | None:
+    """None when nothing was tried; "" when it was done; else why it could not be."""
+    if not wanted or finding.mend is None:
+        return None
+    try:
+        finding.mend()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _show(finding: Finding, mended: str | None, out: Output) -> None:
+    from hostctl.checkup import NOTE, OK
+
+    good, bad = ("✓", "✗") if out.can_show("✓✗") else ("[ok]  ", "[FAIL]")
+    if finding.level == OK:
+        if not out.quiet:
+            out.line(f"{out.good(good)} {finding.check:<13} {plain(finding.what)}")
+        return
+    mark = "!" if finding.level == NOTE else out.bad(bad)
+    out.line(f"{mark} {finding.check:<13} {plain(finding.what)}")
+    if mended == "":
+        out.line(f"  {'':<13} fixed: {plain(finding.fix)}")
+    else:
+        failed = f" (--fix failed: {plain(mended)})" if mended else ""
+        out.line(f"  {'':<13} fix: {plain(finding.fix)}{failed}")
+
+
+def _conclude(results: list[tuple[Finding, str | None]], out: Output) -> int:
+    from hostctl.checkup import NOTE, PROBLEM
+
+    left = [each for each, mended in results if each.level == PROBLEM and mended != ""]
+    notes = sum(each.level == NOTE and mended != "" for each, mended in results)
+    fixed = sum(mended == "" for _, mended in results)
+    safe = sum(each.mend is not None for each, mended in results if mended is None)
+    if out.json:
+        findings = [each.fields(mended == "") for each, mended in results]
+        counts = {"problems": len(left), "notes": notes, "fixed": fixed}
+        out.emit({"schema": "gitmoat.doctor/1", "findings": findings, **counts})
+    else:
+        _summarise(len(left), notes, fixed, out)
+        if safe and not fixed:
+            out.progress(f"hint: hostctl doctor --fix does {safe} of these by itself")
+    return NOT_ENFORCED if left else 0
+
+
+def _summarise(problems: int, notes: int, fixed: int, out: Output) -> None:
+    parts = [f"{problems} problem{'' if problems == 1 else 's'}"]
+    parts += [f"{notes} note{'' if notes == 1 else 's'}"] if notes else []
+    parts += [f"{fixed} fixed"] if fixed else []
+    text = ", ".join(parts)
+    if problems:
+        out.line(out.bad(text))
+    else:
+        out.result(out.good(text), {})
