@@ -8,8 +8,10 @@ FUZZ_SECONDS := 600
 # git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
 # python3 (the system's own): runs the credential helper inside the gate; python3-venv: make setup
 PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
+# Tests alone: they start a Docker Engine of their own, and make images of what is installed here
+TEST_PACKAGES := busybox-static $(shell command -v dockerd >/dev/null || echo docker.io)
 
-.PHONY: help setup packages demo test test-long lint bench fuzz clean lock docs man pictures dist
+.PHONY: help setup packages test-packages demo test test-long lint bench fuzz clean lock docs man pictures dist
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
@@ -29,6 +31,9 @@ setup: packages $(STAMP)
 packages:
 	@.ci/packages $(PACKAGES)
 
+test-packages:
+	@.ci/packages $(TEST_PACKAGES)
+
 $(STAMP): requirements.lock setup.cfg pyproject.toml
 	@echo "setup: making $(VENV) and installing what requirements.lock pins"
 	@$(PY) -c 'import sys' 2>/dev/null || python3 -m venv $(VENV)
@@ -45,10 +50,10 @@ lint: setup
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy .
 
-test: setup lint
+test: setup test-packages lint
 	$(PY) -m pytest -m "not long"
 
-test-long: setup $(ATHERIS)
+test-long: setup test-packages $(ATHERIS)
 	$(PY) -m pytest -m long -s 2>&1 | tee docs/test-long.txt; exit $${PIPESTATUS[0]}
 
 # Beside the environment, not in it: lint and tests must not depend on it.

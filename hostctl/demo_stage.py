@@ -131,22 +131,25 @@ class Stage:
         return [entry.request for entry in self.upstream.log()]
 
 
-def open_stage(out: Output, keep: bool) -> Stage:
-    """Everything up to two configured daemons; closes itself again when that fails."""
+def open_stage(out: Output, keep: bool, hostd: str = "") -> Stage:
+    """Everything up to two configured daemons; closes itself again when that fails.
+
+    `hostd` is added to hostd.toml.
+    """
     check_programs()
     root = _make_root()
     public, secret = secrets.token_hex(8), secrets.token_hex(16)
     upstream = Upstream(root / "upstream", public + secret, stay=keep)
     stage = Stage(root, upstream, public, out)
     try:
-        _set_up(stage, public + secret)
+        _set_up(stage, public + secret, hostd)
     except BaseException:
         close_stage(stage, keep_files=keep)
         raise
     return stage
 
 
-def _set_up(stage: Stage, password: str) -> None:
+def _set_up(stage: Stage, password: str, hostd: str) -> None:
     stage.out.progress("starting a git server that demands a password ...")
     stage.upstream.start()
     readme = b"A repository that the sandbox may use.\n"
@@ -154,6 +157,8 @@ def _set_up(stage: Stage, password: str) -> None:
     hidden = b"A repository that the sandbox must not see.\n"
     create_repository(stage.upstream.repositories, FORBIDDEN, {"README.md": hidden})
     write_defaults(stage.paths, f"127.0.0.1:{_free_port()}")
+    with stage.paths.hostd_toml.open("a", encoding="utf-8") as file:
+        file.write(hostd)
     stage.daemons = start_missing(stage.paths, stage.out)
     user = ("--username", stage.upstream.user)
     added = stage.hostctl("cred", "add", "demo", "--stdin", *user, stdin=password + "\n")

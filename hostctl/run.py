@@ -28,7 +28,7 @@ of root's can only be read (:ro). Symbolic links in its path, system and credent
 and a directory that another sandbox has are refused.
 
 --repo, --push and --ttl narrow a --policy; they never widen it."""
-_LATER = {"image": "--image", "allow_host": "--allow-host"}
+_LATER = {"allow_host": "--allow-host"}
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -48,7 +48,8 @@ def arguments(parser: ArgumentParser) -> None:
     add("-i", "--interactive", action="store_true", help="pass stdin on")
     add("-t", "--tty", action="store_true", help="give the command a terminal of its own")
     add("-d", "--detach", action="store_true", help="do not wait; print the sandbox's id")
-    add("--runtime", choices=("bwrap", "docker"), help="default: bwrap")
+    add("--image", metavar="I", help="run in this Docker image, which must be here")
+    add("--runtime", choices=("bwrap", "docker"), help="default: docker with --image, else bwrap")
     _add_later(parser)
 
 
@@ -85,6 +86,7 @@ def run_request(
         "op": "run",
         "name": args.name,
         "runtime": args.runtime,
+        "image": args.image,
         "policy": policy,
         "repos": args.repo,
         "push": args.push,
@@ -127,8 +129,10 @@ def _refuse_misuse(args: Namespace) -> None:
     for name, option in _LATER.items():
         if getattr(args, name) is not None:
             raise not_yet(f"`run {option}`")
-    if args.runtime == "docker":
-        raise not_yet("the docker runtime")
+    if args.runtime == "docker" and args.image is None:
+        raise usage("the docker runtime needs an image", "hostctl run --image IMAGE -- CMD")
+    if args.runtime == "bwrap" and args.image is not None:
+        raise usage("an image needs the docker runtime", "leave out --image or --runtime bwrap")
     if args.detach and (args.interactive or args.tty):
         raise usage("-d does not go with -i or -t", "leave one of them out")
     if args.workdir and args.repo:

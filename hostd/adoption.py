@@ -15,6 +15,7 @@ from attrs import define, evolve, field
 from twisted.logger import Logger
 
 from hostd.cgroups import ResourceLimits
+from hostd.containers import groups_of
 from hostd.failures import Failed
 from hostd.grants import boot_id
 from hostd.host import ROOMS, Host
@@ -22,7 +23,7 @@ from hostd.lifecycle import end_processes, pin_namespace, remove_files, supervis
 from hostd.outputs import keep_on
 from hostd.registry import ProcessRecord, Record, Step, start_time
 from hostd.runtimes.bwrap import StartedRoom
-from hostd.sandbox import Plan, Repository, Sandbox
+from hostd.sandbox import Container, Plan, Repository, Sandbox
 from hostd.spawner import Process, Watch
 from hostd.uids import UidRange
 from hostd.workdir import Workdir
@@ -47,7 +48,8 @@ async def take_over(host: Host, uids: UidRange) -> Found:
     for record in loaded.records:
         await _settle(host, uids, record, found)
     known = {record.id for record in loaded.records}
-    for identifier in {*loaded.unmade, *_strangers(host, known)}:
+    strangers = _strangers(host, known) | (await host.containers.leftover() - known)
+    for identifier in {*loaded.unmade, *strangers}:
         _log.warn("sweeping away {id}, which has no record", id=identifier)
         await _swept(host, identifier)
     return found
@@ -88,6 +90,7 @@ async def _swept(host: Host, identifier: str) -> bool:
     """False when files are left: no reason for hostd not to serve the others."""
     await host.grants.close_sandbox(identifier, "swept away")
     await end_processes(host, identifier)
+    await host.containers.forget(identifier)
     try:
         await remove_files(host, identifier)
     except Failed as problem:
@@ -106,6 +109,8 @@ async def _end_recorded(host: Host, record: Record) -> None:
                 await process.wait()
     await host.grants.close_sandbox(record.id, "its sandbox is gone")
     await end_processes(host, record.id)
+    if record.image is not None:
+        await host.containers.remove(record.id)
 
 
 def adopt_process(host: Host, recorded: ProcessRecord | None) -> Process | None:
@@ -140,7 +145,7 @@ def _plan(record: Record, uids: UidRange, upstreams: UpstreamTable) -> Plan:
     return Plan(
         id=record.id,
         name=record.name,
-        runtime="bwrap",
+        runtime=_runtime(record),
         uid_index=record.uid_index,
         uids=uids.at(record.uid_index),
         policy=policy,
@@ -148,7 +153,12 @@ def _plan(record: Record, uids: UidRange, upstreams: UpstreamTable) -> Plan:
         repositories=tuple(_repository(each, upstreams) for each in record.repositories),
         limits=ResourceLimits(**record.limits),
         workdir=Workdir.from_json(record.workdir),
+        image=record.image,
     )
+
+
+def _runtime(record: Record) -> str:
+    return "bwrap" if record.image is None else "docker"
 
 
 def _repository(data: Mapping[str, str], upstreams: UpstreamTable) -> Repository:
@@ -165,16 +175,24 @@ def restore(host: Host, uids: UidRange, record: Record) -> Sandbox:
         plan = _plan(record, uids, upstreams)
     except (TypeError, ValueError, KeyError):
         raise PolicyError("record", "written by another version") from None
-    return Sandbox(plan, host.directories(record.id), upstreams, record, state="stopped")
+    sandbox = Sandbox(plan, host.directories(record.id), upstreams, record, state="stopped")
+    if plan.image is not None:
+        sandbox.environment = record.environment
+        sandbox.holding = Container.from_json(record.holding)
+        sandbox.container = Container.from_json(record.container)
+    return sandbox
 
 
 def _enter_rooms(host: Host, sandbox: Sandbox) -> bool:
-    """Whether both rooms still stand, in the network namespace of the record."""
+    """Whether the rooms still stand, in the network namespace of the record."""
     recorded = sandbox.record
     sandbox.room = _adopt_room(host, "room", recorded.processes)
     sandbox.gate = _adopt_room(host, "gate", recorded.processes)
-    sandbox.descriptors += [room.pidfd for room in (sandbox.room, sandbox.gate) if room]
-    if sandbox.room is None or sandbox.gate is None:
+    if sandbox.plan.image is not None:
+        sandbox.holder = _adopt_room(host, "holder", recorded.processes)
+    rooms = sandbox.rooms().values()
+    sandbox.descriptors += [room.pidfd for room in rooms if room]
+    if sandbox.room is None or not all(rooms):
         return False
     try:
         pin_namespace(sandbox, sandbox.room)
@@ -196,6 +214,8 @@ def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
         return None
     for room in ROOMS:
         sandbox.cgroups[room] = host.cgroups.directories(f"{record.id}-{room}")
+    if sandbox.plan.image is not None:
+        sandbox.cgroups["sandbox"] = groups_of(sandbox.room.pid)
     if sandbox.plan.workdir is not None:
         host.workdirs.adopt(record.id, sandbox.plan.workdir, sandbox.room.pid)
     keep_on(host, sandbox)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from attrs import frozen
@@ -70,6 +70,24 @@ def find_hierarchies() -> Hierarchies:
     return parse_mounts(mountinfo, frozenset(controllers))
 
 
+def directories_of(cgroups: str, mountinfo: str) -> tuple[str, ...]:
+    """Of a process, from its /proc/PID/cgroup: what another one joins to be limited with it."""
+    mounted: dict[str, str] = {}
+    for line in mountinfo.splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ", 2)
+        if kind in ("cgroup", "cgroup2") and fields.split(" ")[3] == "/":
+            names = [""] if kind == "cgroup2" else options.split(" ")[-1].split(",")
+            mounted.update({name: fields.split(" ")[4] for name in names})
+    found = []
+    for line in cgroups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        where = mounted.get(controllers.split(",")[0])
+        if where is not None:
+            found.append(where + path)
+    return tuple(found)
+
+
 def settings_for(limits: ResourceLimits, controller: str, v2: bool) -> dict[str, str]:
     """File name → value that sets a limit, in the words of that version."""
     if controller == "memory" and limits.memory is not None:
@@ -82,6 +100,26 @@ def settings_for(limits: ResourceLimits, controller: str, v2: bool) -> dict[str,
             return {"cpu.max": f"{quota} {_CPU_PERIOD}"}
         return {"cpu.cfs_period_us": str(_CPU_PERIOD), "cpu.cfs_quota_us": quota}
     return {}
+
+
+def thaw(directories: Sequence[str]) -> None:
+    """A process that is frozen is not killed either."""
+    for directory in directories:
+        for name, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+            path = Path(directory, name)
+            with contextlib.suppress(OSError):
+                if path.exists():
+                    path.write_text(value, encoding="ascii")
+
+
+def frozen_group(directories: Sequence[str]) -> bool:
+    """Whether what joins these groups would stand still, as after `docker pause`."""
+    found = ""
+    for directory in directories:
+        for name in ("freezer.state", "cgroup.freeze"):
+            with contextlib.suppress(OSError):
+                found += Path(directory, name).read_text(encoding="ascii")
+    return "FRO" in found or "FREEZ" in found or "1" in found
 
 
 class Cgroups:

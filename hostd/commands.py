@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hostd.admin import Channel
-from hostd.environment import HELPER_SHELL, UNTRUSTED
+from hostd.cgroups import frozen_group
+from hostd.environment import HELPER_SHELL
 from hostd.failures import Failed
 from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Sandbox
@@ -33,9 +34,14 @@ def command_for(
     if room is None or sandbox.state != "running":
         raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
     untrusted = tier == "untrusted"
+    if untrusted and sandbox.container is not None and frozen_group(sandbox.cgroups["sandbox"]):
+        name = sandbox.plan.name
+        raise Failed(
+            "R106", f"sandbox {name} is paused", fix=f"docker unpause {sandbox.container.id[:12]}"
+        )
     return Command(
         argv,
-        {**(UNTRUSTED if untrusted else HELPER_SHELL), **env},
+        {**(sandbox.environment if untrusted else HELPER_SHELL), **env},
         stdio,
         uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
         cwd=WORKSPACE if untrusted else "/",

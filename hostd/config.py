@@ -15,6 +15,7 @@ from netpolicy.units import parse_duration
 
 DEFAULT_UIDS = UidRange(base=2_000_000_000, count=300_000)
 WATCHDOG_INTERVAL = 15
+DOCKER_SOCKET = "/var/run/docker.sock"
 
 
 @frozen
@@ -35,6 +36,7 @@ class Config:
     default_runtime: str = "bwrap"
     gate_times: GateTimes = GateTimes()
     watchdog_interval: int = WATCHDOG_INTERVAL
+    docker_socket: str = DOCKER_SOCKET
 
     @property
     def broker_key(self) -> bytes:
@@ -100,6 +102,7 @@ def parse_config(path: Path, text: str) -> Config:
     runtime = table.table("runtime", {})
     gate = table.table("gate", {})
     watchdog = table.table("watchdog", {})
+    docker = table.table("docker", {})
     config = Config(
         host=table.take("host", str),
         broker_address=_address(path, broker.take("address", str)),
@@ -110,8 +113,9 @@ def parse_config(path: Path, text: str) -> Config:
         default_runtime=runtime.take("default", str, "bwrap"),
         gate_times=_gate_times(gate),
         watchdog_interval=watchdog.duration("interval", WATCHDOG_INTERVAL),
+        docker_socket=docker.take("socket", str, DOCKER_SOCKET),
     )
-    for part in (broker, uids, runtime, gate, watchdog, table):
+    for part in (broker, uids, runtime, gate, watchdog, docker, table):
         part.end()
     return _checked(path, config)
 
@@ -134,6 +138,8 @@ def _checked(path: Path, config: Config) -> Config:
         raise _invalid(path, "uids", "must lie between 100000 and 4294967293")
     if config.uids.sandboxes() < 1:
         raise _invalid(path, "uids.count", "must be at least 3")
+    if not config.docker_socket.startswith("/"):
+        raise _invalid(path, "docker.socket", "must be an absolute path")
     if config.default_runtime != "bwrap":
         raise _invalid(path, "runtime.default", 'must be "bwrap"')
     return config

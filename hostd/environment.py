@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hostd.runtimes.bwrap import GATE, HELPER, HOME, RUN
 
@@ -18,6 +18,23 @@ UNTRUSTED: Mapping[str, str] = {
     "GIT_CONFIG_SYSTEM": f"{RUN}/gitconfig",
     "GIT_TERMINAL_PROMPT": "0",
 }
+
+# An image says where its programs are and how they speak; not what git does, whose files are read
+# first, or where to connect.
+_NOT_OF_AN_IMAGE = ("GIT_", "SSH_", "XDG_", "HOME", "USER", "LOGNAME", "TMPDIR")
+_OVER_AN_IMAGE = {name: UNTRUSTED[name] for name in UNTRUSTED if name not in ("PATH", "LANG")}
+
+
+def container_environment(image: Iterable[str]) -> dict[str, str]:
+    """From the image's ENV, `NAME=value` each."""
+    given = dict(each.partition("=")[::2] for each in image)
+    kept = {
+        name: value
+        for name, value in given.items()
+        if not name.startswith(_NOT_OF_AN_IMAGE) and not name.lower().endswith("_proxy")
+    }
+    return {"PATH": _PATH, "LANG": "C.UTF-8", **kept, **_OVER_AN_IMAGE}
+
 
 HELPER_SHELL: Mapping[str, str] = {"PATH": _PATH, "HOME": GATE, "LANG": "C.UTF-8"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hostd.environment import HELPER_SHELL, UNTRUSTED, gate_git
+from hostd.environment import HELPER_SHELL, gate_git
 from hostd.failures import Failed
 from hostd.programs import Program
 from hostd.sandbox import Sandbox
@@ -56,8 +56,8 @@ class GatePrograms:
         if sandbox.room is None:
             raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
         return Program(
-            [_GIT, *arguments],
-            UNTRUSTED,
+            ["git", *arguments],  # wherever its PATH finds one
+            sandbox.environment,
             uid=sandbox.plan.uids.untrusted,
             room=sandbox.room.join(),
             cgroups=sandbox.cgroups["sandbox"],

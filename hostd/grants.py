@@ -69,7 +69,7 @@ class Grants:
             sandbox=plan.id,
             name=plan.name,
             runtime=plan.runtime,
-            container=None,
+            container=sandbox.container.id if sandbox.container else None,
             netns=sandbox.record.netns,
             epoch=sandbox.record.epoch,
             scope=policy_to_mapping(plan.policy),
@@ -84,7 +84,13 @@ class Grants:
 
     async def activate(self, sandbox: Sandbox, session: str, pid: int) -> None:
         """A session that somebody revoked stays ended; the sidecar then serves that answer."""
-        place = {"session": session, "pid": pid, "netns": sandbox.record.netns, "cgroup": None}
+        container = sandbox.container
+        place = {
+            "session": session,
+            "pid": pid,
+            "netns": sandbox.record.netns,
+            "cgroup": container.cgroup if container else None,
+        }
         try:
             await self._broker.post_json("/host/activate", place)
         except Failed as problem:

@@ -11,6 +11,7 @@ import credential_helper
 from audit.journal import Journal
 from hostd.cgroups import Cgroups
 from hostd.config import GateTimes
+from hostd.containers import Containers
 from hostd.grants import Grants
 from hostd.programs import Programs
 from hostd.registry import Registry
@@ -34,6 +35,7 @@ class Host:
     cgroups: Cgroups
     journal: Journal
     workdirs: Workdirs
+    containers: Containers
     broker_address: tuple[str, int]
     broker_key_text: str
     gate_times: GateTimes

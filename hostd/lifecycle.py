@@ -17,7 +17,7 @@ from attrs import asdict, evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from hostd.cgroups import ResourceLimits
+from hostd.cgroups import ResourceLimits, thaw
 from hostd.failures import Failed
 from hostd.grants import SandboxSessions, boot_id
 from hostd.host import ROOMS, Host
@@ -66,6 +66,7 @@ def _first_record(plan: Plan, upstreams: UpstreamTable) -> Record:
         repositories=tuple(each.to_json() for each in plan.repositories),
         upstreams=upstreams.to_mapping(),
         limits=asdict(plan.limits),
+        image=plan.image,
         boot_id=boot_id(),
         expires=now + plan.policy.session.ttl,
     )
@@ -112,7 +113,7 @@ async def _provision(host: Host, sandbox: Sandbox) -> None:
     join_cgroups(host, sandbox)
     note(Step.ROOMS)
     await _make_rooms(host, sandbox)
-    note(Step.RULES, processes=room_processes(sandbox))
+    note(Step.RULES, **_found(sandbox))
     ruleset = render(sandbox.plan.uids, egress=False)
     rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
     note(Step.LISTENERS, rules=rules)
@@ -144,6 +145,8 @@ def _make_run_directory(sandbox: Sandbox) -> None:
     """What is mounted at /run/gitmoat; gone with a reboot, so made at every start."""
     plan, directories = sandbox.plan, sandbox.directories
     directories.run.mkdir(mode=0o755)
+    if plan.image is not None:
+        (directories.run / "pause").touch(mode=0o444)  # a container's first program goes over it
     gitconfig = gitconfig_for(sandbox.upstreams, GIT_UNTRUSTED, bwrap.WORKSPACE)
     (directories.run / "gitconfig").write_text(gitconfig, encoding="ascii")
     (directories.run / "policy.json").write_text(
@@ -161,14 +164,36 @@ def join_cgroups(host: Host, sandbox: Sandbox) -> None:
 async def _make_rooms(host: Host, sandbox: Sandbox) -> None:
     plan, directories = sandbox.plan, sandbox.directories
     find_program("bwrap")
-    sandbox.room = await _start_sandbox_room(host, sandbox)
-    sandbox.descriptors.append(sandbox.room.pidfd)
+    if plan.image is None:
+        sandbox.room = network = await _start_sandbox_room(host, sandbox)
+        sandbox.descriptors.append(sandbox.room.pidfd)
+    else:
+        sandbox.holder = network = await host.containers.start_holder(sandbox)
+        await _create_container(host, sandbox)
     arguments = bwrap.gate_room(directories, plan.name)
     sandbox.gate = await start_room(
         host.reactor, host.spawner, arguments, sandbox.network(), sandbox.cgroups["gate"]
     )
     sandbox.descriptors.append(sandbox.gate.pidfd)
-    pin_namespace(sandbox, sandbox.room)
+    pin_namespace(sandbox, network)
+
+
+async def _create_container(host: Host, sandbox: Sandbox) -> None:
+    """A work directory stays mounted out here until Docker has started the container."""
+    plan, workspace, read_only = sandbox.plan, sandbox.directories.workspace, False
+    if plan.workdir is not None:
+        workspace = await host.workdirs.mount(plan.id, plan.uids.untrusted)
+        read_only = plan.workdir.read_only
+    await host.containers.create(sandbox, workspace, read_only)
+
+
+async def _join_container(host: Host, sandbox: Sandbox) -> None:
+    """The last thing before activation: the sandbox's container comes into the guarded network."""
+    try:
+        await host.containers.join(sandbox)
+    finally:
+        host.workdirs.unmount(sandbox.plan.id)
+    save(host, sandbox, sandbox.record.step, **_found(sandbox))
 
 
 async def _start_sandbox_room(host: Host, sandbox: Sandbox) -> StartedRoom:
@@ -192,9 +217,19 @@ def pin_namespace(sandbox: Sandbox, room: StartedRoom) -> None:
     sandbox.record = evolve(sandbox.record, netns=os.fstat(sandbox.namespace).st_ino)
 
 
+def _found(sandbox: Sandbox) -> dict[str, Any]:
+    """What the next hostd knows the rooms by."""
+    return {
+        "processes": room_processes(sandbox),
+        "environment": dict(sandbox.environment),
+        "holding": sandbox.holding.to_json() if sandbox.holding else None,
+        "container": sandbox.container.to_json() if sandbox.container else None,
+    }
+
+
 def room_processes(sandbox: Sandbox) -> dict[str, ProcessRecord]:
     pids: dict[str, int] = {}
-    for name, room in (("room", sandbox.room), ("gate", sandbox.gate)):
+    for name, room in sandbox.rooms().items():
         if room is not None:
             pids |= {name: room.pid, f"{name}-monitor": room.monitor.pid}
     found = {name: ProcessRecord.of(pid) for name, pid in pids.items()}
@@ -289,6 +324,17 @@ async def probe(host: Host, sandbox: Sandbox) -> None:
     for judged in await try_all(host, sandbox, ACTIVATION):
         if not judged.ok:
             raise Failed(judged.probe.code, "a protection does not hold", why=str(judged))
+    if sandbox.holder is not None:
+        await _admit_container(host, sandbox)
+
+
+async def _admit_container(host: Host, sandbox: Sandbox) -> None:
+    if sandbox.room is None:
+        await _join_container(host, sandbox)
+        return
+    wrong = await host.containers.what_is_wrong(sandbox)
+    if wrong is not None:
+        raise Failed("R115", "the container is not sealed", why=wrong)
 
 
 async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
@@ -313,12 +359,18 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
     if sandbox.sidecar is not None:
         await sandbox.sidecar.stop(reason)
         sandbox.sidecar = None
-    for room in (sandbox.gate, sandbox.room):
+    if sandbox.plan.image is not None:
+        thaw(sandbox.cgroups.get("sandbox", ()))
+    for room in (sandbox.gate, sandbox.room, sandbox.holder):
         if room is not None:
             room.end()
             await room.monitor.wait()
-    sandbox.room = sandbox.gate = None
+    sandbox.room = sandbox.gate = sandbox.holder = None
     sandbox.close_descriptors()
+    if sandbox.plan.image is not None:
+        await host.containers.remove(sandbox.plan.id)
+        sandbox.container = sandbox.holding = None
+        host.workdirs.unmount(sandbox.plan.id)
     await end_processes(host, sandbox.plan.id)
     host.workdirs.release(sandbox.plan.id)
     end_output(sandbox)

@@ -27,6 +27,7 @@ from netpolicy.writing import policy_digest
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _DEFAULT_PIDS = 4096
 _texts = deep_iterable(instance_of(str), instance_of(tuple))
 
@@ -42,6 +43,7 @@ class RunRequest:
     argv: tuple[str, ...] = field(converter=_as_tuple, validator=_texts)
     name: str | None = field(default=None, validator=optional(instance_of(str)))
     runtime: str | None = field(default=None, validator=optional(instance_of(str)))
+    image: str | None = field(default=None, validator=optional(instance_of(str)))
     policy: Mapping[str, Any] | None = field(default=None, validator=optional(instance_of(dict)))
     repos: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
     push: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
@@ -172,6 +174,23 @@ def _three_quarters_of_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
 
 
+def _image(request: RunRequest) -> str | None:
+    """An image is Docker's; without one there is nothing that Docker could run."""
+    if request.runtime not in (None, "bwrap", "docker"):
+        raise Failed("R101", f"there is no runtime {request.runtime!r}", exit_code=2)
+    unfit = {"bwrap": request.image is not None, "docker": request.image is None}
+    if unfit.get(request.runtime or "", False):
+        raise Failed(
+            "C105",
+            "an image goes with the docker runtime, and the docker runtime with an image",
+            fix="hostctl run --image IMAGE, or neither --image nor --runtime docker",
+            exit_code=2,
+        )
+    if request.image is not None and not _IMAGE.fullmatch(request.image):
+        raise Failed("C105", f"{request.image[:60]!r} is not the name of an image", exit_code=2)
+    return request.image
+
+
 def make_plan(
     request: RunRequest,
     upstreams: UpstreamTable,
@@ -180,8 +199,7 @@ def make_plan(
     uid_index: int,
 ) -> Plan:
     """Raises Failed with what to change; has no effect."""
-    if request.runtime not in (None, "bwrap"):
-        raise Failed("R101", f"there is no runtime {request.runtime!r}", exit_code=2)
+    image = _image(request)
     identifier = secrets.token_hex(6)
     name = _name(request, identifier, taken)
     repositories = _repositories(request, upstreams)
@@ -193,7 +211,7 @@ def make_plan(
     return Plan(
         id=identifier,
         name=name,
-        runtime="bwrap",
+        runtime="bwrap" if image is None else "docker",
         uid_index=uid_index,
         uids=uids.at(uid_index),
         policy=policy,
@@ -201,4 +219,5 @@ def make_plan(
         repositories=repositories,
         limits=_limits(request),
         workdir=_workdir(request),
+        image=image,
     )

@@ -58,8 +58,10 @@ class ProcessRecord:
 
 @frozen(kw_only=True)
 class Record:
-    """JSON-able; `processes` has the keys room, room-monitor, gate, gate-monitor, sidecar, command.
+    """JSON-able; `processes` has the keys room, gate and holder, each also with -monitor, sidecar
+    and command.
 
+    `image`, `environment`, `holding` and `container` are a Docker sandbox's.
     `attached`: somebody waits for the command. `remove`: the sandbox goes when the command ends.
     """
 
@@ -73,6 +75,10 @@ class Record:
     upstreams: Mapping[str, Any] = field(factory=dict)
     workdir: Mapping[str, Any] | None = None
     limits: Mapping[str, Any] = field(factory=dict)
+    image: str | None = None
+    environment: Mapping[str, str] = field(factory=dict)
+    holding: Mapping[str, Any] | None = None
+    container: Mapping[str, Any] | None = None
     boot_id: str = ""
     processes: Mapping[str, ProcessRecord] = field(factory=dict)
     netns: int = 0

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 from twisted.internet.defer import DeferredLock
 
 from gitwire.repository import RepositoryPath
 from hostd.cgroups import ResourceLimits
+from hostd.environment import UNTRUSTED
 from hostd.failures import Failed
 from hostd.registry import Record
 from hostd.runtimes.bwrap import WORKSPACE, Directories, StartedRoom
+from hostd.sealed import Mount
 from hostd.sidecars import SidecarSupervisor
 from hostd.spawner import Room
 from hostd.workdir import Workdir
@@ -58,11 +61,36 @@ class Plan:
     repositories: tuple[Repository, ...]
     limits: ResourceLimits
     workdir: Workdir | None = None
+    image: str | None = None
+
+
+@frozen
+class Container:
+    """One of Docker's: which it is, and since it was started, which process that made."""
+
+    id: str
+    pid: int = 0
+    started: str = ""
+    cgroup: int | None = None
+    mounts: tuple[Mount, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any] | None) -> Container | None:
+        if data is None:
+            return None
+        mounts = tuple(Mount(**each) for each in data["mounts"])
+        return Container(**{**data, "mounts": mounts})
 
 
 @define(eq=False)
 class Sandbox:
-    """`record` is what the disk knows of it; the rest ends with hostd."""
+    """`record` is what the disk knows of it; the rest ends with hostd.
+
+    With Docker `holder` is the room whose network it is, of the container `holding`.
+    """
 
     plan: Plan
     directories: Directories
@@ -71,6 +99,10 @@ class Sandbox:
     state: str = "creating"
     room: StartedRoom | None = None
     gate: StartedRoom | None = None
+    holder: StartedRoom | None = None
+    holding: Container | None = None
+    container: Container | None = None
+    environment: Mapping[str, str] = UNTRUSTED
     descriptors: list[int] = field(factory=list)
     namespace: int = -1
     listeners: tuple[int, ...] = ()
@@ -81,9 +113,15 @@ class Sandbox:
 
     def network(self) -> Room:
         """To join the network namespace alone."""
-        if self.room is None:
+        room = self.holder or self.room
+        if room is None:
             raise Failed("R106", f"sandbox {self.plan.name} is not running")
-        return self.room.join(network_only=True)
+        return room.join(network_only=True)
+
+    def rooms(self) -> dict[str, StartedRoom | None]:
+        """Those that must stand while it runs."""
+        rooms = {"room": self.room, "gate": self.gate}
+        return rooms | {"holder": self.holder} if self.plan.image is not None else rooms
 
     def close_descriptors(self) -> None:
         for descriptor in (*self.descriptors, *self.listeners):
@@ -111,7 +149,8 @@ class Sandbox:
             **self.summary(),
             "pid": self.room.pid if self.room else None,
             "netns": self.record.netns,
-            "container": None,
+            "container": self.container.id if self.container else None,
+            "image": self.plan.image,
             "epoch": self.record.epoch,
             "uids": {
                 "sidecar": uids.sidecar,

@@ -284,12 +284,12 @@ class Sandboxes:
 
     def _watch_rooms(self, sandbox: Sandbox) -> None:
         """A sandbox whose first processes were killed from outside does not go on half."""
-        for room in (sandbox.room, sandbox.gate):
+        for room in sandbox.rooms().values():
             if room is not None:
                 room.monitor.wait().addCallback(lambda _: self._room_ended(sandbox))
 
     def _room_ended(self, sandbox: Sandbox) -> None:
-        rooms = (sandbox.room, sandbox.gate)
+        rooms = sandbox.rooms().values()
         if sandbox.state == "running" and not all(room and room.alive() for room in rooms):
             _in_background(self._stop(sandbox, "its processes were ended"))
 
@@ -303,7 +303,7 @@ def _stopped_summary(record: Record) -> dict[str, Any]:
     return {
         "sandbox": record.id,
         "name": record.name,
-        "runtime": "bwrap",
+        "runtime": "bwrap" if record.image is None else "docker",
         "state": record.step.value,
         "policy": record.policy.get("name"),
         "created": record.created,

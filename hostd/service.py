@@ -18,6 +18,7 @@ from hostd.adoption import take_over
 from hostd.broker_client import BrokerClient
 from hostd.cgroups import Cgroups
 from hostd.config import Config, load_config
+from hostd.containers import Containers
 from hostd.grants import Grants
 from hostd.helper_files import HelperFiles
 from hostd.helper_link import HelperLink
@@ -25,6 +26,7 @@ from hostd.host import Host
 from hostd.operations import Operations
 from hostd.programs import Programs
 from hostd.registry import Registry
+from hostd.runtimes.docker import Engine
 from hostd.sandboxes import Sandboxes
 from hostd.spawner import Spawner
 from hostd.uids import check_subordinate
@@ -86,6 +88,7 @@ class Service:
 
     def _make_parts(self) -> None:
         config = self._config
+        self._engine = Engine(self._reactor, config.docker_socket)
         broker = BrokerClient(
             self._reactor, config.broker_address, self._key.encode(), config.broker_key
         )
@@ -99,6 +102,12 @@ class Service:
             cgroups=Cgroups(_instance(self._paths.root)),
             journal=self._journal,
             workdirs=Workdirs(self._paths, self._spawner.idmap),
+            containers=Containers(
+                self._reactor,
+                self._engine,
+                _instance(self._paths.root),
+                self._paths.hostd_state / "pause",
+            ),
             broker_address=config.broker_address,
             broker_key_text=config.broker_key_text,
             gate_times=config.gate_times,
@@ -122,6 +131,7 @@ class Service:
             if sandbox.sidecar is not None:
                 sandbox.sidecar.leave()
         self._spawner.stop()
+        self._engine.stop()
         if not self._sandboxes.live():
             self._host.cgroups.remove_parent()
         self._paths.hostd_socket.unlink(missing_ok=True)

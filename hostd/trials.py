@@ -24,7 +24,7 @@ async def try_all(host: Host, sandbox: Sandbox, probes: Sequence[Probe]) -> list
 
 async def _try_as(host: Host, sandbox: Sandbox, tier: str, probes: Sequence[Probe]) -> list[Judged]:
     untrusted = tier == "untrusted"
-    room = sandbox.room if untrusted else sandbox.gate
+    room = (sandbox.room or sandbox.holder) if untrusted else sandbox.gate
     if room is None:
         raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
     trial = Program(

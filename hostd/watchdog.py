@@ -51,6 +51,7 @@ class Watchdog:
         self._freeze = freeze
         self._interval = interval
         self._unseen: dict[str, int] = {}
+        self._asking = False
         self._timer = host.reactor.callLater(interval, self._round)
 
     def stop(self) -> None:
@@ -60,12 +61,37 @@ class Watchdog:
     def _round(self) -> None:
         self._host.spawner.reap_strays()
         self._host.grants.close_overdue()
+        self._host.containers.remove_overdue()
+        self._reconcile()
         done = Deferred.fromCoroutine(self._look_at_all())
         done.addErrback(lambda failure: _log.failure("the watchdog stumbled", failure))
         done.addBoth(lambda _: self._again())
 
     def _again(self) -> None:
         self._timer = self._host.reactor.callLater(self._interval, self._round)
+
+    def _reconcile(self) -> None:
+        """Beside the round: a Docker that hangs does not keep us from looking at the rules."""
+        if not self._asking:
+            self._asking = True
+            done = Deferred.fromCoroutine(self._ask_docker())
+            done.addErrback(lambda failure: _log.failure("the watchdog stumbled", failure))
+            done.addBoth(lambda _: self._asked())
+
+    def _asked(self) -> None:
+        self._asking = False
+
+    async def _ask_docker(self) -> None:
+        for sandbox in list(self._running()):
+            if sandbox.state != "running" or sandbox.holder is None:
+                continue
+            try:
+                wrong = await self._host.containers.what_is_wrong(sandbox)
+            except Failed as problem:  # its processes and rules are watched without Docker's help
+                _log.warn("docker says nothing: {why}", why=str(problem))
+                return
+            if wrong is not None and sandbox.state == "running":
+                await self._freeze(sandbox, wrong)
 
     async def _look_at_all(self) -> None:
         for sandbox in list(self._running()):

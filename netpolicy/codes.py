@@ -348,6 +348,10 @@ _TABLE = (
         "stop that one, or choose another directory",
     ),
     Code("R112", "this cannot be copied", "correct what the message names, then copy again"),
+    Code("R113", "Docker does not answer", "start Docker, or use --runtime bwrap"),
+    Code("R114", "Docker does not have this image", "docker pull IMAGE"),
+    Code("R115", "the container is not sealed", "start it with the options that are named"),
+    Code("R116", "there is no such container", "`docker ps` lists the containers"),
     # C1xx: control sockets
     Code(
         "C101",

@@ -29,6 +29,7 @@ def test_a_bare_run() -> None:
         "op": "run",
         "name": None,
         "runtime": None,
+        "image": None,
         "policy": None,
         "repos": [],
         "push": [],
@@ -55,6 +56,7 @@ def test_a_run_with_everything() -> None:
         "op": "run",
         "name": "n",
         "runtime": "bwrap",
+        "image": None,
         "policy": {"version": 1},
         "repos": ["https://h/a", "https://h/b"],
         "push": ["agent/**"],
@@ -81,7 +83,7 @@ def test_a_work_directory_is_made_absolute_and_nothing_more(text: str, path: str
     assert workdir["read_only"] is text.endswith(":ro")
 
 
-@pytest.mark.parametrize("option", ["--image=i", "--allow-host=h"])
+@pytest.mark.parametrize("option", ["--allow-host=h"])
 def test_options_of_later_versions_are_refused_not_ignored(option: str) -> None:
     with pytest.raises(Failure) as caught:
         main(args_of("run", option, "--", "true"), Output())

@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from hostd.cgroups import Cgroups, Hierarchies, ResourceLimits, parse_mounts, settings_for
+from hostd.cgroups import (
+    Cgroups,
+    Hierarchies,
+    ResourceLimits,
+    directories_of,
+    frozen_group,
+    parse_mounts,
+    settings_for,
+    thaw,
+)
 
 HYBRID = """\
 30 25 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw
@@ -70,3 +79,32 @@ def test_groups_are_made_named_and_removed(tmp_path: Path) -> None:
     groups.remove("abc-gate")
     groups.remove_parent()
     assert groups.names() == set()
+
+
+def test_a_process_is_joined_in_every_hierarchy_it_is_in() -> None:
+    mountinfo = (
+        "30 25 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+        "31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+        "32 25 0:28 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n"
+        "33 25 0:29 /docker/other /elsewhere rw - cgroup cgroup rw,memory\n"
+    )
+    groups = "9:name=systemd:/docker/x\n4:cpu,cpuacct:/docker/x\n3:memory:/docker/x\n0::/docker/x\n"
+    assert directories_of(groups, mountinfo) == (
+        "/sys/fs/cgroup/systemd/docker/x",
+        "/sys/fs/cgroup/cpu,cpuacct/docker/x",
+        "/sys/fs/cgroup/unified/docker/x",
+    )
+
+
+@pytest.mark.parametrize(("name", "value", "stands"), [
+    ("freezer.state", "FROZEN\n", True), ("freezer.state", "FREEZING\n", True),
+    ("freezer.state", "THAWED\n", False), ("cgroup.freeze", "1\n", True),
+    ("cgroup.freeze", "0\n", False), ("other", "1", False),
+])  # fmt: skip
+def test_a_group_that_stands_still_is_seen_and_set_free(
+    tmp_path: Path, name: str, value: str, stands: bool
+) -> None:
+    (tmp_path / name).write_text(value)
+    assert frozen_group([str(tmp_path)]) is stands
+    thaw([str(tmp_path)])
+    assert not frozen_group([str(tmp_path)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostd.environment import HELPER_SHELL, UNTRUSTED, gate_git
+from hostd.environment import HELPER_SHELL, UNTRUSTED, container_environment, gate_git
 
 SIDECAR = 2000000000
 GATE = gate_git(SIDECAR)
@@ -110,3 +110,28 @@ def test_nothing_is_taken_from_hostds_own_environment(monkeypatch: pytest.Monkey
     monkeypatch.setenv("GIT_SSH", "x")
     monkeypatch.setenv("LD_PRELOAD", "x")
     assert gate_git(SIDECAR) == GATE
+
+
+def test_an_image_says_where_its_programs_are_but_not_what_git_does() -> None:
+    made = container_environment(
+        [
+            "PATH=/opt/node/bin:/bin",
+            "NODE_VERSION=22",
+            "LANG=de_DE.UTF-8",
+            "EMPTY=",
+            "HOME=/root",
+            "USER=root",
+            "GIT_CONFIG_NOSYSTEM=1",
+            "GIT_SSH_COMMAND=evil",
+            "XDG_CONFIG_HOME=/evil",
+            "https_proxy=http://evil",
+            "ALL_PROXY=http://evil",
+        ]
+    )
+    ours = {name: value for name, value in UNTRUSTED.items() if name not in ("PATH", "LANG")}
+    image = {"PATH": "/opt/node/bin:/bin", "NODE_VERSION": "22", "LANG": "de_DE.UTF-8", "EMPTY": ""}
+    assert made == image | ours
+
+
+def test_an_image_without_a_path_gets_the_usual_one() -> None:
+    assert container_environment([])["PATH"] == UNTRUSTED["PATH"]

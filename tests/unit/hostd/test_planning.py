@@ -93,3 +93,35 @@ def test_there_are_limits_also_when_nobody_asked_for_any() -> None:
     limits = plan().limits
     assert limits.pids
     assert limits.memory
+
+
+@pytest.mark.parametrize(
+    ("body", "runtime"),
+    [
+        ({}, "bwrap"),
+        ({"runtime": "bwrap"}, "bwrap"),
+        ({"image": "node:22"}, "docker"),
+        ({"image": "example.com:5000/a/b@sha256:00", "runtime": "docker"}, "docker"),
+    ],
+)
+def test_an_image_chooses_docker(body: dict[str, Any], runtime: str) -> None:
+    made = plan(**body)
+    assert (made.runtime, made.image) == (runtime, body.get("image"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"runtime": "docker"},
+        {"runtime": "bwrap", "image": "node:22"},
+        {"runtime": "podman"},
+        {"image": ""},
+        {"image": "-v/:/host"},
+        {"image": "a b"},
+        {"image": "a" * 300},
+    ],
+)
+def test_an_image_and_a_runtime_that_do_not_fit_are_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(Failed) as caught:
+        plan(**body)
+    assert caught.value.exit_code == 2

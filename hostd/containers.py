@@ -1,0 +1,345 @@
+"""A sandbox's containers: the holder of its network, and its own, which runs in that network.
+
+Both run only a pause. The holder comes first: rules, listeners, sidecar and probes are there
+before the sandbox's own container is started; that one is inspected, by what Docker says and by
+what the kernel says, before its session is activated and from time to time afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.logger import Logger
+
+from confine.docker import docker_profile
+from confine.profiles import SANDBOX
+from hostd.cgroups import directories_of
+from hostd.environment import container_environment
+from hostd.failures import Failed
+from hostd.runtimes import pause
+from hostd.runtimes.bwrap import HOME, RUN, WORKSPACE, StartedRoom
+from hostd.runtimes.docker import LABEL, Bind, ContainerSpec, Engine, Limits
+from hostd.sandbox import Container, Sandbox
+from hostd.sealed import (
+    Mount,
+    Seal,
+    companions,
+    container_of,
+    strange_mounts,
+    unsealed,
+    wrong_in_kernel,
+)
+from hostd.spawner import Process, Watch
+
+_log = Logger()
+_PAUSE = f"{RUN}/pause"
+_NOBODY = 65534
+_HOLDER_LIMITS = Limits(memory=32 << 20, pids=16)
+# `listen` sets them too; from the first moment they keep the sidecar's ports from anybody.
+_HOLDER_SYSCTLS = {"net.ipv4.ip_unprivileged_port_start": "1024"}
+_TMP = "rw,exec,nosuid,nodev,mode=1777,size=2g"
+_TMP_DIRECTORIES = ("/tmp", "/var/tmp")  # noqa: S108 - the container's own
+_ATTEMPTS = 50
+_PAUSE_BETWEEN = 0.01
+
+
+@frozen
+class Evidence:
+    """What was seen of a container that runs and is what it should be."""
+
+    container: Container
+    process: Process
+
+
+def name_of(identifier: str, holder: bool = False) -> str:
+    return f"gitmoat-{identifier}" + ("-net" if holder else "")
+
+
+@frozen
+class Containers:
+    """Makes, checks and removes them; `instance` tells apart two hostd with one Docker."""
+
+    reactor: Any
+    engine: Engine
+    instance: str
+    pause: Path
+    # Names of containers that Docker did not answer about when they were to go.
+    _owed: set[str] = field(factory=set)
+    seccomp: dict[str, Any] = field(
+        factory=lambda: docker_profile(SANDBOX, os.uname().machine), repr=False
+    )
+
+    # Beginning
+
+    async def check(self) -> None:
+        """Whether this Docker is one whose containers we can judge."""
+        options = (await self.engine.info()).get("SecurityOptions") or ()
+        for option in options:
+            if option.startswith(("name=userns", "name=rootless")):
+                raise Failed(
+                    "R113",
+                    "this Docker Engine maps uids",
+                    why=f"{option}: a sandbox's uids would not be its own",
+                    fix="use an engine without userns-remap, or --runtime bwrap",
+                    exit_code=125,
+                )
+
+    async def start_holder(self, sandbox: Sandbox) -> StartedRoom:
+        plan = sandbox.plan
+        await self.check()
+        spec = ContainerSpec(
+            name=name_of(plan.id, holder=True),
+            image=await self.engine.pause_image(),
+            program="/pause",
+            uid=_NOBODY,
+            network="none",
+            seccomp=self.seccomp,
+            limits=_HOLDER_LIMITS,
+            instance=self.instance,
+            hostname=plan.name,
+            sysctls=_HOLDER_SYSCTLS,
+            dns=["127.0.0.1"],
+        )
+        container = await self.engine.create(spec)
+        found = await self.engine.start(container)
+        evidence = await self._seen(found, Seal("none", _NOBODY, self.seccomp), ())
+        sandbox.holding = evidence.container
+        return _room(sandbox, evidence.process)
+
+    async def create(self, sandbox: Sandbox, workspace: Path, read_only: bool) -> None:
+        """Made and not started, in the holder's network."""
+        plan = sandbox.plan
+        if plan.image is None or sandbox.holding is None:
+            raise Failed("R106", f"sandbox {plan.name} is not running")
+        image = await self.engine.image(plan.image)
+        sandbox.environment = container_environment((image.get("Config") or {}).get("Env") or ())
+        self._write_pause()
+        binds = self._binds(sandbox, workspace, read_only)
+        spec = ContainerSpec(
+            name=name_of(plan.id),
+            image=str(image["Id"]),  # a name could come to mean another image meanwhile
+            program=_PAUSE,
+            uid=plan.uids.untrusted,
+            network=f"container:{sandbox.holding.id}",
+            seccomp=self.seccomp,
+            limits=Limits(
+                memory=plan.limits.memory or 0, pids=plan.limits.pids or 0, cpus=plan.limits.cpus
+            ),
+            instance=self.instance,
+            environment=sandbox.environment,
+            binds=binds,
+            tmpfs=_tmpfs(plan.uids.untrusted),
+        )
+        identifier = await self.engine.create(spec)
+        mounts = tuple(Mount(each.source, each.target, each.read_only) for each in binds)
+        sandbox.container = Container(identifier, mounts=mounts)
+
+    def _binds(self, sandbox: Sandbox, workspace: Path, read_only: bool) -> list[Bind]:
+        directories = sandbox.directories
+        return [
+            Bind(source=str(directories.run), target=RUN),
+            Bind(source=str(self.pause), target=_PAUSE),
+            Bind(source=str(workspace), target=WORKSPACE, read_only=read_only),
+            Bind(source=str(directories.home), target=HOME, read_only=False),
+        ]
+
+    def _write_pause(self) -> None:
+        """Not below /run, where many hosts let nothing be executed."""
+        if not self.pause.exists():
+            fresh = self.pause.with_suffix(".new")
+            fresh.write_bytes(pause.program())
+            fresh.chmod(0o755)
+            fresh.replace(self.pause)
+
+    async def join(self, sandbox: Sandbox) -> None:
+        """Start the sandbox's own container; from here on it has a room."""
+        container = sandbox.container
+        if container is None:
+            raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
+        seal = self._seal(sandbox)
+        before = await self.engine.inspect(container.id)
+        _demand([each.reason for each in unsealed(before, seal)])
+        found = await self.engine.start(container.id)
+        evidence = await self._seen(found, seal, container.mounts)
+        sandbox.container = evidence.container
+        sandbox.room = _room(sandbox, evidence.process)
+        sandbox.cgroups["sandbox"] = groups_of(evidence.process.pid)
+        await self._check_alone(sandbox)
+
+    # Looking
+
+    def _seal(self, sandbox: Sandbox) -> Seal:
+        if sandbox.holding is None:
+            raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
+        network = f"container:{sandbox.holding.id}"
+        return Seal(network, sandbox.plan.uids.untrusted, self.seccomp)
+
+    async def _seen(self, found: dict[str, Any], seal: Seal, mounts: tuple[Mount, ...]) -> Evidence:
+        """Docker's word and the kernel's, about one process that a descriptor names."""
+        state, identifier = found["State"], str(found["Id"])
+        pid = int(state["Pid"])
+        if not state.get("Running") or pid <= 0:
+            raise Failed("R101", "the container ended at once", why=str(state.get("Error") or ""))
+        try:
+            process = Process(pid, os.pidfd_open(pid))
+        except ProcessLookupError:
+            raise Failed("R101", "the container ended at once") from None
+        Watch(self.reactor, process)
+        # After the pidfd: what /proc says of the pid now is said of the process it names.
+        await self._settled(process)
+        _demand(self._wrong(found, seal, mounts, identifier, pid))
+        container = Container(
+            identifier, pid, str(state["StartedAt"]), cgroup_id(pid), mounts=mounts
+        )
+        return Evidence(container, process)
+
+    def _wrong(
+        self,
+        found: dict[str, Any],
+        seal: Seal,
+        mounts: tuple[Mount, ...],
+        identifier: str,
+        pid: int,
+    ) -> list[str]:
+        wrong = [each.reason for each in unsealed(found, seal)]
+        wrong += [f"{each} is mounted in it" for each in strange_mounts(found, mounts)]
+        status = _read(pid, "status")
+        wrong += wrong_in_kernel(status, seal.uid) if status else ["it has ended"]
+        if container_of(_read(pid, "cgroup")) != identifier:
+            wrong.append("its process is not in its cgroup")
+        return wrong
+
+    async def _settled(self, process: Process) -> None:
+        """Docker answers a moment before its own start program becomes the pause."""
+        for _ in range(_ATTEMPTS):
+            if "runc" not in _read(process.pid, "comm"):
+                return
+            pause: Deferred[None] = Deferred()
+            self.reactor.callLater(_PAUSE_BETWEEN, pause.callback, None)
+            await pause
+
+    async def _check_alone(self, sandbox: Sandbox) -> None:
+        others = await self._companions(sandbox)
+        if others:
+            raise Failed(
+                "R115",
+                "another container shares the sandbox's network",
+                why=", ".join(others),
+                fix=f"docker rm -f {others[0]}",
+            )
+
+    async def _companions(self, sandbox: Sandbox) -> list[str]:
+        if sandbox.holding is None:
+            return []
+        ours = sandbox.container.id if sandbox.container else None
+        return companions(await self.engine.containers(), sandbox.holding.id, ours)
+
+    async def what_is_wrong(self, sandbox: Sandbox) -> str | None:
+        """Everything again, while it runs. Failed when Docker does not say."""
+        for container, seal in self._expected(sandbox):
+            try:
+                found = await self.engine.inspect(container.id)
+            except Failed as problem:
+                if problem.code == "R116":
+                    return "its container was removed"
+                raise
+            state = found["State"]
+            if (state["Pid"], state["StartedAt"]) != (container.pid, container.started):
+                return "its container was restarted"
+            wrong = self._wrong(found, seal, container.mounts, container.id, container.pid)
+            if wrong:
+                return f"its container is not sealed any more: {wrong[0]}"
+        others = await self._companions(sandbox)
+        return f"another container shares its network: {others[0]}" if others else None
+
+    def _expected(self, sandbox: Sandbox) -> list[tuple[Container, Seal]]:
+        found = []
+        if sandbox.holding is not None:
+            found.append((sandbox.holding, Seal("none", _NOBODY, self.seccomp)))
+        if sandbox.container is not None and sandbox.room is not None:
+            found.append((sandbox.container, self._seal(sandbox)))
+        return found
+
+    # Ending
+
+    async def remove(self, identifier: str) -> None:
+        """Both containers of a sandbox; a Docker that hangs is asked again later."""
+        names = [name_of(identifier), name_of(identifier, holder=True)]
+        self._owed.update(names)
+        await gatherResults([Deferred.fromCoroutine(self._remove(name)) for name in names])
+
+    async def forget(self, identifier: str) -> None:
+        """As `remove`, for what has no record: not asked of a Docker that is not there."""
+        if identifier in await self.leftover():
+            await self.remove(identifier)
+
+    async def _remove(self, name: str) -> None:
+        try:
+            await self.engine.remove(name)
+            self._owed.discard(name)
+        except Failed as problem:
+            _log.warn("container {name} is still there: {why}", name=name, why=str(problem))
+
+    def remove_overdue(self) -> None:
+        for name in sorted(self._owed):
+            done = Deferred.fromCoroutine(self._remove(name))
+            done.addErrback(lambda failure: _log.failure("removing a container failed", failure))
+
+    async def leftover(self) -> set[str]:
+        """Ids of sandboxes that Docker still has containers of; none where there is no Docker."""
+        if not Path(self.engine.socket).exists():
+            return set()
+        try:
+            listed = await self.engine.containers()
+        except Failed as problem:
+            _log.warn("docker was not asked for leftovers: {why}", why=str(problem))
+            return set()
+        ours = [each for each in listed if (each.get("Labels") or {}).get(LABEL) == self.instance]
+        # An image can carry labels; a name is given by who starts the container.
+        names = [name.lstrip("/") for each in ours for name in each.get("Names") or ()]
+        return {
+            name.removeprefix("gitmoat-").removesuffix("-net")
+            for name in names
+            if name.startswith("gitmoat-")
+        }
+
+
+def _tmpfs(uid: int) -> dict[str, str]:
+    """runc takes the mode from the image's directory, if there is one; so the owner must do."""
+    return dict.fromkeys(_TMP_DIRECTORIES, f"{_TMP},uid={uid},gid={uid}")
+
+
+def _room(sandbox: Sandbox, process: Process) -> StartedRoom:
+    room = StartedRoom(process, process.pid, os.dup(process.pidfd))
+    sandbox.descriptors.append(room.pidfd)
+    return room
+
+
+def _demand(wrong: list[str]) -> None:
+    if wrong:
+        raise Failed("R115", "the container is not sealed", why="; ".join(wrong))
+
+
+def _read(pid: int, name: str) -> str:
+    """Empty when the process is gone."""
+    try:
+        return Path("/proc", str(pid), name).read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def groups_of(pid: int) -> tuple[str, ...]:
+    mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    return directories_of(_read(pid, "cgroup"), mountinfo)
+
+
+def cgroup_id(pid: int) -> int | None:
+    """The kernel's own name for it: the inode of its v2 directory."""
+    mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    unified = [line for line in _read(pid, "cgroup").splitlines() if line.startswith("0::")]
+    found = directories_of("\n".join(unified), mountinfo)
+    return Path(found[0]).stat().st_ino if found else None

@@ -1,0 +1,257 @@
+"""Docker Engine, asked in threads: the one module that knows its client library.
+
+Every call has a time limit and either does what it says or fails with what the admin can do; a
+Docker that hangs delays only who waits for its answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from attrs import field, frozen
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.threadpool import ThreadPool
+
+from hostd.failures import Failed
+from hostd.runtimes import pause
+
+_log = Logger()
+_THREADS = 4
+_ANSWERS_WITHIN = 30
+_PAUSE_IMAGE = "gitmoat/pause"
+_OLDEST_API = (1, 41)  # Docker 20.10
+LABEL = "gitmoat.instance"
+
+Answer = TypeVar("Answer")
+Client = Any  # docker.APIClient, whose published types are of an older version
+
+
+@frozen(kw_only=True)
+class Limits:
+    memory: int
+    pids: int
+    cpus: float | None = None
+
+
+@frozen(kw_only=True)
+class Bind:
+    """`source` is a path that only root can change."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@frozen(kw_only=True)
+class ContainerSpec:
+    """A container of ours; what is not here is the same for all of them: sealed."""
+
+    name: str
+    image: str
+    program: str
+    uid: int
+    network: str
+    seccomp: Mapping[str, Any]
+    limits: Limits
+    instance: str
+    hostname: str | None = None
+    environment: Mapping[str, str] = field(factory=dict)
+    binds: Sequence[Bind] = ()
+    tmpfs: Mapping[str, str] = field(factory=dict)
+    sysctls: Mapping[str, str] = field(factory=dict)
+    dns: Sequence[str] = ()
+
+
+class Engine:
+    """A Docker Engine behind its Unix socket."""
+
+    def __init__(self, reactor: Any, socket: str) -> None:
+        self.socket = socket
+        self._reactor = reactor
+        self._pool = ThreadPool(0, _THREADS, "docker")
+        self._version = "auto"
+        self._started = False
+
+    def stop(self) -> None:
+        if self._started:
+            self._pool.stop()
+
+    async def pause_image(self) -> str:
+        """Made here and not pulled; Docker keeps it."""
+        name = f"{_PAUSE_IMAGE}:{pause.tag()}"
+
+        def make(client: Client) -> str:
+            from docker.errors import ImageNotFound
+
+            try:
+                client.inspect_image(name)
+            except ImageNotFound:
+                client.import_image_from_data(pause.image(), _PAUSE_IMAGE, pause.tag())
+            return name
+
+        return await self._ask(make)
+
+    async def info(self) -> dict[str, Any]:
+        return await self._ask(lambda client: dict(client.info()))
+
+    async def image(self, name: str) -> dict[str, Any]:
+        def look(client: Client) -> dict[str, Any]:
+            from docker.errors import ImageNotFound
+
+            try:
+                return dict(client.inspect_image(name))
+            except ImageNotFound:
+                raise Failed(
+                    "R114",
+                    f"Docker has no image {name} here",
+                    why="hostd does not pull images",
+                    fix=f"docker pull {name}",
+                    exit_code=125,
+                ) from None
+
+        return await self._ask(look)
+
+    async def create(self, spec: ContainerSpec) -> str:
+        return await self._ask(lambda client: _create(client, spec))
+
+    async def start(self, container: str) -> dict[str, Any]:
+        """Started, and what Docker says of it then."""
+
+        def begin(client: Client) -> dict[str, Any]:
+            client.start(container)
+            return dict(client.inspect_container(container))
+
+        return await self._ask(begin)
+
+    async def inspect(self, container: str) -> dict[str, Any]:
+        """Failed with R116 when there is none."""
+        return await self._ask(lambda client: dict(client.inspect_container(container)))
+
+    async def volume(self, name: str) -> dict[str, Any]:
+        return await self._ask(lambda client: dict(client.inspect_volume(name)))
+
+    async def containers(self) -> list[dict[str, Any]]:
+        """All, running or not, in the short form."""
+        return await self._ask(lambda client: [dict(each) for each in client.containers(all=True)])
+
+    async def remove(self, container: str) -> None:
+        """By name or id; one that is gone is removed."""
+
+        def away(client: Client) -> None:
+            from docker.errors import APIError, NotFound
+
+            try:
+                client.remove_container(container, force=True, v=True)
+            except NotFound:
+                pass
+            except APIError as problem:
+                if problem.status_code != 409:  # "removal is already in progress"
+                    raise
+
+        await self._ask(away)
+
+    async def _ask(self, question: Callable[[Client], Answer]) -> Answer:
+        if not self._started:
+            self._started = True
+            self._pool.start()
+        answer: Answer = await deferToThreadPool(self._reactor, self._pool, self._answer, question)
+        return answer
+
+    def _answer(self, question: Callable[[Client], Answer]) -> Answer:
+        """In a thread. A client of its own each time: a restarted Docker leaves no stale one."""
+        import docker
+        from docker.errors import APIError, DockerException, NotFound
+        from requests.exceptions import RequestException
+
+        try:
+            client = docker.APIClient(
+                base_url=f"unix://{self.socket}", version=self._version, timeout=_ANSWERS_WITHIN
+            )
+            try:
+                self._keep_version(client)
+                return question(client)
+            finally:
+                client.close()
+        except NotFound as problem:
+            raise Failed("R116", "Docker has no such container", why=_words(problem)) from None
+        except APIError as problem:
+            raise Failed("R101", "Docker could not do this", why=_words(problem)) from None
+        except (DockerException, RequestException, OSError) as problem:
+            raise unreachable(self.socket, problem) from None
+
+    def _keep_version(self, client: Client) -> None:
+        """Asked for once; an engine that is older than we know how to judge is refused."""
+        version = str(client.api_version)
+        if tuple(map(int, version.split("."))) < _OLDEST_API:
+            raise Failed(
+                "R113",
+                "this Docker Engine is too old",
+                why=f"it speaks API {version}",
+                fix="install Docker 20.10 or newer",
+                exit_code=125,
+            )
+        self._version = version
+
+
+def unreachable(socket: str, problem: Exception) -> Failed:
+    _log.warn("docker at {socket}: {why}", socket=socket, why=str(problem))
+    return Failed(
+        "R113",
+        "Docker does not answer",
+        why=f"{type(problem).__name__} at {socket}",
+        fix="is Docker running? `docker info` tells more; --runtime bwrap does without it",
+        exit_code=125,
+    )
+
+
+def _words(problem: Any) -> str:
+    text = str(problem.explanation or problem)
+    return "".join(c if c.isprintable() else " " for c in text)[:300]
+
+
+def _create(client: Client, spec: ContainerSpec) -> str:
+    cpus = spec.limits.cpus
+    host_config = client.create_host_config(
+        network_mode=spec.network,
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges", f"seccomp={json.dumps(spec.seccomp)}"],
+        read_only=True,
+        ipc_mode="private",
+        mem_limit=spec.limits.memory,
+        pids_limit=spec.limits.pids,
+        nano_cpus=None if cpus is None else int(cpus * 1e9),
+        mounts=[_mount(each) for each in spec.binds],
+        tmpfs=dict(spec.tmpfs),
+        sysctls=dict(spec.sysctls),
+        dns=list(spec.dns),
+        log_config={"Type": "none", "Config": {}},
+        restart_policy={"Name": "no"},
+    )
+    made = client.create_container(
+        spec.image,
+        entrypoint=[spec.program],
+        command=[],
+        name=spec.name,
+        user=f"{spec.uid}:{spec.uid}",
+        hostname=spec.hostname,
+        environment=dict(spec.environment),
+        working_dir="/",
+        labels={LABEL: spec.instance},
+        stop_signal="SIGKILL",  # the pause is the first process: it would not hear another one
+        healthcheck={"test": ["NONE"]},  # an image's own would be run by Docker, unasked
+        host_config=host_config,
+    )
+    return str(made["Id"])
+
+
+def _mount(bind: Bind) -> dict[str, Any]:
+    """Not `binds`: that would make a source that is missing, and split paths at colons."""
+    return {
+        "Type": "bind",
+        "Source": bind.source,
+        "Target": bind.target,
+        "ReadOnly": bind.read_only,
+    }
