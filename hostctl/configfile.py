@@ -57,31 +57,30 @@ def create_file(path: Path, text: str, mode: int, gid: int = 0) -> bool:
 
 
 def replace_secret(path: str, data: bytes) -> None:
-    """Puts new content in the place of a file in one step, with its owner and mode as they were."""
-    where = Path(path)
-    folder = os.open(where.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    passing = f".{where.name}.{secrets.token_hex(8)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        old = os.stat(where.name, dir_fd=folder, follow_symlinks=False)
-        with os.fdopen(os.open(passing, flags, 0o600, dir_fd=folder), "wb") as file:
-            os.fchown(file.fileno(), old.st_uid, old.st_gid)
-            os.fchmod(file.fileno(), old.st_mode & 0o640)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(passing, where.name, src_dir_fd=folder, dst_dir_fd=folder)
+        replace_file(Path(path), data, 0o640)
     except FileNotFoundError:
         raise Failure("U105", f"{path} is not there", fix="put the secret there first") from None
+
+
+def replace_file(path: Path, data: bytes, mask: int = 0o755) -> bool:
+    """Puts new content in the place of a file in one step, with its owner and mode as they were."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    passing = f".{path.name}.{secrets.token_hex(8)}"
+    try:
+        old = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        _write(folder, passing, data, old.st_mode & mask, old.st_gid, old.st_uid)
+        os.rename(passing, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         _unlink(folder, passing)
         os.close(folder)
+    return True
 
 
-def _write(folder: int, name: str, data: bytes, mode: int, gid: int) -> None:
+def _write(folder: int, name: str, data: bytes, mode: int, gid: int, uid: int = -1) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
-        os.fchown(file.fileno(), -1, gid)
+        os.fchown(file.fileno(), uid, gid)
         os.fchmod(file.fileno(), mode)
         file.write(data)
         file.flush()

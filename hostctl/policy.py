@@ -27,6 +27,10 @@ _INIT = """Writes a new policy that allows what is named and nothing else.
 The file has tests of its own. On a terminal it asks for what the options do not say."""
 _DIFF = "Says in words where B allows more or less than A."
 _RENDER = "Prints a policy as it takes effect, every default written out."
+_PRESETS = """Shows what the package managers of this host are configured to fetch from.
+
+A policy uses it with `[preset] use = ["pip"]`. Only configuration that root alone can write is
+read, never run; no list of well-known hosts is kept here."""
 _OPERATIONS = ("fetch", "push", "create", "delete", "tunnel", "http")
 _WHICH = "a file, the name of an installed policy, or a sandbox"
 
@@ -46,6 +50,7 @@ def arguments(parser: ArgumentParser) -> None:
     diff.add_argument("before", metavar="A", help=_WHICH)
     diff.add_argument("after", metavar="B", help="likewise")
     _render(add("render", _RENDER))
+    _presets(add("presets", _PRESETS))
 
 
 def _init(parser: ArgumentParser) -> None:
@@ -68,7 +73,15 @@ def _render(parser: ArgumentParser) -> None:
     parser.add_argument("policy", metavar="FILE", help=_WHICH)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--nft", action="store_true", help="the sandbox's nftables rules")
+    form.add_argument("--dns", action="store_true", help="the names its resolver answers for")
     form.add_argument("--git", action="store_true", help="the git configuration in the sandbox")
+
+
+def _presets(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help="only these presets")
+    add("--suggest", metavar="DIR", help="what a workspace says instead, as a suggestion")
+    add("--write", metavar="F", help="add the hosts to this policy as rules of its own")
 
 
 def main(args: Namespace, out: Output) -> int:

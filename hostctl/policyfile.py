@@ -26,7 +26,7 @@ def named_policy(paths: Paths, name: str) -> Policy:
     """A file's or an installed policy; if there is none of that name, a running sandbox's."""
     path = policy_path(paths, name)
     if "/" in name or name.endswith(".toml") or os.path.lexists(path):
-        return load_policy(path)
+        return effective_policy(paths, path)
     try:
         return sandbox_policy(paths, name)
     except Failure as failure:
@@ -38,7 +38,7 @@ def named_policy(paths: Paths, name: str) -> Policy:
 
 
 def load_policy(path: Path) -> Policy:
-    text = _read(path)
+    text = read_text(path)
     try:
         return parse_policy(text)
     except PolicyError as error:
@@ -48,9 +48,16 @@ def load_policy(path: Path) -> Policy:
 def load_policy_mapping(paths: Paths, name: str) -> dict[str, object]:
     """What `run --policy` sends: the parsed policy, so that hostd reads no file of the user's."""
     path = policy_path(paths, name)
-    policy = load_policy(path)
+    policy = effective_policy(paths, path)
     remarks_of(paths, path, policy)
     return policy_to_mapping(policy)
+
+
+def effective_policy(paths: Paths, path: Path) -> Policy:
+    """A file's policy with its presets resolved on this host, as a sandbox gets it."""
+    from hostctl.presets import expand
+
+    return expand(paths, load_policy(path))[0]
 
 
 def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
@@ -80,14 +87,14 @@ def sandbox_policy(paths: Paths, sandbox: str) -> Policy:
     answer = ask(paths.hostd_socket, {"op": "inspect", "sandbox": sandbox})
     path = paths.sandboxes_run / str(answer.get("sandbox")) / "policy.json"
     try:
-        return policy_from_mapping(json.loads(_read(path)))
+        return policy_from_mapping(json.loads(read_text(path)))
     except PolicyError as error:
         raise invalid_policy(path, error) from None
     except ValueError:
         raise Failure("P101", "the sandbox's policy is invalid", f"{path} is not JSON") from None
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

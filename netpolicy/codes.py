@@ -220,6 +220,11 @@ _TABLE = (
         "a wildcard takes in hosts of strangers",
         "name the hosts, or set `allow_shared = true` in the [[egress]] rule if that is meant",
     ),
+    Code(
+        "P105",
+        "a preset names no host on this machine",
+        "configure the package manager as root, or name the hosts in an [[egress]] rule",
+    ),
     # U1xx: the upstream
     Code(
         "U101",

@@ -33,6 +33,7 @@ from netpolicy.policy import (
     Session,
     Tier,
 )
+from netpolicy.presets.names import PRESETS
 from netpolicy.reading import PolicyError, Table, open_table, parse_at
 from netpolicy.units import format_duration, parse_duration, parse_size
 from netpolicy.writing import VERSION, policy_digest, policy_to_mapping
@@ -277,9 +278,15 @@ def _method(text: str) -> str:
 
 
 def _presets(table: Table) -> tuple[str, ...]:
-    presets = table.parsed_all("use", _name)
+    presets = table.parsed_all("use", _preset)
     table.close()
     return presets
+
+
+def _preset(text: str) -> str:
+    if text not in PRESETS:
+        raise BadPattern("not a preset", "there are: " + ", ".join(PRESETS))
+    return text
 
 
 def _test(table: Table) -> PolicyTest | EgressTest:

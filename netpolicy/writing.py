@@ -32,7 +32,7 @@ def policy_to_mapping(policy: Policy) -> dict[str, object]:
         },
         "limits": _limits(policy.limits),
         "git": [_git_rule(rule) for rule in policy.git],
-        "egress": [_egress_rule(rule) for rule in policy.egress],
+        "egress": [egress_to_mapping(rule) for rule in policy.egress],
         "preset": {"use": list(policy.presets)},
         "test": [_test(test) for test in policy.tests],
     }
@@ -84,7 +84,7 @@ def _push(rule: PushRule) -> dict[str, object]:
     }
 
 
-def _egress_rule(rule: EgressRule) -> dict[str, object]:
+def egress_to_mapping(rule: EgressRule) -> dict[str, object]:
     mapping: dict[str, object] = {
         "id": rule.id,
         "effect": rule.effect,

@@ -7,6 +7,7 @@ from argparse import Namespace
 from hostctl.failure import Failure
 from hostctl.output import Output
 from hostctl.policyfile import load_policy, policy_path, remarks_of
+from hostctl.presets import expand
 from hostctl.upstreamtable import known_upstreams
 from identity.paths import Paths
 from netpolicy.explain import run_tests
@@ -15,7 +16,7 @@ from netpolicy.explain import run_tests
 def main(args: Namespace, out: Output) -> int:
     paths = Paths(args.root)
     path = policy_path(paths, args.policy)
-    policy = load_policy(path)
+    policy, answers = expand(paths, load_policy(path))
     failures = run_tests(policy, git_hosts=known_upstreams(paths).names)
     for failure in failures[1:]:
         out.progress(f"test[{failure.index}]: {failure.what}")
@@ -24,6 +25,8 @@ def main(args: Namespace, out: Output) -> int:
         what = f"{len(failures)} of {len(policy.tests)} tests in {path} do not hold"
         raise Failure("P103", what, why, "correct the rule or the test")
     remarks = remarks_of(paths, path, policy)
+    for note in (note for found in answers.values() for note in found.notes):
+        out.progress(f"note: {note}")
     numbers = {"git": len(policy.git), "egress": len(policy.egress), "tests": len(policy.tests)}
     if out.json:
         warnings = [{"path": r.path, "what": r.what, "hint": r.hint} for r in remarks]

@@ -27,6 +27,7 @@ from netpolicy.policy import (
     Session,
     Tier,
 )
+from netpolicy.presets.names import PRESETS
 
 EFFECTS: Final[tuple[Effect, ...]] = ("allow", "deny")
 NONE: Final = ObjectId("0" * 40)
@@ -160,6 +161,6 @@ def policies(draw: st.DrawFn) -> Policy:
         limits=draw(st.builds(Limits, *[st.integers(1, 1000)] * 8)),
         git=tuple(evolve(rule, id=f"g{n}") for n, rule in enumerate(git)),
         egress=tuple(evolve(rule, id=f"e{n}") for n, rule in enumerate(egress)),
-        presets=tuple(draw(st.lists(words, max_size=3, unique=True))),
+        presets=tuple(draw(st.lists(st.sampled_from(PRESETS), max_size=3, unique=True))),
         tests=tuple(draw(st.lists(policy_tests() | egress_tests, max_size=3))),
     )

@@ -135,7 +135,7 @@ def refused(text: str) -> PolicyError:
             "egress[0].scheme",
             "has no meaning in a deny rule",
         ),
-        (HEAD + '[preset]\nuse = ["p p"]', "preset.use[0]", "not a name"),
+        (HEAD + '[preset]\nuse = ["pop"]', "preset.use[0]", "not a preset"),
         (HEAD + '[preset]\nallow = ["pip"]', "preset.allow", "unknown key"),
         (
             HEAD + '[[test]]\nexpect = "deny"',
