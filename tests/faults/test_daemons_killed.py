@@ -11,7 +11,7 @@ import pytest
 from hostctl.demo_stage import ALLOWED
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.transfers import LARGE, begin_clone, begin_push, prepare
-from tests.faults.world import World, git_works, kill_and_wait, new_name
+from tests.faults.world import World, also_long, git_works, kill_and_wait, new_name
 from tests.live.boxes import HOME, eventually, outcome
 from tests.live.upstream_repositories import objects, refs
 
@@ -33,7 +33,9 @@ def test_an_idle_zygote_that_is_killed_is_replaced_and_nobody_notices(world: Wor
         sentinel.assert_held()
 
 
-@pytest.mark.parametrize("step", ["directories", "rooms", "rules", "sidecar", "workspace"])
+@pytest.mark.parametrize(
+    "step", also_long("rooms", "sidecar", long=("directories", "rules", "workspace"))
+)
 def test_a_zygote_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
     world: World, step: str
 ) -> None:
@@ -71,6 +73,7 @@ def test_a_zygote_that_hangs_is_replaced(world: World) -> None:
         box.run("true").expect_success("the next command")
 
 
+@pytest.mark.long
 def test_a_zygote_killed_while_the_watchdog_looks_stops_no_sandbox(world: World) -> None:
     with world.guarded_box() as (box, sentinel):
         for _ in range(25):
@@ -123,6 +126,7 @@ def test_a_broker_killed_in_a_push_leaves_nothing_half_applied(world: World) -> 
         assert f"refs/heads/{branch}" in refs(stage)
 
 
+@pytest.mark.long
 def test_a_broker_that_hangs_hangs_nobody_else(world: World) -> None:
     """Bounded: what does not need it works, what does says so in time."""
     with world.box("--agent") as box:

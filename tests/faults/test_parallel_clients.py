@@ -139,7 +139,7 @@ def _is_whole_or_gone(world: World) -> bool:
 def test_a_client_killed_while_its_sandbox_is_made_leaves_a_whole_one_or_none(
     world: World,
 ) -> None:
-    kill_clients(world, 6, SEED)
+    kill_clients(world, 3, SEED)
 
 
 @pytest.mark.long

@@ -29,6 +29,7 @@ def sidecar(world: World, box: Box, old: int | None = None) -> int:
     return found[0]
 
 
+@pytest.mark.long
 def test_a_sidecar_killed_ten_times_in_a_row_comes_back_with_growing_delays(world: World) -> None:
     with world.guarded_box() as (box, sentinel):
         delays, pid = [], sidecar(world, box)
@@ -61,7 +62,7 @@ def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: W
 def test_a_sidecar_that_answers_is_left_alone_by_the_watchdog(world: World) -> None:
     with world.guarded_box() as (box, _):
         old = box.sidecar
-        for _ in range(5):
+        for _ in range(3):
             results = world.ask("selftest", sandbox=box.name)["results"]
             assert all(result["denied"] for result in results)
             time.sleep(0.7)

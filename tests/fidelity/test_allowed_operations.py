@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fidelity.conftest import Arena
+from tests.fidelity.conftest import TIERS, Arena
 from tests.fidelity.operations import ALLOWED, Operation
-from tests.fidelity.ways import Job, Outcome, perform
+from tests.fidelity.ways import Job, Outcome, side_by_side
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 CASES = [
     pytest.param(each, tier, id=f"{each.name}-{tier}")
@@ -27,13 +27,18 @@ def outcomes(arena: Arena, request: pytest.FixtureRequest) -> Outcomes:
         for item in request.session.items
         if getattr(item, "originalname", "") == COMPARISON and hasattr(item, "callspec")
     ]
-    found: Outcomes = {}
-    for tier in ("direct", "agent", "helper"):
-        operations = {each.name: each for each, on in asked if tier in ("direct", on)}
-        jobs = [Job(each.script, provide(arena, each, tier)) for each in operations.values()]
-        for name, outcome in zip(operations, perform(arena.ways[tier], jobs), strict=True):
-            found[name, tier] = outcome
-    return found
+    work: dict[str, dict[str, Job]] = {tier: {} for tier in TIERS}
+    for operation, on in asked:
+        for tier in ("direct", on):
+            if operation.name not in work[tier]:
+                repository = provide(arena, operation, tier)
+                work[tier][operation.name] = Job(operation.script, repository)
+    done = side_by_side(arena.ways, {tier: list(jobs.values()) for tier, jobs in work.items()})
+    return {
+        (name, tier): outcome
+        for tier in TIERS
+        for name, outcome in zip(work[tier], done[tier], strict=True)
+    }
 
 
 def provide(arena: Arena, operation: Operation, tier: str) -> str:

@@ -27,7 +27,7 @@ from tests.fidelity.client_scripts import DULWICH, GIT, LIBGIT2
 from tests.fidelity.conftest import Arena
 from tests.live.upstream_repositories import bare, refs
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 ISOMORPHIC = Path(__file__).parent / "isomorphic"
 FILES = [".git", "a.txt", "dir", "n2", "n3", "n4", "n5", "n6", "new.txt"]

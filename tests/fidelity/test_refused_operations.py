@@ -11,9 +11,9 @@ from hostctl.demo_stage import Stage
 from hostctl.demo_upstream import LoggedRequest
 from tests.fidelity.conftest import Arena
 from tests.fidelity.refusals import PUSHES, REFUSED, Refused
-from tests.fidelity.ways import Job, Outcome, perform, upstream_state
+from tests.fidelity.ways import Job, Outcome, perform, side_by_side, upstream_state
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 TIERS = ("agent", "helper")
 CASES = [pytest.param(each, tier, id=f"{each.name}-{tier}") for each in REFUSED for tier in TIERS]
@@ -28,15 +28,21 @@ class Tried:
 
 @pytest.fixture(scope="module")
 def tried(arena: Arena) -> dict[tuple[str, str], Tried]:
-    found = {}
-    for tier in TIERS:
-        jobs = [Job(each.script, provide(arena, each, tier)) for each in REFUSED]
-        before = [upstream_state(arena.stage, job.repository) for job in jobs]
-        outcomes = perform(arena.ways[tier], jobs)
-        log = arena.stage.upstream.log()
-        for each, job, state, outcome in zip(REFUSED, jobs, before, outcomes, strict=True):
-            found[each.name, tier] = Tried(outcome, state, reached(log, job.repository))
-    return found
+    jobs = {
+        tier: [Job(each.script, provide(arena, each, tier)) for each in REFUSED] for tier in TIERS
+    }
+    before = {
+        job.repository: upstream_state(arena.stage, job.repository)
+        for each in jobs.values()
+        for job in each
+    }
+    done = side_by_side(arena.ways, jobs)
+    log = arena.stage.upstream.log()
+    return {
+        (each.name, tier): Tried(outcome, before[job.repository], reached(log, job.repository))
+        for tier in TIERS
+        for each, job, outcome in zip(REFUSED, jobs[tier], done[tier], strict=True)
+    }
 
 
 def provide(arena: Arena, refused: Refused, tier: str) -> str:

@@ -9,7 +9,8 @@ import re
 import shlex
 import subprocess
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
@@ -167,6 +168,15 @@ def perform(way: Way, jobs: Sequence[Job]) -> list[Outcome]:
     ran = way.shell(script + _TELL)
     told: dict[str, str] = json.loads(ran.expect_success(f"the scripts as {way.tier}"))
     return [_outcome(way, told, root, number, job) for number, job in enumerate(jobs)]
+
+
+def side_by_side(
+    ways: Mapping[str, Way], jobs: Mapping[str, Sequence[Job]]
+) -> dict[str, list[Outcome]]:
+    """Each way works on repositories of its own, so none waits for another."""
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        running = {tier: pool.submit(perform, ways[tier], each) for tier, each in jobs.items()}
+        return {tier: each.result() for tier, each in running.items()}
 
 
 def _outcome(way: Way, told: dict[str, str], root: str, number: int, job: Job) -> Outcome:
