@@ -28,6 +28,7 @@ HOSTD_KILLED = "tests/faults/test_hostd_killed.py"
 SIDECAR_FAULTS = "tests/faults/test_sidecar_faults.py"
 CLIENTS = "tests/faults/test_parallel_clients.py"
 UIDS = "tests/faults/test_uids_and_peers.py"
+TRICKS = "tests/adversary/test_object_tricks.py"
 
 
 @frozen
@@ -233,6 +234,38 @@ MUTATIONS = (
         "    pass\n",
         (f"{CONFINED}::test_a_command_has_a_numeric_uid_of_its_own_and_no_privilege",),
     ),
+    Mutation(
+        "confine: the broker writes where it likes",
+        "confine/process.py",
+        "            writable=(state,),\n",
+        "            writable=None,\n",
+        ("tests/wire/broker/test_confinement.py::test_it_can_do_its_work_and_nothing_else",),
+    ),
+    # The git gate
+    Mutation(
+        "gate: objects of the workspace are taken as they are",
+        "hostd/gate_transfer.py",
+        '"index-pack", "--stdin", "--strict", "--fix-thin"',
+        '"index-pack", "--stdin", "--fix-thin"',
+        (f"{TRICKS}::test_an_ill_formed_object_is_not_pushed[a tree entry .git]",),
+    ),
+    Mutation(
+        "gate: the workspace may send without end",
+        "hostd/gate_processes.py",
+        "return await self._stream(sender, stdin, receiver, limit, stalls)",
+        "return await self._stream(sender, stdin, receiver, None, stalls)",
+        (
+            "tests/adversary/test_pack_streams.py"
+            "::test_more_than_the_policy_allows_is_refused_before_the_upstream_hears_of_it",
+        ),
+    ),
+    Mutation(
+        "gate: a content receiver is taken for a failed one",
+        "hostd/gate_relay.py",
+        "return Relayed(self.octets, End.COMPLETE) if left else self",
+        "return self",
+        ("tests/wire/hostd/test_gate_relay.py",),
+    ),
     # hostd
     Mutation(
         "hostd: probes are not judged",
@@ -240,6 +273,20 @@ MUTATIONS = (
         "        if not judged.ok:\n",
         "        if False:\n",
         (f"{UNRULED}[losing a rule]", f"{UNRULED}[letting everybody in]"),
+    ),
+    Mutation(
+        "hostd: an interface is no reason not to start",
+        "hostd/lifecycle.py",
+        '    if found["interfaces"]:\n',
+        "    if False:\n",
+        (f"{UNRULED}[leaving an interface]",),
+    ),
+    Mutation(
+        "hostd: a setting is no reason not to start",
+        "hostd/lifecycle.py",
+        '    if found["sysctls"]:\n',
+        "    if False:\n",
+        (f"{UNRULED}[opening low ports, again and again]",),
     ),
     Mutation(
         "hostd: changed rules are nobody's business",
