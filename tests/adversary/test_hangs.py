@@ -18,6 +18,7 @@ from tests.adversary.conftest import MakeHostile
 from tests.adversary.hostile import BOUND, Hostile, Timed, imposter, noticed
 from tests.adversary.test_pack_streams import CRAFTED, crafted, x86_64
 from tests.adversary.watching import processes_of
+from tests.fakes.long_cases import also_long, one_in
 from tests.live.boxes import HOME, eventually, hostctl_process, outcome
 
 pytestmark = pytest.mark.live
@@ -117,7 +118,9 @@ def test_what_does_not_answer_ends_the_operation_with_an_error(
 
 
 @x86_64
-@pytest.mark.parametrize("word", ["rev-parse", "for-each-ref", "cat-file", "update-ref"])
+@pytest.mark.parametrize(
+    "word", also_long("for-each-ref", "cat-file", long=("rev-parse", "update-ref"))
+)
 def test_endless_answers_are_cut(hostile: Hostile, word: str) -> None:
     """`yes` prints object ids, which is the worst that could be taken for an answer."""
     hostile.plant("")
@@ -141,7 +144,7 @@ LIES = [
 
 
 @x86_64
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("lie", one_in(3, LIES))
 def test_a_lie_about_the_branch_pushes_nothing_that_the_policy_denies(
     hostile: Hostile, lie: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from attrs import frozen
 
 from tests.adversary.hostile import INLINE, Hostile
+from tests.fakes.long_cases import one_in
 
 pytestmark = pytest.mark.live
 
@@ -122,7 +123,7 @@ EXPLOITS = [
 ]
 
 
-@pytest.mark.parametrize("exploit", EXPLOITS, ids=lambda exploit: exploit.name)
+@pytest.mark.parametrize("exploit", one_in(2, EXPLOITS), ids=lambda exploit: exploit.name)
 def test_a_program_that_the_repository_names_never_runs_as_the_helper(
     hostile: Hostile, exploit: Exploit
 ) -> None:

@@ -56,7 +56,7 @@ ANSWERS = {
     "unauthorised": "U102",
     "html": "U104",
     "compressed": "U104",
-    "error": "U104",
+    "error": "U110",
     "nothing": "G101",
 }
 

@@ -13,6 +13,7 @@ import pytest
 from hostctl.demo_repositories import git
 from hostctl.demo_stage import ALLOWED, Stage
 from tests.adversary.hostile import Hostile
+from tests.fakes.long_cases import one_in
 from tests.live.upstream_repositories import bare
 
 pytestmark = pytest.mark.live
@@ -83,7 +84,7 @@ git update-ref HEAD "$(git commit-tree -p HEAD -m Modules "$tree")"
 """
 
 
-@pytest.mark.parametrize("case", sorted(MODULES))
+@pytest.mark.parametrize("case", one_in(2, sorted(MODULES)))
 def test_a_malicious_gitmodules_is_refused_or_does_nothing(hostile: Hostile, case: str) -> None:
     kind, value, known = MODULES[case]
     hostile.plant(f"KIND={kind} VALUE='{value}'\n{GITMODULES}")
@@ -165,7 +166,7 @@ ILL_FORMED = {
 }
 
 
-@pytest.mark.parametrize("case", sorted(ILL_FORMED))
+@pytest.mark.parametrize("case", one_in(3, sorted(ILL_FORMED)))
 def test_an_ill_formed_object_is_not_pushed(hostile: Hostile, stage: Stage, case: str) -> None:
     before = refs_of(stage)
     hostile.plant(raw(ILL_FORMED[case]))
@@ -210,7 +211,7 @@ PRETENDED = {
 }
 
 
-@pytest.mark.parametrize("case", sorted(PRETENDED))
+@pytest.mark.parametrize("case", one_in(2, sorted(PRETENDED)))
 def test_what_is_pushed_is_what_the_name_means_and_all_of_it(
     hostile: Hostile, stage: Stage, case: str
 ) -> None:

@@ -19,6 +19,7 @@ from hostctl.daemons import clean_environment
 from hostctl.demo_stage import ALLOWED, Stage
 from tests.adversary.conftest import MakeHostile
 from tests.adversary.hostile import APP, INLINE, Hostile
+from tests.fakes.long_cases import one_in
 from tests.live.boxes import Box
 from tests.live.upstream_repositories import commit_upstream
 
@@ -42,7 +43,7 @@ WRITTEN = (
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["the gate's path", "the host's path"])
-@pytest.mark.parametrize("names", WRITTEN, ids=lambda names: names[0])
+@pytest.mark.parametrize("names", one_in(3, WRITTEN), ids=lambda names: names[0])
 def test_a_symlink_in_git_never_leads_to_a_file_of_the_gate(
     hostile: Hostile, names: tuple[str, ...], inside: bool
 ) -> None:
@@ -57,40 +58,40 @@ def test_a_symlink_in_git_never_leads_to_a_file_of_the_gate(
     hostile.check(hostile.fetch())
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [
-        pytest.param("mv .git ../evil/g && ln -s /workspace/evil/g .git", id="git is a symlink"),
-        pytest.param("rm -rf .git && ln -s / .git", id="git is the root"),
-        pytest.param("cd .. && rm -rf app && ln -s / app", id="the directory is the root"),
-        pytest.param("cd .. && rm -rf app && ln -s app app", id="the directory is a loop"),
-        pytest.param("cd .. && rm -rf app && touch app", id="the directory is a file"),
-        pytest.param("cd .. && rm -rf app && ln -s /run/gitmoat app", id="a read-only place"),
-        pytest.param("cd .. && rm -rf app", id="the directory is gone"),
-        pytest.param("chmod 0 .git", id="git is closed"),
-        pytest.param("chmod 0 ../app", id="the directory is closed"),
-        pytest.param("rm -rf .git && echo gitdir: /gate/x > .git", id="git file to the gate"),
-        pytest.param("git config core.worktree /", id="core.worktree"),
-        pytest.param("git config core.bare true", id="core.bare"),
-        pytest.param("git config core.repositoryFormatVersion 99", id="a format of the future"),
-        pytest.param("git config extensions.objectFormat sha256", id="another hash"),
-        pytest.param("echo '[' >> .git/config", id="broken config"),
-        pytest.param("head -c 100000000 /dev/zero > .git/config", id="endless config"),
-        pytest.param("echo ref: refs/heads/../../../x > .git/HEAD", id="HEAD leaves refs"),
-        pytest.param(
-            "mkdir -p objects refs && echo ref: refs/heads/main > HEAD && cp .git/config config\n"
-            'git config -f config core.fsmonitor "$CANARY" && rm -rf .git',
-            id="a bare layout in the directory",
-        ),
-        pytest.param(
-            "for place in .. ../evil $HOME /tmp; do mkdir -p $place/objects $place/refs\n"
-            "echo ref: refs/heads/main > $place/HEAD\n"
-            "git config -f $place/config core.bare true\n"
-            'git config -f $place/config core.fsmonitor "$CANARY"; done',
-            id="bare layouts around",
-        ),
-    ],
-)
+LAYOUTS = [
+    pytest.param("mv .git ../evil/g && ln -s /workspace/evil/g .git", id="git is a symlink"),
+    pytest.param("rm -rf .git && ln -s / .git", id="git is the root"),
+    pytest.param("cd .. && rm -rf app && ln -s / app", id="the directory is the root"),
+    pytest.param("cd .. && rm -rf app && ln -s app app", id="the directory is a loop"),
+    pytest.param("cd .. && rm -rf app && touch app", id="the directory is a file"),
+    pytest.param("cd .. && rm -rf app && ln -s /run/gitmoat app", id="a read-only place"),
+    pytest.param("cd .. && rm -rf app", id="the directory is gone"),
+    pytest.param("chmod 0 .git", id="git is closed"),
+    pytest.param("chmod 0 ../app", id="the directory is closed"),
+    pytest.param("rm -rf .git && echo gitdir: /gate/x > .git", id="git file to the gate"),
+    pytest.param("git config core.worktree /", id="core.worktree"),
+    pytest.param("git config core.bare true", id="core.bare"),
+    pytest.param("git config core.repositoryFormatVersion 99", id="a format of the future"),
+    pytest.param("git config extensions.objectFormat sha256", id="another hash"),
+    pytest.param("echo '[' >> .git/config", id="broken config"),
+    pytest.param("head -c 100000000 /dev/zero > .git/config", id="endless config"),
+    pytest.param("echo ref: refs/heads/../../../x > .git/HEAD", id="HEAD leaves refs"),
+    pytest.param(
+        "mkdir -p objects refs && echo ref: refs/heads/main > HEAD && cp .git/config config\n"
+        'git config -f config core.fsmonitor "$CANARY" && rm -rf .git',
+        id="a bare layout in the directory",
+    ),
+    pytest.param(
+        "for place in .. ../evil $HOME /tmp; do mkdir -p $place/objects $place/refs\n"
+        "echo ref: refs/heads/main > $place/HEAD\n"
+        "git config -f $place/config core.bare true\n"
+        'git config -f $place/config core.fsmonitor "$CANARY"; done',
+        id="bare layouts around",
+    ),
+]
+
+
+@pytest.mark.parametrize("plant", one_in(3, LAYOUTS))
 def test_a_strange_layout_is_the_workspaces_own_problem(hostile: Hostile, plant: str) -> None:
     hostile.plant(plant)
     hostile.check(hostile.fetch(), hostile.push())

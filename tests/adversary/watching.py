@@ -28,6 +28,7 @@ class Watch:
     """`with Watch(uid) as watch: …`; then `watch.seen` has the processes by pid."""
 
     uid: int
+    pause: float = 0.01
     seen: dict[int, Seen] = field(factory=dict)
     _stop: threading.Event = field(factory=threading.Event)
     _thread: threading.Thread = field(init=False)
@@ -58,7 +59,7 @@ class Watch:
     def _run(self) -> None:
         while not self._stop.is_set():
             self.look()
-            self._stop.wait(0.01)
+            self._stop.wait(self.pause)
 
     def look(self) -> None:
         for name in filter(str.isdigit, os.listdir("/proc")):

@@ -9,9 +9,10 @@ import time
 import pytest
 
 from hostctl.demo_stage import ALLOWED
+from tests.fakes.long_cases import also_long
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.transfers import LARGE, begin_clone, begin_push, prepare
-from tests.faults.world import World, also_long, git_works, kill_and_wait, new_name
+from tests.faults.world import World, git_works, kill_and_wait, new_name
 from tests.live.boxes import HOME, eventually, outcome
 from tests.live.upstream_repositories import objects, refs
 

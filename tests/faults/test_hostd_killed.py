@@ -14,9 +14,10 @@ from contextlib import suppress
 import pytest
 
 from hostctl.failure import Failure
+from tests.fakes.long_cases import also_long
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.sentinel import Sentinel
-from tests.faults.world import World, also_long, ended, git_works, kill_and_wait, new_name
+from tests.faults.world import World, ended, git_works, kill_and_wait, new_name
 from tests.live.boxes import Box, eventually, hostctl_process, outcome
 
 pytestmark = pytest.mark.live

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
 from attrs import frozen
 
 from hostctl.client import ask, items_of
@@ -173,11 +172,6 @@ class World:
             for one in items_of(answer)
             if one["state"] != "ended"
         }
-
-
-def also_long(*always: object, long: tuple[object, ...]) -> list[object]:
-    """Cases of one test: some of them in every run, the others in the long one."""
-    return [*always, *(pytest.param(each, marks=pytest.mark.long) for each in long)]
 
 
 def new_name() -> str:
