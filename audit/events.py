@@ -197,6 +197,16 @@ class SessionEnded(Event):
 
 
 @frozen(kw_only=True)
+class SessionExtended(Event):
+    """A session's hard end was moved; `reason` says to how long from now."""
+
+    event = "session.extended"
+    sandbox: str
+    session: str
+    reason: str
+
+
+@frozen(kw_only=True)
 class PeerRefused(Event):
     """Somebody connected to a socket that is not for them."""
 

@@ -15,14 +15,18 @@ from audit.events import (
     GrantRegistered,
     SessionActivated,
     SessionEnded,
+    SessionExtended,
     SessionRevoked,
 )
 from audit.journal import Journal, JournalUnavailable
+from broker.clocks import WallClock
 from broker.errors import Problem
 from broker.sessions import RELEASED, UNRECORDED, Session, Sessions
 from broker.store.interface import CounterSeen, State, StoredSession
 from identity import grant as grants
-from netpolicy.document import PolicyError
+from netpolicy.ceiling import Ceiling
+from netpolicy.document import PolicyError, policy_from_mapping
+from netpolicy.units import format_duration
 
 log = Logger()
 
@@ -40,23 +44,22 @@ class Authority:
     _sessions: Sessions
     _journal: Journal
     _now: Callable[[], float]
-    _audience: str
+    _clock: WallClock
+    audiences: list[str]  # our public keys: two while one takes the place of the other
     _boot: str
 
-    def grant(self, host: str, key: bytes, signed: bytes) -> Session:
+    def grant(self, host: str, key: bytes, signed: bytes, ceiling: Ceiling) -> Session:
         """Registers a session, closed; Problem S103 or S104 when the grant is not believed."""
         try:
-            grant = grants.open_grant(signed, key, self._audience)
+            grant = grants.open_grant(signed, key)
         except grants.GrantRefused as refused:
             raise self._refuse(refused.code, refused.what, None) from None
-        if grant.host != host:
-            raise self._refuse("S103", "the grant is for another host", grant)
+        if (why := self._objection(grant, host, ceiling)) is not None:
+            raise self._refuse("S103", why, grant)
         try:
             session = self._sessions.register(self._stored(grant))
         except CounterSeen:
             raise self._refuse("S104", "the grant was used before", grant) from None
-        except PolicyError as error:
-            raise self._refuse("S103", f"the scope is not a policy: {error}", grant) from None
         except sqlite3.IntegrityError:
             raise self._refuse("S103", "the session or its key is known already", grant) from None
         over = self._sessions.over_for_good(host, grant.sandbox)
@@ -68,7 +71,22 @@ class Authority:
         self._record_grant(session)
         return session
 
+    def _objection(self, grant: grants.Grant, host: str, ceiling: Ceiling) -> str | None:
+        if grant.audience not in self.audiences:
+            return "the grant is for another broker"
+        if grant.host != host:
+            return "the grant is for another host"
+        if behind := self._clock.behind():
+            return f"the broker's clock is {behind} s earlier than it was"
+        try:
+            above = ceiling.exceeded(policy_from_mapping(grant.scope))
+        except PolicyError as error:
+            return f"the scope is not a policy: {error}"
+        return None if above is None else f"the scope is above the host's ceiling: {above}"
+
     def _stored(self, grant: grants.Grant) -> StoredSession:
+        now = self._now()
+        latest = now + max(0, self._longest(grant) - grant.elapsed)
         return StoredSession(
             id=grant.session,
             key=grant.key,
@@ -85,8 +103,12 @@ class Authority:
             issued=grant.issued,
             ttl=grant.ttl,
             broker_boot=self._boot,
-            deadline=self._now() + grant.ttl,
+            deadline=min(now + grant.ttl, latest),
+            latest=latest,
         )
+
+    def _longest(self, grant: grants.Grant) -> int:
+        return policy_from_mapping(grant.scope).session.max_ttl
 
     def _record_grant(self, session: Session) -> None:
         """The session is closed and has no effect yet, so its record can follow it."""
@@ -121,6 +143,25 @@ class Authority:
             raise unrecorded(error) from None
         self._sessions.activate(session, pid, netns, cgroup)
         return session
+
+    def extend(self, session: Session, seconds: int) -> None:
+        """Problem S105 when that is longer than the policy's max_ttl lets it last."""
+        if session.state is State.ENDED:
+            raise Problem("S101", "this session has ended")
+        if self._now() + seconds > session.stored.latest:
+            left = max(0, int(session.stored.latest - self._now()))
+            why = f"its policy's max_ttl leaves {format_duration(left or 1)} at most"
+            raise Problem("S105", "this session cannot last that long", why)
+        event = SessionExtended(
+            sandbox=session.stored.sandbox,
+            session=session.id,
+            reason=f"for {format_duration(seconds)}",
+        )
+        try:
+            self._journal.record(event)
+        except JournalUnavailable as error:
+            raise unrecorded(error) from None
+        self._sessions.extend(session, seconds)
 
     def of_host(self, host: str, name: str) -> Session:
         """A host sees its own sessions only; others' look like none."""

@@ -14,7 +14,7 @@ from streams.http import Incoming
 
 log = Logger()
 
-_STATUS = {"S101": 410, "S103": 403, "S104": 409, "B103": 503}
+_STATUS = {"S101": 410, "S103": 403, "S104": 409, "S105": 409, "B103": 503}
 
 
 def send(incoming: Incoming, reply: Reply) -> None:

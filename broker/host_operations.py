@@ -31,7 +31,8 @@ class Host:
 
 def grant(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     def signed(data: bytes) -> None:
-        session = desk.authority.grant(host.name, host.key, data)
+        ceiling = desk.routes.now.config.hosts[host.name].ceiling
+        session = desk.authority.grant(host.name, host.key, data, ceiling)
         answer({"session": session.id, "state": session.state.value})
 
     collect(incoming, GRANT_LIMIT, guarded(incoming, signed))
@@ -44,6 +45,16 @@ def activate(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None
         name, pid, netns = text(fields, "session"), number(fields, "pid"), number(fields, "netns")
         session = desk.authority.activate(host.name, name, pid, netns, cgroup)
         answer({"session": session.id, "state": session.state.value})
+
+    collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
+
+
+def extend(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+    def asked(data: bytes) -> None:
+        fields = parse_object(data)
+        session = desk.authority.of_host(host.name, text(fields, "session"))
+        desk.authority.extend(session, number(fields, "ttl"))
+        answer({"session": session.id, "ttl": int(session.stored.deadline - desk.now())})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
 

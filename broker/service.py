@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from broker.admin import Admin, serve_admin
 from broker.admin_operations import AdminOperations
 from broker.admission import Admission
 from broker.authority import Authority
-from broker.clocks import boot_id, boot_seconds
+from broker.clocks import WallClock, boot_id, boot_seconds
 from broker.desk import Desk
 from broker.governors import Governors
 from broker.helper_link import HelperLink
@@ -47,15 +48,18 @@ class Broker:
     _admin_uid: int
     desk: Desk = field(init=False)
     _maker: Maker = field(init=False)
+    _clock: WallClock = field(init=False)
     _listener: Listener = field(init=False)
     _ends: list[Callable[[], object]] = field(init=False, factory=list)
     _ticks: int = field(init=False, default=0)
     _head: AuditHead | None = field(init=False, default=None)
     _now: Callable[[], float] = boot_seconds
+    _wall: Callable[[], float] = time.time
     failed: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         opened = self._opened
+        self._clock = WallClock(opened.store, self._wall)
         self._maker = Maker(
             self._reactor,
             self._now,
@@ -71,11 +75,11 @@ class Broker:
 
     def _make_desk(self) -> Desk:
         opened, boot = self._opened, boot_id()
-        sessions = Sessions(opened.store, self._now)
+        sessions = Sessions(opened.store, self._now, self._clock.now)
         sessions.load(boot)
         routes = CurrentRoutes(self._routes(opened.config), self._reload)
-        audience = public_text(opened.key)
-        authority = Authority(sessions, opened.journal, self._now, audience, boot)
+        audiences = [public_text(opened.key)]
+        authority = Authority(sessions, opened.journal, self._now, self._clock, audiences, boot)
         upstreams = Upstreams(self._reactor, self._now)
         routes.on_change(upstreams.forget_all)
         limits = opened.config.limits
@@ -131,6 +135,7 @@ class Broker:
             self.desk.upstreams.sweep()
             if self._ticks % _SLOW_TICKS == 0:
                 self.desk.sessions.forget_old()
+                self._clock.keep()
                 self.desk.sessions.keep_usage()
                 self.desk.authority.summarise()
                 self._keep_head()

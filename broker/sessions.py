@@ -24,6 +24,9 @@ Cut = Callable[[], None]
 # How long the key of an ended session is still told that it has ended.
 _REMEMBER = 24 * 3600.0
 
+# And for how long a sandbox is told so; longer than any grant can last.
+_REMEMBER_OVER = 90 * 86400
+
 RELEASED = "released"
 UNRECORDED = "unrecorded"
 QUOTA = "quota"
@@ -104,12 +107,18 @@ def _reopen(stored: StoredSession, boot: str, now: float) -> Session | None:
 class Sessions:
     _store: Store
     _now: Callable[[], float]
+    _wall: Callable[[], int]
+    _over: dict[tuple[str, str], str] = field(factory=dict, init=False)
     _by_id: dict[str, Session] = field(factory=dict, init=False)
     _by_key: dict[bytes, Session] = field(factory=dict, init=False)
 
     def load(self, boot: str) -> None:
-        """Takes up what the store has; after a reboot nothing is valid until granted again."""
+        """Takes up what the store has; after a reboot nothing is valid until granted again.
+
+        What ended for good has ended for good: a reboot brings no revoked sandbox back.
+        """
         now = self._now()
+        self._over = self._store.over()
         for stored in self._store.sessions():
             session = _reopen(stored, boot, now)
             if session is None:
@@ -152,10 +161,20 @@ class Sessions:
         """Ends it for ever: no new request first, then durably, then the live streams."""
         session.stored = evolve(session.stored, state=State.ENDED, reason=reason)
         session.ended = self._now()
+        over = None if reason in _GIVEN_BACK else self._wall()
+        if over is not None:
+            self._over[session.stored.host, session.stored.sandbox] = reason
         try:
-            self._store.end(session.id, reason)
+            self._store.end(session.id, reason, over)
         finally:
             session.cut_streams()
+
+    def extend(self, session: Session, seconds: int) -> None:
+        """Ends so many seconds from now, if that is not past the latest end; never earlier."""
+        deadline = min(self._now() + seconds, session.stored.latest)
+        deadline = max(deadline, session.stored.deadline)
+        self._store.extend(session.id, deadline)
+        session.stored = evolve(session.stored, deadline=deadline)
 
     def overdue(self) -> list[tuple[Session, str]]:
         now = self._now()
@@ -168,14 +187,11 @@ class Sessions:
         A sidecar that is killed gets a new key and grant; without this, killing it would undo
         a revocation.
         """
-        for one in self._by_id.values():
-            taken = one.state is State.ENDED and one.stored.reason not in _GIVEN_BACK
-            if taken and one.is_of(host, sandbox):
-                return one.stored.reason
-        return None
+        return self._over.get((host, sandbox))
 
     def forget_old(self) -> None:
         """Not before the granted time is over: until then the end must be remembered."""
+        self._store.forget_over(self._wall() - _REMEMBER_OVER)
         limit = self._now() - _REMEMBER
         old = [one for one in self._by_id.values() if one.ended is not None and one.ended < limit]
         for session in [one for one in old if one.stored.deadline < self._now()]:

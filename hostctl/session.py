@@ -13,7 +13,9 @@ from hostctl.output import Output
 if TYPE_CHECKING:
     from pathlib import Path
 
-ABOUT = "Lists, shows and revokes sessions."
+    from identity.paths import Paths
+
+ABOUT = "Lists, shows, extends and revokes sessions."
 _HEADER = ("SESSION", "SANDBOX", "NAME", "STATE", "EXPIRES")
 
 
@@ -22,6 +24,9 @@ def arguments(parser: ArgumentParser) -> None:
     add("ls", "Lists the sessions; -q: ids only.")
     show = add("show", "Shows one session.")
     show.add_argument("session", metavar="S", help="a sandbox's id or name, or a session's id")
+    longer = add("extend", "Moves a session's hard end, within its policy's max_ttl.")
+    longer.add_argument("session", metavar="S", help="as for show")
+    longer.add_argument("--ttl", required=True, metavar="T", help="from now: 90m, 8h")
     revoke = add("revoke", "Ends sessions now; live transfers are cut.")
     revoke.add_argument("session", metavar="S", nargs="?", help="as for show")
     revoke.add_argument("--all", action="store_true", help="every session")
@@ -31,9 +36,29 @@ def arguments(parser: ArgumentParser) -> None:
 def main(args: Namespace, out: Output) -> int:
     from identity.paths import Paths
 
-    socket = Paths(args.root).broker_admin_socket
+    paths = Paths(args.root)
+    if args.action == "extend":
+        return _extend(args, out, paths)
     actions = {"ls": _ls, "show": _show, "revoke": _revoke}
-    return actions[args.action](args, out, socket)
+    return actions[args.action](args, out, paths.broker_admin_socket)
+
+
+def _extend(args: Namespace, out: Output, paths: Paths) -> int:
+    """The broker knows every name of a session; hostd keeps its sandbox's time."""
+    from hostctl.client import ask
+    from hostctl.clock import until
+    from netpolicy.units import parse_duration
+
+    try:
+        seconds = parse_duration(args.ttl)
+    except ValueError as error:
+        raise usage(f"--ttl: {error}", "such as --ttl 8h") from None
+    shown = ask(paths.broker_admin_socket, {"op": "session-show", "session": args.session})
+    request = {"op": "extend", "sandbox": shown.get("sandbox"), "ttl": seconds}
+    answer = ask(paths.hostd_socket, request)
+    text = f"{args.session} now ends {until(answer.get('expires'))}"
+    out.result(text, {"schema": "gitmoat.session-extend/1", **answer})
+    return 0
 
 
 def _ls(args: Namespace, out: Output, socket: Path) -> int:

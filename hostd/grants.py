@@ -17,6 +17,7 @@ from audit.events import GrantIssued
 from audit.journal import Journal
 from hostd.broker_client import BrokerClient
 from hostd.failures import Failed
+from hostd.registry import Record
 from hostd.sandbox import Sandbox
 from identity.grant import Grant, sign_grant
 from identity.report import sign_report
@@ -27,6 +28,11 @@ _log = Logger()
 
 def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def boot_seconds() -> float:
+    """Since this machine's boot, sleep included; no change of the wall clock moves it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Grants:
@@ -56,7 +62,8 @@ class Grants:
 
     async def _register(self, sandbox: Sandbox, public_key: bytes) -> str:
         plan = sandbox.plan
-        remaining = int(sandbox.record.expires - time.time())
+        elapsed = boot_seconds() - sandbox.record.began
+        remaining = int(sandbox.record.ttl - elapsed)
         if remaining <= 0:
             raise Failed("S101", "the sandbox's session is over", fix="start a new sandbox")
         grant = Grant(
@@ -74,6 +81,7 @@ class Grants:
             epoch=sandbox.record.epoch,
             scope=policy_to_mapping(plan.policy),
             ttl=remaining,
+            elapsed=max(0, int(elapsed)),
             issued=int(time.time()),
             audience=self._audience,
         )
@@ -97,6 +105,13 @@ class Grants:
             if problem.code != "S101":
                 raise
             _log.warn("the session of {id} has ended at the broker", id=sandbox.plan.id)
+
+    async def extend(self, sandbox: Sandbox, session: str, seconds: int) -> Record:
+        """Its record as it is then: a new sidecar gets what is left of it, and no more."""
+        answer = await self._broker.post_json("/host/extend", {"session": session, "ttl": seconds})
+        left = int(answer["ttl"])
+        ttl = int(boot_seconds() - sandbox.record.began) + left
+        return evolve(sandbox.record, ttl=ttl, expires=time.time() + left)
 
     async def close(self, session: str, reason: str) -> None:
         try:

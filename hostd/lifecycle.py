@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from hostd.cgroups import ResourceLimits, thaw
 from hostd.failures import Failed
-from hostd.grants import SandboxSessions, boot_id
+from hostd.grants import SandboxSessions, boot_id, boot_seconds
 from hostd.host import ROOMS, Host
 from hostd.nft import apply_ruleset, find_program
 from hostd.outputs import end_output, remove_output
@@ -69,6 +69,8 @@ def _first_record(plan: Plan, upstreams: UpstreamTable) -> Record:
         image=plan.image,
         boot_id=boot_id(),
         expires=now + plan.policy.session.ttl,
+        began=boot_seconds(),
+        ttl=plan.policy.session.ttl,
     )
 
 
@@ -89,9 +91,9 @@ async def create(host: Host, plan: Plan, upstreams: UpstreamTable) -> Sandbox:
 
 async def start(host: Host, sandbox: Sandbox) -> None:
     """Make a stopped sandbox run again, on its old files, with a new session."""
-    now = time.time()
-    expires = now + sandbox.plan.policy.session.ttl
-    save(host, sandbox, Step.ENDING, boot_id=boot_id(), expires=expires)
+    ttl = sandbox.plan.policy.session.ttl
+    life = {"expires": time.time() + ttl, "began": boot_seconds(), "ttl": ttl}
+    save(host, sandbox, Step.ENDING, boot_id=boot_id(), **life)
     try:
         await remove_run_files(host, sandbox.plan.id)
         _make_run_directory(sandbox)

@@ -22,6 +22,8 @@ from hostd.sandboxes import Sandboxes
 from hostd.spawner import Process
 from hostd.verification import chosen_groups, verify
 
+_MONTH = 30 * 86400
+
 
 class Operations:
     """Reads requests and answers them; what becomes of a sandbox is up to `Sandboxes`."""
@@ -44,6 +46,7 @@ class Operations:
             "start": self.begin,
             "stop": self.halt,
             "selftest": self.selftest,
+            "extend": self.extend,
             "verify": self.verify,
             "shutdown": self.shutdown,
         }
@@ -148,6 +151,18 @@ class Operations:
         )
         signed = body.get("sign") is True
         return {"report": self._host.grants.sign_report(report) if signed else report}
+
+    async def extend(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        sandbox = self._sandboxes.running(body.get("sandbox"))
+        seconds = body.get("ttl")
+        if type(seconds) is not int or not 0 < seconds <= _MONTH:
+            raise Failed("C105", "the time is not understood")
+        if sandbox.sidecar is None or sandbox.sidecar.session is None:
+            raise Failed("R101", "the sidecar is being replaced; try again")
+        session = sandbox.sidecar.session
+        sandbox.record = await self._host.grants.extend(sandbox, session, seconds)
+        self._host.registry.save(sandbox.record)
+        return {"sandbox": sandbox.plan.id, "expires": int(sandbox.record.expires)}
 
     async def shutdown(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         await self._sandboxes.stop_all()

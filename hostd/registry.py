@@ -83,7 +83,9 @@ class Record:
     processes: Mapping[str, ProcessRecord] = field(factory=dict)
     netns: int = 0
     session: str | None = None
-    expires: float = 0.0
+    expires: float = 0.0  # for people; the boot clock and `ttl` decide
+    began: float = 0.0
+    ttl: int = 0
     epoch: int = 1
     rules: str = ""
     exit_status: int | None = None

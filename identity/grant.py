@@ -69,6 +69,8 @@ class Grant:
     epoch: int = field(validator=_number)
     scope: Mapping[str, Any] = field(validator=_mapping)  # the policy, as netpolicy maps it
     ttl: int = field(validator=_number)  # seconds from registration, by the broker's clock
+    # Seconds since the sandbox's start, by its host's boot clock: a new sidecar is no new life.
+    elapsed: int = field(default=0, validator=_number)
     issued: int = field(validator=_number)  # wall seconds; for people, never for a decision
     audience: str = field(validator=_text)  # the broker's public key as text
 

@@ -211,6 +211,11 @@ _TABLE = (
         "DNS over HTTPS is not passed on",
         "use the resolver of the sandbox; it answers for every name on the list",
     ),
+    Code(
+        "S105",
+        "this session cannot last that long",
+        "ask for less; `session.max_ttl` of the policy is the most, from the sandbox's start",
+    ),
     # P1xx: the policy file
     Code("P101", "the policy is invalid", "correct the key named in the message"),
     Code("P102", "the policy cannot be read", "check its name, owner (root) and mode (0644)"),

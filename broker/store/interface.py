@@ -39,6 +39,7 @@ class StoredSession:
     reason: str = ""
     pid: int | None = None
     cgroup: int | None = None
+    latest: float = 0.0  # no extension goes past this, on the same clock as `deadline`
 
 
 @frozen
@@ -61,7 +62,20 @@ class Store(Protocol):
 
     def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None: ...
 
-    def end(self, session: str, reason: str) -> None: ...
+    def extend(self, session: str, deadline: float) -> None: ...
+
+    def end(self, session: str, reason: str, over: int | None = None) -> None:
+        """`over`: the sandbox gets no other session, as of this wall time; also after a reboot."""
+
+    def over(self) -> dict[tuple[str, str], str]:
+        """The hosts' sandboxes that get no other session, and why."""
+
+    def forget_over(self, before: int) -> None: ...
+
+    def highest_wall(self) -> int:
+        """The latest wall time that was kept; 0 when none was."""
+
+    def keep_wall(self, wall: int) -> None: ...
 
     def sessions(self) -> list[StoredSession]: ...
 

@@ -31,12 +31,19 @@ CREATE TABLE IF NOT EXISTS session (
   counter INTEGER NOT NULL, sandbox TEXT NOT NULL, name TEXT NOT NULL, runtime TEXT NOT NULL,
   container TEXT, netns INTEGER NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
   issued INTEGER NOT NULL, ttl INTEGER NOT NULL, broker_boot TEXT NOT NULL, deadline REAL NOT NULL,
-  state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER);
+  state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER,
+  latest REAL NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS over (
+  host TEXT NOT NULL, sandbox TEXT NOT NULL, reason TEXT NOT NULL, wall INTEGER NOT NULL,
+  PRIMARY KEY (host, sandbox)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS clock (
+  one INTEGER PRIMARY KEY CHECK (one = 1), wall INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS audit_head (
   one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
 """
-_VERSION = 1
+_VERSION = 2
+_FROM_1 = "ALTER TABLE session ADD COLUMN latest REAL NOT NULL DEFAULT 0"
 _COLUMNS = tuple(one.name for one in fields(StoredSession))
 
 
@@ -78,11 +85,37 @@ class SqliteStore:
                 (pid, netns, cgroup, session),
             )
 
-    def end(self, session: str, reason: str) -> None:
+    def extend(self, session: str, deadline: float) -> None:
+        with self._db:
+            self._db.execute("UPDATE session SET deadline = ? WHERE id = ?", (deadline, session))
+
+    def end(self, session: str, reason: str, over: int | None = None) -> None:
         with self._db:
             self._db.execute(
                 "UPDATE session SET state = 'ended', reason = ? WHERE id = ?", (reason, session)
             )
+            if over is not None:
+                self._db.execute(
+                    "INSERT OR REPLACE INTO over SELECT host, sandbox, ?, ? FROM session"
+                    " WHERE id = ?",
+                    (reason, over, session),
+                )
+
+    def over(self) -> dict[tuple[str, str], str]:
+        found = self._db.execute("SELECT host, sandbox, reason FROM over")
+        return {(host, sandbox): reason for host, sandbox, reason in found}
+
+    def forget_over(self, before: int) -> None:
+        with self._db:
+            self._db.execute("DELETE FROM over WHERE wall < ?", (before,))
+
+    def highest_wall(self) -> int:
+        row = self._db.execute("SELECT wall FROM clock").fetchone()
+        return int(row[0]) if row else 0
+
+    def keep_wall(self, wall: int) -> None:
+        with self._db:
+            self._db.execute("INSERT OR REPLACE INTO clock VALUES (1, ?)", (wall,))
 
     def sessions(self) -> list[StoredSession]:
         query = f"SELECT {', '.join(_COLUMNS)} FROM session ORDER BY rowid"  # noqa: S608
@@ -126,8 +159,10 @@ def _prepare(db: sqlite3.Connection) -> None:
     if verdict != "ok":
         raise StoreDamaged("its integrity check fails")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version not in (0, _VERSION):
+    if version not in (0, 1, _VERSION):
         raise StoreDamaged(f"it has version {version}; this broker writes {_VERSION}")
+    if version == 1:
+        db.execute(_FROM_1)
     db.executescript(_SCHEMA)
     db.execute(f"PRAGMA user_version = {_VERSION}")
 

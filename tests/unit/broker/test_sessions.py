@@ -44,7 +44,7 @@ class World:
         self.sessions = self.start()
 
     def start(self, boot: str = "boot") -> Sessions:
-        sessions = Sessions(open_sqlite(self.path), lambda: self.now)
+        sessions = Sessions(open_sqlite(self.path), lambda: self.now, lambda: 1800000000)
         sessions.load(boot)
         return sessions
 
@@ -187,3 +187,23 @@ def test_a_revocation_is_remembered_as_long_as_the_grant_would_have_lasted(world
     world.now += 2 * 86400
     world.sessions.forget_old()
     assert world.sessions.over_for_good("h", "sb1") == "revoked"
+
+
+def test_a_reboot_brings_no_revoked_sandbox_back(world: World) -> None:
+    world.sessions.end(world.sessions.register(stored()), "revoked")
+    world.sessions.end(world.sessions.register(stored(2)), RELEASED)
+    after = world.start(boot="another")
+    assert after.over_for_good("h", "sb1") == "revoked"
+    assert after.over_for_good("h", "sb2") is None
+
+
+def test_an_extension_moves_the_end_within_its_bound_and_never_back(world: World) -> None:
+    session = world.sessions.register(stored(deadline=1100.0, latest=1500.0))
+    world.sessions.extend(session, 300)
+    assert session.stored.deadline == 1300.0
+    world.sessions.extend(session, 10)
+    assert session.stored.deadline == 1300.0
+    world.sessions.extend(session, 10_000)
+    assert session.stored.deadline == 1500.0
+    found = world.start().by_id("s1")
+    assert found is not None and found.stored.deadline == 1500.0

@@ -128,3 +128,43 @@ def test_a_symlink_in_place_of_the_database_is_refused(path: Path, tmp_path: Pat
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic"):
         open_sqlite(path)
+
+
+def test_what_is_over_for_good_is_kept_with_the_end_of_its_session(
+    store: SqliteStore, path: Path
+) -> None:
+    store.admit(SESSION)
+    store.end("s1", "revoked", over=1000)
+    store.forget("s1")
+    assert reopened(store, path).over() == {("h", "sb1"): "revoked"}
+    store.forget_over(1000)
+    assert store.over() == {("h", "sb1"): "revoked"}
+    store.forget_over(1001)
+    assert store.over() == {}
+
+
+def test_an_extension_and_the_clock_are_kept(store: SqliteStore, path: Path) -> None:
+    store.admit(SESSION)
+    store.extend("s1", 9000.25)
+    assert store.highest_wall() == 0
+    store.keep_wall(5)
+    store.keep_wall(7)
+    again = reopened(store, path)
+    assert again.sessions() == [evolve(SESSION, deadline=9000.25)]
+    assert again.highest_wall() == 7
+
+
+def test_a_store_of_the_first_version_is_taken_over(store: SqliteStore, path: Path) -> None:
+    store.admit(SESSION)
+    for statement in (
+        "ALTER TABLE session DROP COLUMN latest",
+        "DROP TABLE over",
+        "DROP TABLE clock",
+        "PRAGMA user_version = 1",
+    ):
+        store._db.execute(statement)
+    store._db.commit()
+    store.close()
+    again = open_sqlite(path)
+    assert again.sessions() == [SESSION]
+    assert (again.over(), again.highest_wall()) == ({}, 0)

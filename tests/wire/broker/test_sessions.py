@@ -1,6 +1,9 @@
 """Who may ask at all: keys, grants, activation, revocation, ends by time."""
 
 import json
+import sqlite3
+import time
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from gitwire.http import Chunked, Length
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
 from identity.grant import sign_grant
-from tests.fakes.broker_world import Asker, Sidecar, World, commands, post
+from tests.fakes.broker_world import POLICY, Asker, Sidecar, World, commands, post
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -327,3 +330,91 @@ async def test_a_sidecars_reports_are_recorded_as_such_and_capped(scene: Scene) 
         told = await sidecar.ask("POST", "/report", (), json.dumps(report).encode())
         statuses.append(told.status)
     assert set(statuses) == {200, 429}
+
+
+@pytest.mark.parametrize(
+    ("bound", "word"),
+    [
+        ('repos = ["up:acme/gate"]', "up:acme/app"),
+        ("push = false", "pushing"),
+        ('ttl = "2h"', "sessions of more than 2h"),
+    ],
+)
+@on_reactor
+async def test_a_scope_above_the_hosts_ceiling_is_refused(
+    scene: Scene, bound: str, word: str
+) -> None:
+    scene.world.write_config(bound)  # the last table of the file is the host's
+    scene.world.broker.desk.routes.reload()
+    host = await scene.world.host()
+    refused = await host.ask("POST", "/host/grant", (), scene.world.grant(SigningKey.generate()))
+    assert (refused.status, refused.json()["code"]) == (403, "S103")
+    (event,) = scene.world.audit("grant.refused")
+    assert word in event["reason"]
+    assert list(scene.world.sessions.everyone()) == []
+
+
+@on_reactor
+async def test_no_extension_goes_past_the_policys_max_ttl(scene: Scene) -> None:
+    scene.upstream.answers(REFS)
+    world = scene.world
+    policy = POLICY.replace('ttl = "8h"', 'ttl = "1h"\nmax_ttl = "3h"').replace('"30m"', '"9h"')
+    sidecar = await world.session(policy)
+    host = await world.host()
+    told = await tell(host, "extend", session="session-1", ttl=2 * 3600)
+    assert (told.status, told.json()["ttl"]) == (200, 7200)
+    world.now += 3600
+    assert (await sidecar.refs()).status == 200
+    far = await tell(host, "extend", session="session-1", ttl=2 * 3600 + 1)
+    assert (far.status, far.json()["code"]) == (409, "S105")
+    assert (await tell(host, "extend", session="session-1", ttl=2 * 3600)).status == 200
+    world.now += 7199
+    assert (await sidecar.refs()).status == 200
+    world.now += 2
+    assert (await sidecar.refs()).status == 401
+    world.broker.tick()
+    assert (await tell(host, "extend", session="session-1", ttl=60)).status == 410
+    assert len(world.audit("session.extended")) == 2
+
+
+@on_reactor
+async def test_a_new_sidecar_is_no_new_life(scene: Scene) -> None:
+    """The host says how long the sandbox has run: max_ttl is counted from its start."""
+    policy = POLICY.replace('ttl = "8h"', 'ttl = "1h"\nmax_ttl = "2h"')
+    host = await scene.world.host()
+    grant = scene.world.grant(SigningKey.generate(), policy, ttl=3600, elapsed=5400)
+    assert (await host.ask("POST", "/host/grant", (), grant)).status == 200
+    session = scene.world.sessions.by_id("session-1")
+    assert session is not None
+    assert session.stored.deadline == session.stored.latest == scene.world.now + 1800
+    far = await tell(host, "extend", session="session-1", ttl=1801)
+    assert far.json()["code"] == "S105"
+
+
+@on_reactor
+async def test_nothing_is_granted_while_the_clock_is_earlier_than_it_was(scene: Scene) -> None:
+    world = scene.world
+    world.opened.store.keep_wall(int(time.time()) + 3600)
+    await world.stop()
+    world.start()
+    host = await world.host()
+    refused = await host.ask("POST", "/host/grant", (), world.grant(SigningKey.generate()))
+    assert (refused.status, refused.json()["code"]) == (403, "S103")
+    assert "earlier than it was" in world.audit("grant.refused")[0]["reason"]
+
+
+@on_reactor
+async def test_a_revocation_outlives_a_reboot(scene: Scene) -> None:
+    world = scene.world
+    await world.session()
+    world.broker.desk.authority.revoke(world.sessions.living()[0], "a test")
+    await world.stop()
+    with closing(sqlite3.connect(world.paths.broker_store)) as store:
+        store.execute("UPDATE session SET broker_boot = 'the boot before'")
+        store.commit()
+    world.start()
+    assert list(world.sessions.everyone()) == []
+    host = await world.host()
+    grant = world.grant(SigningKey.generate(), sandbox="sb1")
+    answer = await host.ask("POST", "/host/grant", (), grant)
+    assert answer.json()["state"] == "ended"
