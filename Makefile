@@ -8,8 +8,9 @@ FUZZ_SECONDS := 600
 # git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
 # python3 (the system's own): runs the credential helper inside the gate; python3-venv: make setup
 PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
-# Tests alone: they start a Docker Engine of their own, and make images of what is installed here
-TEST_PACKAGES := busybox-static $(shell command -v dockerd >/dev/null || echo docker.io)
+# Tests alone: they start a Docker Engine of their own, and make images of what is installed here;
+# systemd's tools measure our units, it does not have to run
+TEST_PACKAGES := systemd busybox-static $(shell command -v dockerd >/dev/null || echo docker.io)
 
 .PHONY: help setup packages test-packages demo test test-long lint bench fuzz clean lock docs man pictures dist
 

@@ -187,7 +187,8 @@ def _open_or_create(folder: int, name: str, uid: int) -> int:
         return os.open(name, flags, dir_fd=folder)
     except FileNotFoundError:
         fd = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
-        os.fchown(fd, uid, -1)
+        if uid != os.geteuid():
+            os.fchown(fd, uid, -1)
         os.fsync(folder)
         return fd
 

@@ -1,10 +1,11 @@
-"""Starts the broker: python -m broker --root DIR [--ready-fd N] [--foreground]."""
+"""Starts the broker: python -m broker --root DIR [--ready-fd N] [--admin-fd N]."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import socket
 import sys
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ from broker.errors import Problem
 from broker.opening import open_everything
 from broker.service import Broker
 from broker.warm import import_everything
-from confine.process import become_broker
+from confine.process import become_broker, stay_broker
 from identity.paths import Paths
 
 
@@ -27,6 +28,9 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     root = os.environ.get("GITMOAT_ROOT", "/")
     parser.add_argument("--root", type=Path, default=Path(root), help="where etc, var and run are")
     parser.add_argument("--ready-fd", type=int, help="gets one line: ready, or an error as JSON")
+    parser.add_argument(
+        "--admin-fd", type=int, help="the control socket, listening, made by root (systemd: 3)"
+    )
     parser.add_argument(
         "--foreground", action="store_true", help="for service managers; it never detaches itself"
     )
@@ -53,15 +57,19 @@ def _reactor() -> Any:
     return loop
 
 
-def _start(root: Path, reactor: Any) -> Broker:
+def _start(root: Path, admin_fd: int | None, reactor: Any) -> Broker:
     """A broker that will run with the reactor, with root given up."""
-    admin_uid = os.geteuid()
-    opened = open_everything(Paths(root.absolute()))
+    handed = None if admin_fd is None else socket.socket(fileno=admin_fd)
+    admin_uid = os.geteuid() if handed is None else 0
+    opened = open_everything(Paths(root.absolute()), handed)
     broker = Broker(reactor, opened, admin_uid)
     import_everything()
     os.umask(0o077)
+    state = str(Paths(root.absolute()).broker_state)
     if opened.ids.drops:
-        become_broker(*opened.ids.pair, str(Paths(root.absolute()).broker_state))
+        become_broker(*opened.ids.pair, state)
+    elif handed is not None:
+        stay_broker(*opened.ids.pair, state)
     try:
         broker.start()
     except JournalUnavailable as error:
@@ -76,7 +84,7 @@ def main(argv: list[str]) -> int:
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)
     reactor = _reactor()
     try:
-        broker = _start(arguments.root, reactor)
+        broker = _start(arguments.root, arguments.admin_fd, reactor)
     except Problem as problem:
         error = json.dumps({"error": problem.mapping()})
         _tell(arguments.ready_fd, error.encode() + b"\n")

@@ -30,6 +30,8 @@ from identity.controlsocket import ControlSocketError, listen_control, make_priv
 from identity.keyfile import KeyFileUnsafe, load_or_create_key
 from identity.paths import Paths
 
+_UNIT = "compare the units with those in share/gitmoat/systemd"
+
 
 @frozen
 class Ids:
@@ -100,6 +102,18 @@ def _make_directories(paths: Paths, ids: Ids) -> None:
         make_private_directory(path, 0o700, ids.uid, ids.gid, root=paths.root)
 
 
+def _take_admin(paths: Paths, handed: socket.socket) -> socket.socket:
+    """The control socket as a service manager made it, at the place where hostctl looks."""
+    listens = handed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    place = handed.getsockname() if handed.family == socket.AF_UNIX else None
+    if not listens or place != str(paths.broker_admin_socket):
+        why = f"it is not a listening socket at {paths.broker_admin_socket}"
+        raise Problem("C101", "the socket handed over cannot be used", why, _UNIT)
+    handed.set_inheritable(False)
+    handed.setblocking(False)
+    return handed
+
+
 def _listen_admin(paths: Paths) -> socket.socket:
     uid, gid = os.geteuid(), os.getegid()
     make_private_directory(paths.run, 0o700, uid, gid, root=paths.root)
@@ -112,7 +126,7 @@ def _open_store(path: Path, ids: Ids) -> Store:
     except (StoreDamaged, OSError) as error:
         fix = f"keep a copy of {path} and find out why; a new one forgets used grant counters"
         raise Problem("B103", "the broker's store cannot be used", str(error), fix) from None
-    for file in store_files(path):
+    for file in store_files(path) if ids.drops else ():
         os.chown(file, *ids.pair, follow_symlinks=False)
     return store
 
@@ -130,7 +144,7 @@ def _open_vault(path: Path, key: SigningKey) -> Vault:
     return open_vault(os.open(path, flags), key)
 
 
-def open_everything(paths: Paths) -> Opened:
+def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened:
     """Problem says what is wrong; before the two sockets are ours nothing is changed."""
     tree = _tree(paths)
     config = read_config(paths, tree)
@@ -141,7 +155,7 @@ def open_everything(paths: Paths) -> Opened:
     listener = bind(config.listen)
     host, port = listener.getsockname()[:2]
     try:
-        admin = _listen_admin(paths)
+        admin = _listen_admin(paths) if handed is None else _take_admin(paths, handed)
         _make_directories(paths, ids)
         key = load_or_create_key(paths.broker_key, ids.uid)
     except ControlSocketError as error:

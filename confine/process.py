@@ -76,6 +76,20 @@ def confine(confinement: Confinement) -> None:
         os.chroot(confinement.root)
         os.chdir("/")
     _become(confinement.uid, confinement.gid, confinement.groups, last_capability)
+    _give_up_the_rest(confinement, abi, places)
+
+
+def confine_further(confinement: Confinement) -> None:
+    """For a process that was started as this uid already: what needs no root."""
+    if (os.geteuid(), os.getegid()) != (confinement.uid, confinement.gid):
+        raise ValueError("a process that is to stay itself is somebody else")
+    abi = landlock.abi_version()
+    places = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in confinement.writable or ()]
+    _apply_limits(confinement.limits)
+    _give_up_the_rest(confinement, abi, places)
+
+
+def _give_up_the_rest(confinement: Confinement, abi: int, places: list[int]) -> None:
     linux.no_new_privileges()
     if not confinement.dumpable:
         linux.not_dumpable()
@@ -97,12 +111,19 @@ def _restrict_files(confinement: Confinement, abi: int, places: list[int]) -> No
 
 def become_broker(uid: int, gid: int, state: str) -> None:
     """The broker dials, resolves and writes below its own state; it starts nothing, ever."""
-    confine(
-        Confinement(
-            uid=uid,
-            gid=gid,
-            limits=Limits(open_files=16384),
-            seccomp=compile_profile(profiles.BROKER),
-            writable=(state,),
-        )
+    confine(_broker(uid, gid, state))
+
+
+def stay_broker(uid: int, gid: int, state: str) -> None:
+    """The same for a broker that a service manager started as its own uid."""
+    confine_further(_broker(uid, gid, state))
+
+
+def _broker(uid: int, gid: int, state: str) -> Confinement:
+    return Confinement(
+        uid=uid,
+        gid=gid,
+        limits=Limits(open_files=16384),
+        seccomp=compile_profile(profiles.BROKER),
+        writable=(state,),
     )

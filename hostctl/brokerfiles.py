@@ -30,7 +30,7 @@ def add_file(paths: Paths, kind: str, name: str, values: Mapping[str, Value]) ->
     """Writes the file and reloads; a refused file is taken back."""
     path = file_of(paths, kind, name)
     if name in configured(paths, kind):
-        raise Failure("C109", f"there is a {kind} {name!r} already", fix=_other_name(path))
+        raise Failure("C109", f"the {kind} {name!r} exists already", fix=_other_name(path))
     text = toml({f"{kind}.{name}": values})
     try:
         if not create_file(path, text, 0o640, broker_uid(paths)):

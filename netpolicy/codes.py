@@ -259,7 +259,7 @@ _TABLE = (
     Code(
         "U106",
         "the git server's certificate is not trusted",
-        "set `ca_file` of the upstream to the authority that signed its certificate",
+        "add the upstream again with --ca-file, the authority that signed its certificate",
     ),
     Code(
         "U107",
@@ -342,7 +342,11 @@ _TABLE = (
     Code("R102", "a program that is needed is missing", "install the package it names"),
     Code("R103", "there is no such sandbox", "`hostctl ls` lists the sandboxes"),
     Code("R104", "a sandbox of this name exists", "choose another --name or remove the old one"),
-    Code("R105", "the git gate could not do this", "the lines above are git's own words"),
+    Code(
+        "R105",
+        "the git gate could not do this",
+        "read what git said; `hostctl explain` knows the code and the request id in it",
+    ),
     Code("R106", "the sandbox is not running", "`hostctl ls` shows its state"),
     Code("R107", "the command could not be started", "check its name and PATH in the sandbox"),
     Code("R108", "a command is running in the sandbox", "wait for it, or `hostctl rm --force`"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from argparse import SUPPRESS, Action, ArgumentParser, HelpFormatter, _SubParsersAction
 from collections.abc import Iterator
+from itertools import groupby
+from textwrap import dedent
 
 from hostctl.arguments import VERBS, verb_parser
 from hostctl.helptext import HELP
@@ -48,12 +50,13 @@ def verb_page(verb: str) -> str:
 
 
 def _about(parser: ArgumentParser) -> list[str]:
-    """Descriptions are plain text: a paragraph that is set in becomes an example."""
+    """Descriptions are plain text: lines that are set in become an example."""
     lines: list[str] = []
-    for paragraph in (parser.description or "").split("\n\n"):
-        indented = all(line.startswith("  ") for line in paragraph.splitlines() if line)
-        lines += ["", _fenced(paragraph) if indented and paragraph else _plain(paragraph)]
-    return lines[1:]
+    text = (parser.description or "").splitlines()
+    for example, run in groupby(text, key=lambda line: line.startswith("  ")):
+        shown = "\n".join(run).strip("\n")
+        lines += [_fenced(dedent(shown)) if example else _plain(shown), ""]
+    return lines[:-1]
 
 
 def _usage(parser: ArgumentParser) -> list[str]:

@@ -19,6 +19,7 @@ from hostctl.arguments import VERBS
 from publish import checksums, sbom
 
 ROOT = Path(__file__).parents[2]
+UNITS = ROOT / "packaging" / "systemd"
 
 
 def run(*words: str | Path, **environment: str) -> str:
@@ -86,6 +87,7 @@ def test_the_wheel_has_every_package_and_the_files_that_belong_to_it(dist: Path)
     data = {name.partition(".data/data/")[2] for name in names if ".data/data/" in name}
     assert {f"share/man/man1/hostctl-{verb}.1" for verb in VERBS} <= data
     assert {"share/man/man5/gitmoat-policy.5", "share/gitmoat/policies/agents.toml"} <= data
+    assert {f"share/gitmoat/systemd/{path.name}" for path in UNITS.iterdir()} <= data
     assert not [name for name in names if name.startswith(("tests/", "publish/", "bench/"))]
 
 

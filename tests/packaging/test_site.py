@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from audit.events import KEYS
-from hostctl.arguments import VERBS, verb_parser
-from hostctl.demo import checks
-from publish import audit_page, cli_pages, diagrams
+from hostctl.arguments import VERBS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
-_SVG = "{http://www.w3.org/2000/svg}"
 
 
 def build(kind: str, into: Path, source: Path = DOCS) -> subprocess.CompletedProcess[str]:
@@ -61,47 +54,3 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
     (tmp_path / "conf.py").write_text('extensions = ["myst_parser"]\n')
     (tmp_path / "index.md").write_text("# Page\n\n[gone](gone.md)\n")
     assert build("html", tmp_path / "out", tmp_path).returncode != 0
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_page_names_every_option_of_its_verb(verb: str) -> None:
-    page = cli_pages.verb_page(verb)
-    shared = {"-h", "--help", "--root", "--json", "-q", "--quiet", "-v", "--no-color"}
-    options = {each for action in verb_parser(verb)._actions for each in action.option_strings}
-    for option in options - shared:
-        assert re.search(rf"(^|[\s`\[]){re.escape(option)}\b", page), option
-
-
-def test_every_verb_has_its_line_in_the_help_and_so_in_its_man_page() -> None:
-    unnamed = cli_pages.summary("hostctl")
-    assert [verb for verb in VERBS if cli_pages.summary(f"hostctl-{verb}") == unnamed] == []
-
-
-def test_the_audit_page_has_every_event_and_every_key() -> None:
-    table = audit_page.table()
-    for kind in audit_page.kinds():
-        assert f"| `{kind.event}` |" in table
-    page = (DOCS / "reference" / "audit.md").read_text()
-    assert [key for key in KEYS if f"`{key}`" not in page] == []
-
-
-@pytest.mark.parametrize("name", diagrams.DRAWN)
-def test_diagrams_are_as_they_would_be_drawn_now(name: str) -> None:
-    kept = (DOCS / "pictures" / f"{name}.svg").read_text()
-    assert kept == str(diagrams.DRAWN[name]()), "run `make pictures`"
-
-
-@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
-def test_pictures_have_a_title_and_colours_for_dark_pages(path: Path) -> None:
-    picture = ElementTree.parse(path).getroot()
-    assert picture.findtext(f"{_SVG}title")
-    assert "prefers-color-scheme:dark" in (picture.findtext(f"{_SVG}style") or "")
-
-
-def test_the_picture_of_the_demo_shows_todays_checks_all_kept() -> None:
-    texts = ElementTree.parse(DOCS / "pictures" / "demo.svg").getroot().iter(f"{_SVG}text")
-    lines = [text.text or "" for text in texts]
-    titles = [check.title for check in checks()]
-    shown = [title for title in titles if any(f" {title} " in line for line in lines)]
-    assert shown == titles, "run `make pictures`"
-    assert (lines.count("✓"), lines.count("✗")) == (len(titles), 0)

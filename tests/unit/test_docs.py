@@ -51,6 +51,7 @@ _FAMILIES = {
 }
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\b[GHSPUBNRCE][1-9][0-9]{2}\b")
 _SPAN = re.compile(r"`([^`\n]+)`")
 _OWN_FILE = re.compile(
@@ -67,7 +68,9 @@ class Shown:
     line: str
 
     def words(self) -> list[str]:
-        return shlex.split(self.line.partition(" < ")[0])[1:]
+        words = shlex.split(self.line)[1:]
+        redirected = [place for place, word in enumerate(words) if word in ("<", ">")]
+        return words[: min(redirected, default=len(words))]
 
 
 def text_of(page: Path) -> str:
@@ -133,6 +136,20 @@ def anchors_of(page: Path) -> set[str]:
     heads = re.findall(r"^#+ (.+)$", prose_of(page), re.MULTILINE)
     plain = [re.sub(r"[^\w\- ]", "", head.lower()) for head in heads]
     return {head.replace(" ", "-") for head in plain}
+
+
+def test_every_page_of_docs_is_in_a_table_of_contents() -> None:
+    """Else the site's build fails, which takes longer to find out."""
+    docs = ROOT / "docs"
+    listed = {docs / "index.md"}
+    for page in PAGES:
+        for block in _TOCTREE.findall(text_of(page)):
+            for name in filter(None, (line.strip() for line in block.splitlines())):
+                listed |= {path.resolve() for path in page.parent.glob(f"{name}.md")}
+    unlisted = [name_of(page) for page in PAGES if docs in page.parents and page not in listed]
+    assert unlisted == [], (
+        "add it to the toctree of docs/howto, docs/reference or docs/explanation.md"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
