@@ -41,3 +41,13 @@ def moment_text(moment: object) -> str:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
     except (OverflowError, ValueError, OSError):
         return str(moment)
+
+
+def seconds_of(stamp: object) -> float:
+    """A journal's time stamp as seconds since 1970; an odd one is of long ago."""
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(str(stamp)).timestamp()
+    except ValueError:
+        return 0.0

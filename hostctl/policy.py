@@ -31,6 +31,10 @@ _PRESETS = """Shows what the package managers of this host are configured to fet
 
 A policy uses it with `[preset] use = ["pip"]`. Only configuration that root alone can write is
 read, never run; no list of well-known hosts is kept here."""
+_LEARN = """Groups the hosts a sandbox was refused and suggests presets and narrow rules.
+
+Nothing was or is let through to learn. Addresses, wildcards and git servers are never suggested.
+The names were chosen by what ran in the sandbox: read them before you --write them."""
 _OPERATIONS = ("fetch", "push", "create", "delete", "tunnel", "http")
 _WHICH = "a file, the name of an installed policy, or a sandbox"
 
@@ -51,6 +55,7 @@ def arguments(parser: ArgumentParser) -> None:
     diff.add_argument("after", metavar="B", help="likewise")
     _render(add("render", _RENDER))
     _presets(add("presets", _PRESETS))
+    _learn(add("learn", _LEARN))
 
 
 def _init(parser: ArgumentParser) -> None:
@@ -82,6 +87,13 @@ def _presets(parser: ArgumentParser) -> None:
     add("names", nargs="*", metavar="NAME", help="only these presets")
     add("--suggest", metavar="DIR", help="what a workspace says instead, as a suggestion")
     add("--write", metavar="F", help="add the hosts to this policy as rules of its own")
+
+
+def _learn(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("sandbox", metavar="S", help="id or name, also of one that is gone")
+    add("--since", type=duration, default=24 * 3600, metavar="1h", help="default 24h")
+    add("--write", metavar="F", help="add the rules to this policy and show the difference")
 
 
 def main(args: Namespace, out: Output) -> int:

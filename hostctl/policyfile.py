@@ -66,7 +66,7 @@ def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
 
     upstreams = known_upstreams(paths)
     known = [each.name for each in upstreams.upstreams] or None
-    remarks = lint(policy, _is_shared, known, upstreams.names)
+    remarks = lint(policy, is_shared, known, upstreams.names)
     for remark in remarks:
         if remark.refused:
             what = f"the policy {path} is wider than it looks"
@@ -74,10 +74,10 @@ def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
     return remarks
 
 
-def _is_shared(domain: str) -> bool:
-    from hostctl.publicsuffix import is_shared  # reads a long list: only for a wildcard
+def is_shared(domain: str) -> bool:
+    from hostctl import publicsuffix  # reads a long list: only when it is needed
 
-    return is_shared(domain)
+    return publicsuffix.is_shared(domain)
 
 
 def sandbox_policy(paths: Paths, sandbox: str) -> Policy:

@@ -76,7 +76,7 @@ def test_it_is_two_options() -> None:
         (["--root"], "expected one argument"),
         (["inspect"], "required: S"),
         (["session"], "required: ACTION"),
-        (["policy", "learn", "x"], "invalid choice"),
+        (["policy", "guess", "x"], "invalid choice"),
         (["run", "--ttl", "forever", "--", "x"], "not a duration"),
         (["run", "-e", "1A=x", "--", "x"], "write K=V"),
         (["cred", "add", "x", "--file", "f", "--stdin"], "not allowed with"),
