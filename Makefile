@@ -5,6 +5,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 ATHERIS := .fuzz/lib/atheris
 FUZZ_SECONDS := 600
+SOAK_MINUTES := 30
 # git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
 # python3 (the system's own): runs the credential helper inside the gate; python3-venv: make setup
 PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
@@ -12,12 +13,13 @@ PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
 # systemd's tools measure our units, it does not have to run
 TEST_PACKAGES := systemd busybox-static $(shell command -v dockerd >/dev/null || echo docker.io)
 
-.PHONY: help setup packages test-packages demo test test-long lint bench fuzz clean lock docs man pictures dist
+.PHONY: help setup packages test-packages demo test test-long soak lint bench fuzz clean lock docs man pictures dist
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
 	@echo "make test       set up, then lint and run every test but the long ones (root)"
 	@echo "make test-long  1 GB transfers and long runs; saves docs/test-long.txt"
+	@echo "make soak       half an hour of random faults over 50 sandboxes; saves docs/soak.txt"
 	@echo "make lint       ruff and mypy"
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
 	@echo "make bench      ratios against git without us"
@@ -56,6 +58,9 @@ test: setup test-packages lint
 
 test-long: setup test-packages $(ATHERIS)
 	$(PY) -m pytest -m long -s 2>&1 | tee docs/test-long.txt; exit $${PIPESTATUS[0]}
+
+soak: setup
+	$(PY) -m tests.soak --minutes $(SOAK_MINUTES) $(SOAK) | tee docs/soak.txt; exit $${PIPESTATUS[0]}
 
 # Beside the environment, not in it: lint and tests must not depend on it.
 $(ATHERIS): | setup

@@ -1,0 +1,96 @@
+"""One storm of a given length on a Gitmoat of its own, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from attrs import frozen
+
+from tests.faults.conftest import watched
+from tests.faults.inventory import assert_settles, at_rest
+from tests.faults.world import World
+from tests.live.conftest import opened
+from tests.live.kernel_view import peak_memory
+from tests.soak.storm import Storm
+
+
+@frozen
+class Result:
+    seed: int
+    seconds: float
+    steps: int
+    most: int
+    actions: dict[str, int]
+    slowest: tuple[float, str]
+    records: int
+    searched: int
+    peaks: dict[str, int]
+
+    def lines(self) -> list[str]:
+        done = ", ".join(f"{name} {count}" for name, count in sorted(self.actions.items()))
+        peaks = ", ".join(f"{name} {kib // 1024} MiB" for name, kib in self.peaks.items())
+        return [
+            f"seed {self.seed}: {self.steps} steps in {self.seconds:.0f} s, "
+            f"at most {self.most} sandboxes",
+            f"done: {done}",
+            f"slowest step: {self.slowest[1]}, {self.slowest[0]:.1f} s; peak memory: {peaks}",
+            f"{self.records} journal records read, {self.searched >> 10} KiB of logs and journals "
+            "searched for the password",
+            "every invariant held after every step; nothing was left at the end",
+        ]
+
+
+def soak(
+    seed: int, seconds: float, sandboxes: int, say: Callable[[str], None] = lambda text: None
+) -> Result:
+    """AssertionError, with the seed and the step, when something does not hold."""
+    with opened() as stage:
+        world = watched(stage)
+        with world.box():  # what is made once for all, and stays, is there before the inventory
+            pass
+        world.kill("hostd")
+        world.up()
+        before = at_rest(world)
+        storm = Storm.over(world, seed, sandboxes)
+        return _run(world, storm, before, seed, seconds, say)
+
+
+def _run(
+    world: World,
+    storm: Storm,
+    before: dict[str, object],
+    seed: int,
+    seconds: float,
+    say: Callable[[str], None],
+) -> Result:
+    begun, steps, most, said = time.monotonic(), 0, 0, 0.0
+    name = "the beginning"
+    try:
+        while time.monotonic() - begun < seconds:
+            name = storm.step()
+            steps += 1
+            most = max(most, len(storm.members))
+            if time.monotonic() - said > 30:
+                said = time.monotonic()
+                say(f"{said - begun:6.0f} s  step {steps}  {len(storm.members)} sandboxes")
+        name = "the end"
+        peaks = {each: peak_memory(world.pid(each)) for each in ("hostd", "broker")}
+        storm.end()
+        world.kill("hostd")  # as at the beginning: one that has just started
+        world.up()
+        assert_settles(world, before, 60)
+    except BaseException as problem:
+        raise AssertionError(f"seed {seed}, step {steps + 1} ({name}): {problem}") from problem
+    watch = storm.watch
+    return Result(
+        seed=seed,
+        seconds=time.monotonic() - begun,
+        steps=steps,
+        most=most,
+        actions=dict(storm.done),
+        slowest=storm.slowest,
+        records=watch.records,
+        searched=watch.bytes,
+        peaks=peaks,
+    )
