@@ -16,8 +16,10 @@ from audit.events import AdminOperation, ConfigLoaded, CredentialStored
 from audit.journal import JournalUnavailable
 from broker.admin import Fields, Operation
 from broker.authority import unrecorded
+from broker.clocks import WallClock
 from broker.desk import Desk
 from broker.errors import Problem
+from broker.own_key import OwnKey
 from broker.providers.credential import parse_password
 from broker.sessions import Session
 from broker.settings import AppProvider, FileProvider, HelperProvider, VaultProvider
@@ -35,7 +37,8 @@ class AdminOperations:
     _desk: Desk
     _vault: Vault
     _address: str
-    _key: str
+    _key: OwnKey
+    _clock: WallClock
     _stop: Callable[[], None]
 
     def table(self) -> dict[str, Operation]:
@@ -50,6 +53,8 @@ class AdminOperations:
             "session-ls": self.session_ls,
             "session-show": self.session_show,
             "session-revoke": self.session_revoke,
+            "key-switch": self.key_switch,
+            "clock-accept": self.clock_accept,
             "audit-head": self.audit_head,
         }
 
@@ -58,7 +63,9 @@ class AdminOperations:
             "pid": os.getpid(),
             "version": VERSION,
             "address": self._address,
-            "key": self._key,
+            "key": self._key.text,
+            "key_since": self._key.since(),
+            "clock_behind": self._clock.behind(),
             "healthy": True,
             "uid": os.getuid(),
             "sessions": len(self._desk.sessions.living()),
@@ -206,6 +213,21 @@ class AdminOperations:
             fix = "`hostctl session ls` lists them"
             raise Problem("R103", f"there is no living session {text!r}", _NO_SESSION, fix)
         return found
+
+    def key_switch(self, fields: Fields, uid: int) -> Fields:
+        """Hosts must have pinned the next key before; grants for the old one are still taken."""
+        self._record(AdminOperation(op="broker rotate-key", decision="allow", peer_uid=uid))
+        self._key.switch()
+        return {"key": self._key.text}
+
+    def clock_accept(self, fields: Fields, uid: int) -> Fields:
+        behind = self._clock.behind()
+        reason = f"{behind} s earlier than it was"
+        self._record(
+            AdminOperation(op="clock-accept", decision="allow", peer_uid=uid, reason=reason)
+        )
+        self._clock.accept()
+        return {"behind": behind}
 
     def audit_head(self, fields: Fields, uid: int) -> Fields:
         seq, head = self._desk.journal.head()

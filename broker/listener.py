@@ -125,9 +125,8 @@ def server_timeouts(given: BrokerTimeouts) -> Timeouts:
     return Timeouts(head=given.head, idle=given.idle, wait=_WAIT, drain=given.operation)
 
 
-def serve(reactor: Any, sock: socket.socket, listener: Listener, seed: bytes) -> Any:
+def serve(reactor: Any, sock: socket.socket, listener: Listener, creator: PinnedServer) -> Any:
     """Takes over a bound socket; returns Twisted's port."""
-    creator = PinnedServer(seed, listener.admits)
     door = _Door(listener, over_tls(creator, _Connections(listener), reactor))
     try:
         return reactor.adoptStreamPort(sock.fileno(), sock.family, door)

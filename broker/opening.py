@@ -55,6 +55,7 @@ class Opened:
     listener: socket.socket
     address: Address
     admin: socket.socket
+    state: int  # the open state directory
     key: SigningKey
     store: Store
     journal: Journal
@@ -139,9 +140,12 @@ def _open_journal(path: Path, ids: Ids) -> Journal:
         raise Problem("B103", "the audit journal cannot be written", error.what, fix) from None
 
 
+def _open_directory(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
 def _open_vault(path: Path, key: SigningKey) -> Vault:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    return open_vault(os.open(path, flags), key)
+    return open_vault(_open_directory(path), key)
 
 
 def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened:
@@ -171,6 +175,7 @@ def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened
         listener=listener,
         address=Address(host, port),
         admin=admin,
+        state=_open_directory(paths.broker_state),
         key=key,
         store=_open_store(paths.broker_store, ids),
         journal=_open_journal(paths.broker_audit, ids),

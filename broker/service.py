@@ -24,6 +24,7 @@ from broker.governors import Governors
 from broker.helper_link import HelperLink
 from broker.listener import Listener, serve, server_timeouts
 from broker.opening import Opened, read_config
+from broker.own_key import OwnKey
 from broker.providers.making import Maker
 from broker.routes import CurrentRoutes, Routes, check_files, make_routes
 from broker.sessions import Sessions
@@ -32,6 +33,7 @@ from broker.store.interface import AuditHead
 from broker.upstream import Upstreams
 from broker.version import VERSION
 from identity.keyfile import public_text
+from identity.tlsoptions import PinnedServer
 
 log = Logger()
 
@@ -49,6 +51,7 @@ class Broker:
     desk: Desk = field(init=False)
     _maker: Maker = field(init=False)
     _clock: WallClock = field(init=False)
+    _own_key: OwnKey = field(init=False)
     _listener: Listener = field(init=False)
     _ends: list[Callable[[], object]] = field(init=False, factory=list)
     _ticks: int = field(init=False, default=0)
@@ -59,6 +62,7 @@ class Broker:
 
     def __attrs_post_init__(self) -> None:
         opened = self._opened
+        self._own_key = OwnKey(opened.state, opened.ids.uid, opened.key, opened.vault)
         self._clock = WallClock(opened.store, self._wall)
         self._maker = Maker(
             self._reactor,
@@ -78,7 +82,8 @@ class Broker:
         sessions = Sessions(opened.store, self._now, self._clock.now)
         sessions.load(boot)
         routes = CurrentRoutes(self._routes(opened.config), self._reload)
-        audiences = [public_text(opened.key)]
+        audiences = [self._own_key.text]
+        self._own_key.on_change(lambda key: audiences.insert(0, public_text(key)))
         authority = Authority(sessions, opened.journal, self._now, self._clock, audiences, boot)
         upstreams = Upstreams(self._reactor, self._now)
         routes.on_change(upstreams.forget_all)
@@ -113,14 +118,16 @@ class Broker:
     def open_ports(self) -> None:
         opened = self._opened
         opened.journal.record(DaemonStarted(name="broker", reason=VERSION))
-        port = serve(self._reactor, opened.listener, self._listener, bytes(opened.key))
+        server = PinnedServer(bytes(opened.key), self._listener.admits)
+        self._own_key.on_change(lambda key: server.use(bytes(key)))
+        port = serve(self._reactor, opened.listener, self._listener, server)
         admin = serve_admin(self._reactor, opened.admin, self.admin())
         self._ends = [port.stopListening, admin.close]
 
     def admin(self) -> Admin:
         opened = self._opened
         operations = AdminOperations(
-            self.desk, opened.vault, str(opened.address), public_text(opened.key), self._leave
+            self.desk, opened.vault, str(opened.address), self._own_key, self._clock, self._leave
         )
         return Admin(self._admin_uid, operations.table(), opened.journal, self._maker.link)
 

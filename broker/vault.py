@@ -20,6 +20,7 @@ from identity.secret import Secret
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _SUFFIX = ".sealed"
+_NEXT = ".next"
 _LIMIT = 64 * 1024
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -54,6 +55,35 @@ class Vault:
         if credential is None:
             raise unavailable(f"vault entry {name} is not sealed to this broker's key", fix)
         return credential
+
+    def prepare(self, key: SigningKey) -> None:
+        """A second copy of every entry, sealed to the key that will be ours."""
+        box = _box_of(key)
+        for name in self.names():
+            opened = self._read(name + _SUFFIX)
+            try:
+                self._write(name + _SUFFIX + _NEXT, box.encrypt(self._box.decrypt(opened)))
+            except CryptoError:
+                continue  # it was not ours to open before, and is not now
+
+    def use(self, key: SigningKey) -> None:
+        """With this key from now on; what was prepared for it takes the old copies' place."""
+        self._box = _box_of(key)
+        self.settle()
+
+    def settle(self) -> None:
+        """Ends what a change of keys began, whenever it was cut off."""
+        for file in os.listdir(self.directory):  # noqa: PTH208 - by descriptor
+            if not file.endswith(_SUFFIX + _NEXT):
+                continue
+            try:
+                self._box.decrypt(self._read(file))
+            except CryptoError:  # the change did not come to its point
+                os.unlink(file, dir_fd=self.directory)
+            else:
+                plain = file.removesuffix(_NEXT)
+                os.rename(file, plain, src_dir_fd=self.directory, dst_dir_fd=self.directory)
+        os.fsync(self.directory)
 
     def remove(self, name: str) -> bool:
         """False when there was none."""
@@ -111,4 +141,10 @@ def check_entry(name: str, username: str) -> None:
 
 def open_vault(directory: int, key: SigningKey) -> Vault:
     """`directory` is an open descriptor that the vault keeps."""
-    return Vault(directory, SealedBox(key.to_curve25519_private_key()))
+    vault = Vault(directory, _box_of(key))
+    vault.settle()
+    return vault
+
+
+def _box_of(key: SigningKey) -> SealedBox[PrivateKey]:
+    return SealedBox(key.to_curve25519_private_key())

@@ -12,12 +12,12 @@ from hostctl.failure import Failure, usage
 from hostctl.output import Output
 
 VERBS = (
-    "audit", "completion", "cp", "cred", "demo", "doctor", "down", "exec", "explain", "git",
-    "inspect", "logs", "ls", "policy", "reload", "rm", "run", "session", "start", "status", "stop",
-    "up", "upstream", "verify", "version",
+    "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec", "explain",
+    "git", "host", "inspect", "logs", "ls", "policy", "reload", "rm", "run", "session", "start",
+    "status", "stop", "up", "upstream", "verify", "version",
 )  # fmt: skip
 LATER = (
-    "attach", "broker", "host", "init", "top",
+    "attach", "init", "top",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hostctl.failure import Failure
+
+_KEY_LINE = re.compile(r'(\s*key\s*=\s*)("[^"]*"|\[[^\]]*\])(.*)')
 
 Value = str | int | bool | list[str]
 
@@ -75,6 +78,22 @@ def replace_file(path: Path, data: bytes, mask: int = 0o755) -> bool:
         _unlink(folder, passing)
         os.close(folder)
     return True
+
+
+def set_key(path: Path, table: str, keys: Sequence[str]) -> None:
+    """Writes `key` of [table] anew, one text or a list; the rest of the file stays as it is."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    value = _toml_text(keys[0]) if len(keys) == 1 else _toml_value(list(keys))
+    inside = False
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith("["):
+            inside = line.split("#")[0].strip() == f"[{table}]"
+        elif inside and (found := _KEY_LINE.fullmatch(line.rstrip("\n"))):
+            lines[number] = f"{found[1]}{value}{found[3]}\n"
+            replace_file(path, "".join(lines).encode())
+            return
+    what = f"{path} has no line `key = ...` below [{table}]"
+    raise Failure("B104", what, fix="write it on a line of its own")
 
 
 def _write(folder: int, name: str, data: bytes, mode: int, gid: int, uid: int = -1) -> None:

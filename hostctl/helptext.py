@@ -26,9 +26,11 @@ sandboxes
 
 what is allowed
   policy     make, check and compare policies; explain what they decide
-  session    list, show and revoke the sessions of sandboxes
+  session    list, show, extend and revoke the sessions of sandboxes
   upstream   the git servers the broker may speak to
   cred       the credentials the broker uses there
+  host       the hosts that may grant sessions, and this one's key
+  broker     replace the broker's key
 
 what is enforced
   doctor     what is missing or unsafe on this host, and how to fix it

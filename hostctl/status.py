@@ -57,5 +57,17 @@ def daemon_status(socket: Path) -> dict[str, object]:
 def _line(name: str, status: Mapping[str, object], more: str = "") -> str:
     if not status["healthy"]:
         return f"{name:<7} not running"
-    parts = [f"{name:<7} running", f"pid {status['pid']}", str(status.get("address") or ""), more]
+    place = str(status.get("address") or "")
+    parts = [f"{name:<7} running", f"pid {status['pid']}", place, more, _age(status)]
     return "  ".join(part for part in parts if part)
+
+
+def _age(status: Mapping[str, object]) -> str:
+    """How old the daemon's key is, in days: keys are to be replaced now and then."""
+    since = status.get("key_since")
+    if not isinstance(since, int):
+        return ""
+    from time import time
+
+    days = max(0, int(time() - since)) // 86400
+    return f"key {days} d old"

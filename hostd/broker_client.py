@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from base64 import b64encode
+from typing import Any, cast
 
+from nacl.signing import SigningKey
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import ConnectError, DNSLookupError
@@ -13,7 +15,8 @@ from twisted.python.failure import Failure
 
 from gitwire.http import Length, NoBody, format_request
 from hostd.failures import Failed
-from identity.tlsoptions import PinnedClient, over_tls
+from hostd.keys import Keys
+from identity.tlsoptions import PinnedClient, over_tls, peer_key
 from streams.client import ClientConnection
 from streams.timing import Timeouts
 from streams.whole import NoAnswer, WholeAnswer
@@ -29,12 +32,16 @@ def _unreachable(why: str) -> Failed:
 
 
 class BrokerClient:
-    def __init__(
-        self, reactor: Any, address: tuple[str, int], seed: bytes, broker_key: bytes
-    ) -> None:
+    """Asks under the host's key as it is; `trying` asks under another one."""
+
+    def __init__(self, reactor: Any, address: tuple[str, int], keys: Keys) -> None:
         self._reactor = reactor
+        self._address = address
+        self._keys = keys
         self._endpoint = HostnameEndpoint(reactor, *address, timeout=_CONNECT_TIMEOUT)
-        self._creator = PinnedClient(seed, lambda: frozenset([broker_key]))
+
+    def trying(self, key: SigningKey) -> BrokerClient:
+        return BrokerClient(self._reactor, self._address, Keys(key, self._keys.pins))
 
     async def get(self, path: str) -> dict[str, Any]:
         return await self._ask("GET", path, b"")
@@ -82,11 +89,14 @@ class BrokerClient:
         factory = Factory.forProtocol(lambda: protocol)
         factory.noisy = False
         try:
-            wrapped: Any = over_tls(self._creator, factory, self._reactor)
+            creator = PinnedClient(self._keys.host.encode(), lambda: self._keys.pinned)
+            wrapped: Any = over_tls(creator, factory, self._reactor)
             await self._endpoint.connect(wrapped)
         except (ConnectError, DNSLookupError) as problem:
             raise _unreachable(str(problem)) from None
-        return await ready
+        connection = await ready
+        self._keys.seen = b64encode(peer_key(cast(Any, connection.transport))).decode("ascii")
+        return connection
 
 
 def _understood(status: int, body: bytes) -> dict[str, Any]:

@@ -31,16 +31,12 @@ class GateTimes:
 class Config:
     host: str
     broker_address: tuple[str, int]
-    broker_key_text: str
+    broker_keys: tuple[str, ...]  # as texts; two while one takes the place of the other
     uids: UidRange = DEFAULT_UIDS
     default_runtime: str = "bwrap"
     gate_times: GateTimes = GateTimes()
     watchdog_interval: int = WATCHDOG_INTERVAL
     docker_socket: str = DOCKER_SOCKET
-
-    @property
-    def broker_key(self) -> bytes:
-        return parse_public(self.broker_key_text)
 
 
 class _Table:
@@ -106,7 +102,7 @@ def parse_config(path: Path, text: str) -> Config:
     config = Config(
         host=table.take("host", str),
         broker_address=_address(path, broker.take("address", str)),
-        broker_key_text=broker.take("key", str),
+        broker_keys=_keys(path, broker),
         uids=UidRange(
             uids.take("base", int, DEFAULT_UIDS.base), uids.take("count", int, DEFAULT_UIDS.count)
         ),
@@ -120,6 +116,18 @@ def parse_config(path: Path, text: str) -> Config:
     return _checked(path, config)
 
 
+def _keys(path: Path, table: _Table) -> tuple[str, ...]:
+    given = table.take("key", object)
+    texts = given if isinstance(given, list) else [given]
+    try:
+        keys = [parse_public(text if isinstance(text, str) else "") for text in texts]
+    except KeyMalformed as problem:
+        raise _invalid(path, "broker.key", str(problem)) from None
+    if not 0 < len(keys) <= 2:
+        raise _invalid(path, "broker.key", "must be one key, or two")
+    return tuple(dict.fromkeys(texts))
+
+
 def _gate_times(table: _Table) -> GateTimes:
     usual = GateTimes()
     return GateTimes(
@@ -130,10 +138,6 @@ def _gate_times(table: _Table) -> GateTimes:
 
 
 def _checked(path: Path, config: Config) -> Config:
-    try:
-        config.broker_key  # noqa: B018 - parsed here so that a bad key is found at the start
-    except KeyMalformed as problem:
-        raise _invalid(path, "broker.key", str(problem)) from None
     if config.uids.base < 100_000 or config.uids.base + config.uids.count >= 2**32 - 2:
         raise _invalid(path, "uids", "must lie between 100000 and 4294967293")
     if config.uids.sandboxes() < 1:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve
-from nacl.signing import SigningKey
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
@@ -17,6 +16,7 @@ from audit.events import GrantIssued
 from audit.journal import Journal
 from hostd.broker_client import BrokerClient
 from hostd.failures import Failed
+from hostd.keys import Keys
 from hostd.registry import Record
 from hostd.sandbox import Sandbox
 from identity.grant import Grant, sign_grant
@@ -38,12 +38,9 @@ def boot_seconds() -> float:
 class Grants:
     """One grant at a time: the broker refuses a counter that is not above the last one."""
 
-    def __init__(
-        self, host: str, key: SigningKey, audience: str, broker: BrokerClient, journal: Journal
-    ) -> None:
+    def __init__(self, host: str, keys: Keys, broker: BrokerClient, journal: Journal) -> None:
         self.host = host
-        self._key = key
-        self._audience = audience
+        self._keys = keys
         self._broker = broker
         self._journal = journal
         self._lock = DeferredLock()
@@ -51,7 +48,7 @@ class Grants:
         self._owed: dict[str, str] = {}
 
     def sign_report(self, report: Mapping[str, Any]) -> dict[str, Any]:
-        return sign_report(report, self._key)
+        return sign_report(report, self._keys.host)
 
     async def register(self, sandbox: Sandbox, public_key: bytes) -> str:
         """A closed session for this key; it opens with `activate`."""
@@ -66,6 +63,8 @@ class Grants:
         remaining = int(sandbox.record.ttl - elapsed)
         if remaining <= 0:
             raise Failed("S101", "the sandbox's session is over", fix="start a new sandbox")
+        if len(self._keys.pins) > 1:  # which of the two the broker has now, it shows
+            await self._broker.healthy()
         grant = Grant(
             host=self.host,
             boot_id=boot_id(),
@@ -83,10 +82,10 @@ class Grants:
             ttl=remaining,
             elapsed=max(0, int(elapsed)),
             issued=int(time.time()),
-            audience=self._audience,
+            audience=self._keys.audience,
         )
         self._journal.record(GrantIssued(sandbox=plan.id, session=grant.session, name=plan.name))
-        await self._broker.post("/host/grant", sign_grant(grant, self._key))
+        await self._broker.post("/host/grant", sign_grant(grant, self._keys.host))
         sandbox.record = evolve(sandbox.record, epoch=grant.epoch + 1)
         return grant.session
 

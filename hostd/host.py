@@ -13,6 +13,7 @@ from hostd.cgroups import Cgroups
 from hostd.config import GateTimes
 from hostd.containers import Containers
 from hostd.grants import Grants
+from hostd.keys import Keys
 from hostd.programs import Programs
 from hostd.registry import Registry
 from hostd.runtimes.bwrap import Directories
@@ -37,7 +38,7 @@ class Host:
     workdirs: Workdirs
     containers: Containers
     broker_address: tuple[str, int]
-    broker_key_text: str
+    keys: Keys
     gate_times: GateTimes
     peer_means: Means
 

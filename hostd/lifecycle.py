@@ -308,7 +308,7 @@ def _sidecar_configuration(host: Host, sandbox: Sandbox) -> dict[str, Any]:
         },
         "helper_cgroups": None if gate is None else [gate],
         "peer": host.peer_means.value,
-        "broker_keys": [host.broker_key_text],
+        "broker_keys": list(host.keys.pins),
         "policy": policy_to_mapping(plan.policy),
         "upstreams": sandbox.upstreams.to_mapping(),
         "dial_cap": 16,

@@ -10,10 +10,12 @@ from audit.events import AdminOperation
 from hostd.admin import Channel, Operation
 from hostd.broker_client import BrokerClient
 from hostd.commands import attend, command_for, start_command
+from hostd.config import load_config
 from hostd.failures import Failed
 from hostd.gate_processes import Stdio
 from hostd.gitgate import GitGate
 from hostd.host import Host
+from hostd.keys import described, next_key, promote
 from hostd.outputs import kept_output
 from hostd.planning import RunRequest, check_variables, parse_run
 from hostd.refspecs import parse_gate
@@ -47,6 +49,8 @@ class Operations:
             "stop": self.halt,
             "selftest": self.selftest,
             "extend": self.extend,
+            "pins": self.pins,
+            "rotate-key": self.rotate_key,
             "verify": self.verify,
             "shutdown": self.shutdown,
         }
@@ -58,6 +62,8 @@ class Operations:
             "zygote": self._host.spawner.zygote_pid,
             "sandboxes": len(self._sandboxes.live()),
             "broker_reachable": await self._broker.healthy(),
+            "host": self._host.grants.host,
+            **described(self._host.paths, self._host.keys),
         }
 
     async def run(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
@@ -163,6 +169,30 @@ class Operations:
         sandbox.record = await self._host.grants.extend(sandbox, session, seconds)
         self._host.registry.save(sandbox.record)
         return {"sandbox": sandbox.plan.id, "expires": int(sandbox.record.expires)}
+
+    async def pins(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        """Reads the broker's pinned keys again, and tells every sidecar."""
+        keys = self._host.keys
+        keys.pins = load_config(self._host.paths.hostd_toml).broker_keys
+        self._record("pins")
+        for sandbox in self._sandboxes.live():
+            if sandbox.sidecar is not None:
+                sandbox.sidecar.pin(keys.pins)
+        return {"pins": list(keys.pins)}
+
+    async def rotate_key(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        """Only to a key that the broker takes already."""
+        host = self._host
+        key = next_key(host.paths)
+        if not await self._broker.trying(key).healthy():
+            why = "it is not enrolled there, or the broker cannot be reached"
+            raise Failed("B101", "the broker does not take the next key", why=why)
+        self._record("rotate-key")
+        promote(host.paths, host.keys, key)
+        return described(host.paths, host.keys)
+
+    def _record(self, op: str) -> None:
+        self._host.journal.record(AdminOperation(op=op, decision="allow", peer_uid=0))
 
     async def shutdown(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         await self._sandboxes.stop_all()

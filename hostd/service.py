@@ -23,6 +23,7 @@ from hostd.grants import Grants
 from hostd.helper_files import HelperFiles
 from hostd.helper_link import HelperLink
 from hostd.host import Host
+from hostd.keys import Keys
 from hostd.operations import Operations
 from hostd.programs import Programs
 from hostd.registry import Registry
@@ -49,7 +50,7 @@ class Service:
         self._reactor = reactor
         self._paths = paths
         self._config: Config = load_config(paths.hostd_toml)
-        self._key = load_key(paths.host_key, 0)
+        self._keys = Keys(load_key(paths.host_key, 0), self._config.broker_keys)
         self._watchdog: Watchdog | None = None
 
     def open(self) -> Deferred[None]:
@@ -89,15 +90,13 @@ class Service:
     def _make_parts(self) -> None:
         config = self._config
         self._engine = Engine(self._reactor, config.docker_socket)
-        broker = BrokerClient(
-            self._reactor, config.broker_address, self._key.encode(), config.broker_key
-        )
+        broker = BrokerClient(self._reactor, config.broker_address, self._keys)
         host = Host(
             reactor=self._reactor,
             paths=self._paths,
             spawner=self._spawner,
             programs=Programs(self._reactor, self._spawner),
-            grants=Grants(config.host, self._key, config.broker_key_text, broker, self._journal),
+            grants=Grants(config.host, self._keys, broker, self._journal),
             registry=Registry(self._paths.hostd_state / "sandboxes"),
             cgroups=Cgroups(_instance(self._paths.root)),
             journal=self._journal,
@@ -109,7 +108,7 @@ class Service:
                 self._paths.hostd_state / "pause",
             ),
             broker_address=config.broker_address,
-            broker_key_text=config.broker_key_text,
+            keys=self._keys,
             gate_times=config.gate_times,
             peer_means=find_means(),
         )

@@ -11,7 +11,7 @@ import json
 import os
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from attrs import define, field, frozen
@@ -200,6 +200,11 @@ class SidecarSupervisor:
         life.ready.addCallbacks(
             lambda _: life.link.send(b'{"op":"activate"}'), lambda _: self._stuck(life)
         )
+
+    def pin(self, keys: Sequence[str]) -> None:
+        """The broker's keys, as they are from now on; one that starts later gets them anyway."""
+        if self._life is not None:
+            self._life.link.send(json.dumps({"op": "pins", "keys": list(keys)}).encode())
 
     def start_soon(self) -> None:
         """Start without waiting for it, and again until it works."""

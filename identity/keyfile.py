@@ -44,6 +44,17 @@ def load_key(path: str | Path, uid: int | None = None) -> SigningKey:
     return _load(Path(path), os.geteuid() if uid is None else uid)
 
 
+def load_key_at(folder: int, name: str, uid: int) -> SigningKey:
+    """The key `name` in an open directory; FileNotFoundError if there is none."""
+    return _load(Path(name), uid, folder)
+
+
+def promote_key(folder: int, name: str, over: str) -> None:
+    """Puts the key `name` in the place of the key `over`: one step, and on disk."""
+    os.rename(name, over, src_dir_fd=folder, dst_dir_fd=folder)
+    os.fsync(folder)
+
+
 def public_text(key: SigningKey) -> str:
     """The public half as it is written into configuration."""
     return b64encode(key.verify_key.encode()).decode("ascii")
@@ -60,9 +71,10 @@ def parse_public(text: str) -> bytes:
     return raw
 
 
-def _load(path: Path, owner: int) -> SigningKey:
+def _load(path: Path, owner: int, folder: int | None = None) -> SigningKey:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, flags, dir_fd=folder)
     except FileNotFoundError:
         raise
     except OSError as problem:

@@ -68,6 +68,10 @@ class Paths:
         return self.broker_state / "broker.key"
 
     @property
+    def broker_key_next(self) -> Path:
+        return self.broker_state / "broker.key.next"
+
+    @property
     def broker_store(self) -> Path:
         return self.broker_state / "store.sqlite"
 
@@ -86,6 +90,10 @@ class Paths:
     @property
     def host_key(self) -> Path:
         return self.hostd_state / "host.key"
+
+    @property
+    def host_key_next(self) -> Path:
+        return self.host_key.with_name(f"{self.host_key.name}.next")
 
     @property
     def hostd_audit(self) -> Path:

@@ -56,7 +56,12 @@ class PinnedServer:
     """
 
     def __init__(self, seed: bytes, admit: Admit) -> None:
-        self._context = _context(seed, admit)
+        self._admit = admit
+        self.use(seed)
+
+    def use(self, seed: bytes) -> None:
+        """From now on with this key; connections that are open go on with theirs."""
+        self._context = _context(seed, self._admit)
 
     def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)

@@ -54,9 +54,14 @@ class BrokerLink:
     ) -> None:
         self._loop = loop
         self._timeouts = timeouts
-        self._creator = PinnedClient(seed, lambda: broker_keys)
+        self._keys = broker_keys
+        self._creator = PinnedClient(seed, lambda: self._keys)
         self._ready: set[ClientConnection] = set()
         self.pool: ConnectionPool[ClientConnection] = ConnectionPool(loop, dial, cap)
+
+    def pin(self, broker_keys: frozenset[bytes]) -> None:
+        """For handshakes from now on; a link that is open proved its key when it was made."""
+        self._keys = broker_keys
 
     def adopt(self, sock: socket.socket) -> None:
         """Take over a connected socket, or close it: it never stays open for nothing."""

@@ -12,6 +12,8 @@ from typing import Final
 
 from attrs import frozen
 
+from identity.keyfile import KeyMalformed, parse_public
+
 SIZE: Final = 33
 DIAL: Final = b"D" + bytes(SIZE - 1)
 _LARGEST = 1024
@@ -44,6 +46,13 @@ class DialFailed:
 
 
 @frozen
+class Pins:
+    """The broker's keys from now on: two while one takes the place of the other."""
+
+    keys: frozenset[bytes]
+
+
+@frozen
 class SelfTest:
     """Try what a sidecar must not be able to do, and say what came of it."""
 
@@ -53,7 +62,7 @@ class Stop:
     """Finish what is running and end."""
 
 
-Order = Activate | Connection | DialFailed | SelfTest | Stop
+Order = Activate | Connection | DialFailed | Pins | SelfTest | Stop
 
 _ORDERS: dict[str, Order] = {
     "activate": Activate(),
@@ -70,15 +79,13 @@ class ControlMalformed(Exception):
 
 def parse_order(data: bytes, descriptors: int) -> Order:
     """Exactly one descriptor comes with `connection`, none with anything else."""
-    order = _ORDERS.get(_operation(data))
-    if order is None:
-        raise ControlMalformed("unknown operation")
+    order = _order(data)
     if descriptors != (1 if isinstance(order, Connection) else 0):
         raise ControlMalformed("wrong number of descriptors")
     return order
 
 
-def _operation(data: bytes) -> str:
+def _order(data: bytes) -> Order:
     if len(data) > _LARGEST:
         raise ControlMalformed("message too large")
     try:
@@ -86,7 +93,18 @@ def _operation(data: bytes) -> str:
     except (ValueError, RecursionError):
         raise ControlMalformed("not JSON") from None
     match message:
-        case {"op": str(operation), **rest} if not rest:
-            return operation
+        case {"op": "pins", "keys": list(keys), **rest} if not rest:
+            return Pins(_keys(keys))
+        case {"op": str(operation), **rest} if not rest and operation in _ORDERS:
+            return _ORDERS[operation]
         case _:
-            raise ControlMalformed("not an object with the one key op")
+            raise ControlMalformed("not an operation we know")
+
+
+def _keys(given: list[object]) -> frozenset[bytes]:
+    if not 0 < len(given) <= 2:
+        raise ControlMalformed("not one key, or two")
+    try:
+        return frozenset(parse_public(one if isinstance(one, str) else "") for one in given)
+    except KeyMalformed:
+        raise ControlMalformed("not a public key") from None

@@ -17,6 +17,7 @@ from sidecar.control_messages import (
     Connection,
     ControlMalformed,
     DialFailed,
+    Pins,
     SelfTest,
     Stop,
     parse_order,
@@ -37,6 +38,7 @@ class Orders:
     activate: Callable[[], None]
     connection: Callable[[socket.socket], None]
     dial_failed: Callable[[], None]
+    pins: Callable[[frozenset[bytes]], None]
     stop: Callable[[], None]
     changed: Callable[[], None]
 
@@ -114,6 +116,8 @@ class ControlSocket:
                 self._orders.connection(socket.socket(fileno=fds[0]))
             case DialFailed():
                 self._orders.dial_failed()
+            case Pins(keys):
+                self._orders.pins(keys)
             case SelfTest():
                 connection.send(tested(run_selftest()))
             case Stop():

@@ -120,6 +120,7 @@ class Service:
             activate=self._activate,
             connection=self.link.adopt,
             dial_failed=self.link.pool.dial_failed,
+            pins=self.link.pin,
             stop=self.stop,
             changed=self.link.pool.control_changed,
         )

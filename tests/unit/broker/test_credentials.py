@@ -159,3 +159,33 @@ def test_the_head_of_a_push_announces_its_body_once() -> None:
     assert head.startswith(b"POST /acme/app.git/git-receive-pack HTTP/1.1\r\n")
     assert head.count(b"Transfer-Encoding: chunked\r\n") == 1
     assert b"Content-Type: application/x-git-receive-pack-request\r\n" in head
+
+
+def switched(vault: Vault, tmp_path: Path, stop: str) -> Vault:
+    """A change of keys that was cut off at a step; then the next start, with the key in place."""
+    old, new = SigningKey(bytes(32)), SigningKey(b"n" * 32)
+    vault.prepare(new)
+    if stop == "prepared":
+        return open_vault(vault.directory, old)
+    if stop == "one renamed":
+        (tmp_path / "a.sealed.next").rename(tmp_path / "a.sealed")
+    return open_vault(vault.directory, new)
+
+
+@pytest.mark.parametrize("stop", ["prepared", "key renamed", "one renamed"])
+def test_a_change_of_the_vaults_key_can_be_cut_off_anywhere(
+    vault: Vault, tmp_path: Path, stop: str
+) -> None:
+    vault.add("a", "bot", Secret(b"first"))
+    vault.add("b", "bot", Secret(b"second"))
+    again = switched(vault, tmp_path, stop)
+    assert [again.get(name).password.expose() for name in ("a", "b")] == [b"first", b"second"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.sealed", "b.sealed"]
+
+
+def test_an_entry_that_was_never_ours_is_left_alone(vault: Vault, tmp_path: Path) -> None:
+    (tmp_path / "x.sealed").write_bytes(b"of another broker")
+    new = SigningKey(b"n" * 32)
+    vault.prepare(new)
+    vault.use(new)
+    assert (tmp_path / "x.sealed").read_bytes() == b"of another broker"

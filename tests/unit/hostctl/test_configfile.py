@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostctl.configfile import Value, create_file, toml
+from hostctl.configfile import Value, create_file, set_key, toml
 from hostctl.failure import Failure
 
 printable = st.text(
@@ -57,3 +57,19 @@ def test_a_symlink_in_its_place_is_not_followed(tmp_path: Path) -> None:
     path.symlink_to(target)
     assert not create_file(path, "text\n", 0o640)
     assert not target.exists()
+
+
+def test_a_key_is_written_anew_and_the_rest_of_the_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "f.toml"
+    text = '# top\n[host.a]\nkey = "1"\n[broker]  # ours\nkey = "2"  # pinned\nx = 1\n'
+    path.write_text(text)
+    path.chmod(0o640)
+    set_key(path, "broker", ["2", "3"])
+    assert path.read_text() == text.replace('"2"', '["2", "3"]')
+    set_key(path, "broker", ["3"])
+    assert path.read_text() == text.replace('"2"', '"3"')
+    assert path.stat().st_mode & 0o777 == 0o640
+    for table in ("host", "host.b", "x"):
+        with pytest.raises(Failure):
+            set_key(path, table, ["4"])
+    assert path.read_text() == text.replace('"2"', '"3"')

@@ -43,3 +43,13 @@ def test_a_wrong_key_is_named(text: str, key: str) -> None:
         parse_config(PATH, BASIC + text)
     assert refused.value.code == "N104"
     assert refused.value.what.startswith(f"hostd.toml: {key} ")
+
+
+def test_two_keys_of_the_broker_are_taken_while_one_replaces_the_other() -> None:
+    old, new = "A" * 43 + "=", "AQ" + "A" * 41 + "="
+    text = BASIC.replace('"RusWKrbG35nGkTjPhGRJXAsC+CL9rNi/XLv1p7nMves="', f'["{old}", "{new}"]')
+    assert parse_config(Path("hostd.toml"), text).broker_keys == (old, new)
+    for bad in ("[]", "[1]", "5", f'["{old}", "{new}", "{old}"]'):
+        wrong = BASIC.replace('"RusWKrbG35nGkTjPhGRJXAsC+CL9rNi/XLv1p7nMves="', bad)
+        with pytest.raises(Failed):
+            parse_config(Path("hostd.toml"), wrong)

@@ -10,10 +10,13 @@ from sidecar.control_messages import (
     Connection,
     ControlMalformed,
     DialFailed,
+    Pins,
     Stop,
     parse_order,
     ready,
 )
+
+KEY = b"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
 
 def test_what_the_sidecar_says_is_of_one_fixed_size() -> None:
@@ -31,9 +34,10 @@ def test_what_the_sidecar_says_is_of_one_fixed_size() -> None:
         (b'{"op": "connection"}', 1, Connection()),
         (b'{"op":"dial-failed"}', 0, DialFailed()),
         (b'{"op":"stop"}', 0, Stop()),
+        (b'{"op":"pins","keys":["%s"]}' % KEY, 0, Pins(frozenset({bytes(32)}))),
     ],
 )
-def test_the_four_orders_of_hostd(data: bytes, descriptors: int, order: object) -> None:
+def test_the_orders_of_hostd(data: bytes, descriptors: int, order: object) -> None:
     assert parse_order(data, descriptors) == order
 
 
@@ -46,6 +50,13 @@ def test_the_four_orders_of_hostd(data: bytes, descriptors: int, order: object) 
         (b"[]", 0),
         (b'{"op":1}', 0),
         (b'{"op":"reload"}', 0),
+        (b'{"op":"pins"}', 0),
+        (b'{"op":"pins","keys":[]}', 0),
+        (b'{"op":"pins","keys":["short"]}', 0),
+        (b'{"op":"pins","keys":[1]}', 0),
+        (b'{"op":"pins","keys":["%s"],"x":1}' % KEY, 0),
+        (b'{"op":"pins","keys":["%s","%s","%s"]}' % (KEY, KEY, KEY), 0),
+        (b'{"op":"pins","keys":["%s"]}' % KEY, 1),
         (b'{"op":"stop","now":true}', 0),
         (b'{"op":"connection"}', 0),
         (b'{"op":"connection"}', 2),

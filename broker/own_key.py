@@ -1,0 +1,57 @@
+"""The broker's own key: what it is known by, and what the vault is sealed to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from attrs import define, field
+from nacl.signing import SigningKey
+
+from broker.errors import Problem
+from broker.vault import Vault
+from identity.keyfile import KeyFileUnsafe, load_key_at, promote_key, public_text
+
+_FILE = "broker.key"
+_NEXT = "broker.key.next"
+
+
+@define(eq=False)
+class OwnKey:
+    """Replaced while we run: each step of it can be the last one before a crash."""
+
+    _folder: int
+    _uid: int
+    _key: SigningKey
+    _vault: Vault
+    _changed: list[Callable[[SigningKey], None]] = field(init=False, factory=list)
+
+    @property
+    def text(self) -> str:
+        return public_text(self._key)
+
+    def since(self) -> int:
+        """When its file was made, as wall time."""
+        return int(os.stat(_FILE, dir_fd=self._folder).st_mtime)
+
+    def on_change(self, callback: Callable[[SigningKey], None]) -> None:
+        self._changed.append(callback)
+
+    def switch(self) -> None:
+        """The vault is readable with the key in place before, at and after the one rename."""
+        key = self._next()
+        self._vault.prepare(key)
+        promote_key(self._folder, _NEXT, _FILE)
+        self._key = key
+        self._vault.use(key)
+        for callback in self._changed:
+            callback(key)
+
+    def _next(self) -> SigningKey:
+        fix = "`hostctl broker rotate-key` makes it"
+        try:
+            return load_key_at(self._folder, _NEXT, self._uid)
+        except FileNotFoundError:
+            raise Problem("B102", "there is no next key", f"{_NEXT} is not there", fix) from None
+        except KeyFileUnsafe as error:
+            raise Problem("C101", "the next key is not safe to use", error.what, fix) from None
