@@ -74,6 +74,9 @@ class Vault:
     def settle(self) -> None:
         """Ends what a change of keys began, whenever it was cut off."""
         for file in os.listdir(self.directory):  # noqa: PTH208 - by descriptor
+            if file.startswith("."):  # it was being written
+                os.unlink(file, dir_fd=self.directory)
+                continue
             if not file.endswith(_SUFFIX + _NEXT):
                 continue
             try:

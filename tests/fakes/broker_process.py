@@ -24,15 +24,37 @@ runpy.run_module("broker", run_name="__main__", alter_sys=True)
 """
 
 
+# Kills itself, as a power cut would, before or after one call that a test names.
+_DYING = """
+import importlib, os, runpy, signal, sys
+place, name, when = {step!r}
+owner = importlib.import_module(place)
+*path, last = name.split(".")
+for one in path:
+    owner = getattr(owner, one)
+call = getattr(owner, last)
+def die(*given, **named):
+    if when == "after":
+        call(*given, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(owner, last, die)
+sys.argv[0] = "broker"
+runpy.run_module("broker", run_name="__main__", alter_sys=True)
+"""
+
+
 class ProcessWorld(World):
     """The same world with the broker in another process, under its own uid if we are root."""
 
     process: subprocess.Popen[bytes]
+    step: tuple[str, str, str] | None = None  # module, call, before or after: there it dies
 
     def launch(self, watched: bool = False) -> bytes:
         """Starts it and returns the line it says when ready, or not."""
         ready, far = os.pipe()
         program = ["-c", _WATCHED] if watched else ["-m", "broker"]
+        if self.step is not None:
+            program = ["-c", _DYING.format(step=self.step)]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *program, "--root", str(self.paths.root), "--ready-fd", str(far)],

@@ -12,6 +12,7 @@ import pytest
 from hostctl.demo_stage import ALLOWED, Stage
 from tests.live.boxes import HOME, Box, Clone, eventually, outcome, told
 from tests.live.conftest import MakeBox
+from tests.live.kernel_view import descriptors, inet_sockets
 from tests.live.test_killed_processes import begin_clone, begin_push, clear
 from tests.live.upstream_repositories import make_empty, objects, reaching_upstream, refs
 
@@ -76,6 +77,40 @@ def test_a_clone_that_runs_is_cut(make_box: MakeBox, large: str) -> None:
     revoke(box)
     clear(outcome(process))
     assert time.monotonic() - begun < 3
+
+
+def upstream_links(stage: Stage) -> set[int]:
+    """The local ports of the broker's connections to the upstream."""
+    pid = json.loads(stage.hostctl("--json", "status").out)["broker"]["pid"]
+    port = stage.upstream.port
+    owned = {
+        int(link.removeprefix("socket:[").removesuffix("]"))
+        for link in descriptors(pid).values()
+        if link.startswith("socket:[")
+    }
+    found = inet_sockets()
+    return {
+        one.local[1] for inode, one in found.items() if inode in owned and one.remote[1] == port
+    }
+
+
+def test_a_revoked_clone_leaves_no_connection_to_the_upstream_and_its_reason_in_the_audit(
+    make_box: MakeBox, stage: Stage, large: str
+) -> None:
+    box = make_box("--policy", "play", repo=None)
+    before = upstream_links(stage)
+    process = begin_clone(box, "audited")
+    begun = upstream_links(stage) - before
+    assert begun
+    revoke(box, "seen where it should not be")
+    clear(outcome(process))
+    eventually(lambda: not begun & upstream_links(stage), "the upstream's connection to be closed")
+    ran = stage.hostctl("--json", "audit", "tail", "--sandbox", box.inspect()["sandbox"])
+    events = [json.loads(line) for line in ran.expect_success("audit tail").splitlines()]
+    (revoked,) = [one for one in events if one["event"] == "session.revoked"]
+    assert revoked["reason"] == "seen where it should not be"
+    cut = [one for one in events if one["event"] == "git.outcome" and one.get("code") == "S101"]
+    assert len(cut) == 1 and cut[0]["bytes_down"] > 0
 
 
 def test_a_push_that_runs_is_cut_and_nothing_of_it_is_applied(
