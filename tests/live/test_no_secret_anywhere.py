@@ -98,35 +98,36 @@ def use_everything(day: Day, box: Box) -> None:
     """Each kind of credential: added, listed, tried, used in vain or not, rotated, removed."""
     stage, repo = day.stage, "demo:" + ALLOWED
     token = day.plant("deploy.token", PLANTED["file"])
-    day.hostctl("cred", "add", "deploy", "--file", str(token))
+    day.hostctl("cred", "add", "deploy", "--file", str(token)).expect_success("file")
     key = day.plant("app.pem", f"-----BEGIN RSA PRIVATE KEY-----\n{PLANTED['app']}", 0o400)
     app = ("--github-app", "1", "--private-key", str(key), "--installation", "2")
-    day.hostctl("cred", "add", "app", *app)
+    day.hostctl("cred", "add", "app", *app).expect_success("app")
     helper = stage.root / "helper"
     helper.write_text(f"#!/bin/sh\necho username=u\necho password={PLANTED['helper']}\n")
     helper.chmod(0o700)
     os.chown(helper, OWNER.pw_uid, OWNER.pw_gid)
-    day.hostctl("cred", "add", "me", "--command", str(helper), "--user", OWNER.pw_name)
+    own = ("--command", str(helper), "--user", OWNER.pw_name)
+    day.hostctl("cred", "add", "me", *own).expect_success("helper")
     sealed = day.hostctl("cred", "add", "sealed", "--stdin", stdin=PLANTED["vault"])
     sealed.expect_success("cred add")
     path = stage.paths.broker_d / "upstream-demo.toml"
-    own = path.read_text()
+    demo = path.read_text()
     for name in ("deploy", "app", "me", "sealed"):
         lines = [f'provider = "{name}"' if one.startswith("provider") else one
-                 for one in own.splitlines()]  # fmt: skip
+                 for one in demo.splitlines()]  # fmt: skip
         path.write_text("\n".join(lines) + "\n")
-        day.hostctl("reload")
+        day.hostctl("reload").expect_success("reload")
         day.hostctl("-vv", "cred", "test", name, "--repo", repo)
         day.said.append(box.run("git", "ls-remote", stage.url(ALLOWED)).text)
         day.said.append(box.git("ls-remote").text)
     fresh = day.plant("fresh", PLANTED["rotated"], uid=0)
     day.hostctl("cred", "rotate", "sealed", "--file", str(fresh)).expect_success("rotate")
     day.said.append(box.run("git", "ls-remote", stage.url(ALLOWED)).text)
-    path.write_text(own)
+    path.write_text(demo)
     day.hostctl("reload")
     day.hostctl("--json", "cred", "ls")
     for name in ("deploy", "app", "me"):
-        day.hostctl("cred", "rm", name)
+        day.hostctl("cred", "rm", name).expect_success("cred rm")
 
 
 def crash_everything(day: Day, box: Box) -> None:
