@@ -4,7 +4,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_REQUEST_LINE = re.compile(rb"[A-Z]{1,20} /[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]* HTTP/1\.1")
+_ORIGIN = rb"/[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]*"
+_AUTHORITY = rb"(?:[a-z0-9._-]+|\[[0-9a-f:.]+\]):[0-9]+"
+_REQUEST_LINE = re.compile(
+    rb"(?:[A-Z]{1,20} (?:http://%b)?%b|CONNECT %b) HTTP/1\.1" % (_AUTHORITY, _ORIGIN, _AUTHORITY)
+)
+_PHRASE = re.compile(rb"[ -~]{1,120}")
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"[!-~](?:[\t -~]*[!-~])?")
 
@@ -40,8 +45,13 @@ def format_request(method: bytes, target: bytes, headers: Iterable[tuple[bytes, 
     return _format(start, headers)
 
 
-def format_response(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    return _format(b"HTTP/1.1 %d %s" % (status, _REASONS.get(status, b"Status")), headers)
+def format_response(
+    status: int, headers: Iterable[tuple[bytes, bytes]], reason: bytes | None = None
+) -> bytes:
+    phrase = _REASONS.get(status, b"Status") if reason is None else reason
+    if _PHRASE.fullmatch(phrase) is None:
+        raise ValueError("not a reason we may give")
+    return _format(b"HTTP/1.1 %d %s" % (status, phrase), headers)
 
 
 def _format(start: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -25,9 +25,9 @@ class HostName:
     def _check(self, _attribute: object, text: str) -> None:
         labels = text.split(".")
         if len(text) > MAX_NAME or not all(map(_LABEL.fullmatch, labels)):
-            raise Malformed("not a host name")
+            raise Malformed("not a host name", 403)
         if _NUMBER.fullmatch(labels[-1]):
-            raise Malformed("an address is not a host name")
+            raise Malformed("an address is not a host name", 403)
 
 
 @frozen(order=True)
@@ -38,7 +38,7 @@ class Destination:
     @port.validator
     def _check_port(self, _attribute: object, port: int) -> None:
         if not 1 <= port <= _LARGEST_PORT:
-            raise Malformed("not a port")
+            raise Malformed("not a port", 403)
 
     @property
     def text(self) -> str:
@@ -48,7 +48,7 @@ class Destination:
 def parse_host(raw: bytes) -> HostName:
     """Fold ASCII case, as every resolver does; refuse everything else that is not canonical."""
     if not raw.isascii():
-        raise Malformed("not a host name")
+        raise Malformed("not a host name", 403)
     return HostName(raw.decode("ascii").lower())
 
 
@@ -56,5 +56,5 @@ def parse_destination(raw: bytes) -> Destination:
     """`host:port`, both written out: the target of a CONNECT."""
     host, colon, port = raw.rpartition(b":")
     if not colon or _PORT.fullmatch(port) is None:
-        raise Malformed("not a host and a port")
+        raise Malformed("not a host and a port", 403)
     return Destination(parse_host(host), int(port))

@@ -196,8 +196,11 @@ class RequestReader(_HeadReader[RequestHead]):
             raise Malformed("request line is malformed")
         self._method, self._target = found.groups()
 
+    def _check_host(self, headers: Headers) -> None:
+        check_host(headers)
+
     def _whole(self, headers: Headers) -> RequestHead:
-        _check_host(headers)
+        self._check_host(headers)
         _check_unserved(headers)
         return RequestHead(
             self._method,
@@ -249,7 +252,7 @@ def _only(headers: Headers, name: bytes) -> bytes | None:
     return found[0] if found else None
 
 
-def _check_host(headers: Headers) -> None:
+def check_host(headers: Headers) -> None:
     host = _only(headers, b"host")
     if host is None or _HOST.fullmatch(host) is None:
         raise Malformed("request needs one valid Host")

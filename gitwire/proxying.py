@@ -1,0 +1,163 @@
+"""What a client asks of a proxy: a tunnel, or one plain HTTP request. Read strictly, written anew.
+
+The destination is said once: a Host that differs from the target is refused, not preferred.
+"""
+
+import re
+from typing import Final
+
+from attrs import field, frozen
+
+from gitwire.errors import Malformed
+from gitwire.formatting import format_request
+from gitwire.framing import Headers, framing_headers
+from gitwire.hostname import Destination, HostName, parse_destination, parse_host
+from gitwire.http import RequestHead, RequestReader, ResponseHead, check_host
+
+HTTP_PORT: Final = 80
+
+# Wide on purpose: what is not a name is refused with a reason, not as a malformed line.
+_CONNECT_LINE = re.compile(rb"CONNECT ([!-~]{1,300}) HTTP/1\.[01]")
+_ABSOLUTE_LINE = re.compile(
+    rb"([A-Z]{1,20}) (http://[A-Za-z0-9._\-:\[\]@%]{1,300}"
+    rb"(?:/[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]*)?) HTTP/1\.1"
+)
+_ABSOLUTE = re.compile(rb"http://([^/]+)(/.*)?")
+# Between two neighbours only, or said by us: never passed on (RFC 9110, 7.6.1).
+_HOP_BY_HOP: Final = frozenset(
+    {
+        b"connection", b"proxy-connection", b"keep-alive", b"te", b"trailer", b"upgrade",
+        b"proxy-authorization", b"proxy-authenticate", b"proxy-status", b"transfer-encoding",
+        b"content-length", b"expect", b"host", b"http2-settings", b"alt-svc",
+    }
+)  # fmt: skip
+_OURS: Final = b"gitmoat-"
+_DNS_TYPES: Final = (b"application/dns-message", b"application/dns-json", b"application/dns+json")
+
+
+@frozen
+class TunnelRequest:
+    to: Destination
+
+
+@frozen
+class PlainRequest:
+    """One HTTP request to be sent to `to`; `target` is a path and a query."""
+
+    to: Destination
+    method: bytes
+    target: bytes
+    headers: Headers = field(repr=False)
+
+    @property
+    def asks_for_dns(self) -> bool:
+        """DNS over HTTPS would ask a resolver that nobody chose."""
+        return any(
+            name in (b"accept", b"content-type") and _is_dns(value) for name, value in self.headers
+        )
+
+
+class ProxyReader(RequestReader):
+    """Reads a head whose target may also be `host:port` of a CONNECT, or an absolute URL."""
+
+    _connects = False
+
+    def _start(self, line: bytes) -> None:
+        connect = _CONNECT_LINE.fullmatch(line)
+        absolute = _ABSOLUTE_LINE.fullmatch(line)
+        if connect is not None:
+            # HTTP/1.0 is what many clients still say here, without a Host.
+            self._method, self._target, self._connects = b"CONNECT", connect[1], True
+        elif absolute is not None:
+            self._method, self._target = absolute.groups()
+        else:
+            super()._start(line)
+
+    def _check_host(self, headers: Headers) -> None:
+        if not self._connects or any(name == b"host" for name, _ in headers):
+            check_host(headers)
+
+
+def classify_proxy(head: RequestHead) -> TunnelRequest | PlainRequest:
+    """What was asked of a proxy; Malformed for a request that is meant for a server."""
+    if head.method == b"CONNECT":
+        to = parse_destination(head.target)
+        _check_same(head, to)
+        return TunnelRequest(to)
+    absolute = _ABSOLUTE.fullmatch(head.target)
+    if absolute is None:
+        raise Malformed("this is a proxy: the target must be a whole URL")
+    to = _place(absolute[1])
+    _check_same(head, to)
+    return _plain(head, to, absolute[2] or b"/")
+
+
+def classify_direct(head: RequestHead, name: HostName) -> PlainRequest:
+    """What was asked of a server that is known by the address it was asked at."""
+    if not head.target.startswith(b"/"):
+        raise Malformed("the target must be a path")
+    to = Destination(name, HTTP_PORT)
+    _check_same(head, to)
+    return _plain(head, to, head.target)
+
+
+def format_plain(request: PlainRequest, head: RequestHead, extra: Headers, absolute: bool) -> bytes:
+    """The request in our own spelling, with the body's framing of `head`."""
+    host = request.to.host.text.encode()
+    port = b"" if request.to.port == HTTP_PORT else b":%d" % request.to.port
+    target = request.target
+    if absolute:
+        target = b"http://" + request.to.text.encode() + target
+    headers = [(b"Host", host + port), *extra, *request.headers, *framing_headers(head.framing)]
+    try:
+        return format_request(request.method, target, headers)
+    except ValueError:
+        raise Malformed("a header is not ASCII") from None
+
+
+def format_connect(to: Destination, extra: Headers) -> bytes:
+    target = to.text.encode()
+    return format_request(b"CONNECT", target, [(b"Host", target), *extra])
+
+
+def passed_on(head: ResponseHead, to_head: bool) -> Headers:
+    """The headers of an answer that a client may see."""
+    headers = _end_to_end(head.headers)
+    if any(name == b"content-type" and _is_dns(value) for name, value in headers):
+        raise Malformed("the answer is DNS over HTTPS")
+    length = head.header(b"content-length")
+    if to_head and length is not None:
+        headers = (*headers, (b"content-length", length))
+    return tuple((name, value) for name, value in headers if value and value.isascii())
+
+
+def _plain(head: RequestHead, to: Destination, target: bytes) -> PlainRequest:
+    if head.method == b"CONNECT":
+        raise Malformed("CONNECT takes a host and a port")
+    return PlainRequest(to, head.method, target, _end_to_end(head.headers))
+
+
+def _end_to_end(headers: Headers) -> Headers:
+    return tuple(
+        (name, value)
+        for name, value in headers
+        if name not in _HOP_BY_HOP and not name.startswith(_OURS) and value
+    )
+
+
+def _check_same(head: RequestHead, to: Destination) -> None:
+    host = head.header(b"host")
+    if host is None:
+        return
+    said = _place(host, to.port)
+    if said != to:
+        raise Malformed("Host is not where the request goes")
+
+
+def _place(raw: bytes, port: int = HTTP_PORT) -> Destination:
+    return parse_destination(raw) if b":" in raw else Destination(parse_host(raw), port)
+
+
+def _is_dns(value: bytes) -> bool:
+    lower = value.lower()
+    return any(kind in lower for kind in _DNS_TYPES)
