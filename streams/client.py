@@ -11,8 +11,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gitwire.errors import Malformed
-from gitwire.http import BodyReader, Framing, ResponseHead, ResponseReader, body_reader
+from gitwire.http import BodyReader, Framing, NoBody, ResponseHead, ResponseReader, body_reader
 from streams.outgoing import Outgoing
+from streams.raw import Raw
 from streams.sinks import ResponseSink
 from streams.timing import Alarm, Clock, Timeouts
 from streams.wire import Wire
@@ -26,11 +27,14 @@ _DEFAULT: Final = Timeouts()
 class _Exchange:
     """One request sent and its response being read."""
 
-    def __init__(self, sink: ResponseSink) -> None:
+    def __init__(
+        self, sink: ResponseSink, to_head: bool, on_open: Callable[[Raw], None] | None = None
+    ) -> None:
         self.sink = sink
+        self.on_open = on_open
         self.out: Outgoing | None = None
         self.head: ResponseHead | None = None
-        self._heads = ResponseReader()
+        self._heads = ResponseReader(to_head=to_head)
         self._body: BodyReader | None = None
         self.leftover = b""
 
@@ -55,6 +59,11 @@ class _Exchange:
             self.sink.body(b"".join(pieces))
         return b""
 
+    @property
+    def switched(self) -> bool:
+        """Whether what follows the head is no HTTP any more."""
+        return self.on_open is not None and self.head is not None and self.head.status == 200
+
     def finish(self) -> None:
         """The connection ended: raise unless the response is whole."""
         if self._body is None:
@@ -66,8 +75,10 @@ class _Exchange:
         if head is None:
             return b""
         self.head = head
-        self._body = body_reader(head.framing)
         rest = self._heads.leftover
+        if self.switched:
+            return rest
+        self._body = body_reader(head.framing)
         if self._body.done:
             self.leftover, rest = rest, b""
         self.sink.response(head)
@@ -98,17 +109,31 @@ class ClientConnection(Protocol):
         self._pumping = False
         self._ended = False
         self._whole = False
+        self._raw: Raw | None = None
 
     @property
     def idle(self) -> bool:
-        return self._ready and not self._ended and self._exchange is None
+        return self._ready and not self._ended and self._exchange is None and self._raw is None
 
-    def send(self, head: bytes, framing: Framing, sink: ResponseSink) -> Outgoing:
-        """Send a request; `head` announces `framing`. The body is written to what is returned."""
+    def connect(self, head: bytes, sink: ResponseSink, on_open: Callable[[Raw], None]) -> None:
+        """Send a CONNECT. At 200 `on_open` gets what the connection has become; anything else,
+        also a failure before that, goes to `sink`."""
+        self._begin(head, NoBody(), _Exchange(sink, False, on_open))
+
+    def send(
+        self, head: bytes, framing: Framing, sink: ResponseSink, to_head: bool = False
+    ) -> Outgoing:
+        """Send a request; `head` announces `framing`. The body is written to what is returned.
+
+        `to_head`: the method is HEAD, whose answer has no body whatever it announces.
+        """
+        return self._begin(head, framing, _Exchange(sink, to_head))
+
+    def _begin(self, head: bytes, framing: Framing, exchange: _Exchange) -> Outgoing:
         if not self.idle:
             raise RuntimeError("the connection is not free")
-        self._exchange = _Exchange(sink)
-        self._exchange.out = out = Outgoing(self, self._clock, head, framing)
+        self._exchange = exchange
+        exchange.out = out = Outgoing(self, self._clock, head, framing)
         self._alarm.set(self._timeouts.idle)
         out.start()
         return out
@@ -124,7 +149,7 @@ class ClientConnection(Protocol):
 
     def close(self) -> None:
         """Close in order when idle; otherwise the same as `abort`."""
-        if self._exchange is not None:
+        if self._exchange is not None or self._raw is not None:
             self.abort()
         elif not self._ended:
             self._retire()
@@ -151,11 +176,17 @@ class ClientConnection(Protocol):
             self._on_ready(self)
 
     def dataReceived(self, data: bytes) -> None:
+        if self._raw is not None:
+            self._raw.received(data)
+            return
         self._inbox.append(data)
         self._pump()
 
     def readConnectionLost(self) -> None:
         self._wire.ended()
+        if self._raw is not None:
+            self._raw.has_ended()
+            return
         self._end(whole=True)
 
     def writeConnectionLost(self) -> None:
@@ -163,7 +194,10 @@ class ClientConnection(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._wire.lost()
-        self._end(whole=isinstance(reason.value, ConnectionDone))
+        if self._raw is not None:
+            self._raw.was_lost(isinstance(reason.value, ConnectionDone))
+        else:
+            self._end(whole=isinstance(reason.value, ConnectionDone))
         if self._on_lost is not None:
             self._on_lost(self, reason)
 
@@ -208,8 +242,24 @@ class ClientConnection(Protocol):
             return False
         if rest:
             self._inbox.appendleft(rest)
+        exchange = self._exchange
+        if exchange is not None and exchange.switched and exchange.on_open is not None:
+            self._switch(exchange.on_open)
+            return False
         self._settle()
         return True
+
+    def _switch(self, on_open: Callable[[Raw], None]) -> None:
+        """No HTTP is spoken here any more."""
+        self._exchange = None
+        self._alarm.clear()
+        self._wire.release_all()
+        self._raw = raw = Raw(self._wire)
+        early = b"".join(self._inbox)
+        self._inbox.clear()
+        if early:
+            raw.received(early)
+        on_open(raw)
 
     def _settle(self) -> None:
         exchange = self._exchange
@@ -268,7 +318,9 @@ class ClientConnection(Protocol):
             self._alarm.clear()
 
     def _flow(self) -> None:
-        if self._exchange is not None:
+        if self._raw is not None:
+            self._raw.flowed()
+        elif self._exchange is not None:
             self._alarm.set(self._timeouts.idle)
             if self._exchange.out is not None:
                 self._exchange.out.flow()

@@ -15,6 +15,7 @@ from gitwire.http import (
     framing_headers,
 )
 from streams.outgoing import Outgoing
+from streams.raw import Raw
 from streams.sinks import BodySink, Discard
 from streams.timing import Clock
 
@@ -42,6 +43,7 @@ class Line(Protocol):
     def pump(self) -> None: ...
     def settle(self) -> None: ...
     def abort(self) -> None: ...
+    def switch(self, head: bytes) -> Raw: ...
 
 
 class Incoming:
@@ -115,10 +117,20 @@ class Incoming:
         else:
             callback()
 
-    def reply(self, status: int, headers: Lines, body: bytes = b"", close: bool = False) -> None:
-        """The whole answer in one write. What is left of the body is read and dropped."""
+    def reply(
+        self,
+        status: int,
+        headers: Lines,
+        body: bytes = b"",
+        close: bool = False,
+        reason: bytes | None = None,
+    ) -> None:
+        """The whole answer in one write. What is left of the body is read and dropped.
+
+        `reason` stands in the status line, where clients of a proxy show it.
+        """
         framing = NoBody() if status in (204, 304) else Length(len(body))
-        head = self._begin(status, headers, framing, close)
+        head = self._begin(status, headers, framing, close, reason)
         if self.alive:
             bodiless = self.head.method == b"HEAD" or isinstance(framing, NoBody)
             self._line.put([head if bodiless else head + body])
@@ -140,6 +152,14 @@ class Incoming:
         else:
             out.detach()
         return out
+
+    def tunnel(self, head: bytes) -> Raw:
+        """Answer a CONNECT with `head`; the connection is then an end of a tunnel.
+
+        `on_lost` is not called any more: whoever uses the end is told.
+        """
+        self._on_lost.clear()
+        return self._line.switch(head)
 
     # What follows is for the connection.
 
@@ -193,14 +213,22 @@ class Incoming:
         for callback in callbacks:
             callback()
 
-    def _begin(self, status: int, headers: Lines, framing: Framing, close: bool) -> bytes:
+    def _begin(
+        self,
+        status: int,
+        headers: Lines,
+        framing: Framing,
+        close: bool,
+        reason: bytes | None = None,
+    ) -> bytes:
         if self.begun and self.alive:
             raise RuntimeError("the request was answered already")
         self.begun = True
         # A client told neither to send its body nor to keep it may do either.
         self.closes = self.closes or close or self._continue
         connection = ((b"Connection", b"close"),) if self.closes else ()
-        return format_response(status, (*headers, *framing_headers(framing), *connection))
+        lines = (*headers, *framing_headers(framing), *connection)
+        return format_response(status, lines, reason)
 
     def _send_continue(self) -> None:
         if self._continue and not self.begun:

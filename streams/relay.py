@@ -75,8 +75,13 @@ class Relay:
         discard_limit: int = DISCARD_LIMIT,
         max_up: int | None = None,
         max_down: int | None = None,
+        to_head: bool = False,
     ) -> None:
-        """`framing` is of what goes up, `prelude` included; `head` announces it."""
+        """`framing` is of what goes up, `prelude` included; `head` announces it.
+
+        `to_head`: the request is a HEAD, whose answer has no body.
+        """
+        self._to_head = to_head
         self._incoming = incoming
         self._client = client
         self._head = head
@@ -95,7 +100,7 @@ class Relay:
         self.done: Deferred[Outcome] = Deferred()
 
     def start(self) -> "Deferred[Outcome]":
-        up = self._client.send(self._head, self._framing, _Down(self))
+        up = self._client.send(self._head, self._framing, _Down(self), self._to_head)
         self._up = up
         up.bind_source(self._hold_client, self._release_client)
         self._incoming.on_lost(self._client_lost)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from enum import Enum, auto
 from typing import Final, assert_never
 
+from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
@@ -13,6 +14,7 @@ from zope.interface import implementer
 from gitwire.errors import Malformed
 from gitwire.http import Length, RequestReader, format_response, framing_headers
 from streams.incoming import Incoming
+from streams.raw import Raw
 from streams.timing import Alarm, Clock, Timeouts
 from streams.wire import Wire
 
@@ -25,6 +27,7 @@ class Phase(Enum):
     WAITING = auto()  # for the first byte of a request
     HEAD = auto()
     EXCHANGE = auto()
+    TUNNEL = auto()  # no HTTP is spoken here any more
     ENDING = auto()  # we have said all; the peer's bytes are dropped
     GONE = auto()
 
@@ -41,8 +44,11 @@ class ServerConnection(Protocol):
         secure: bool = False,
         on_malformed: Callable[[Malformed], None] | None = None,
         on_lost: Callable[[], None] | None = None,
+        reader: Callable[[], RequestReader] = RequestReader,
     ) -> None:
         self._clock = clock
+        self._new_reader = reader
+        self._raw: Raw | None = None
         self._on_request = on_request
         self._timeouts = timeouts
         self._secure = secure
@@ -51,7 +57,7 @@ class ServerConnection(Protocol):
         self._alarm = Alarm(clock, self._ring)
         self._drain = Alarm(clock, self._end)
         self._phase = Phase.WAITING
-        self._reader = RequestReader()
+        self._reader = reader()
         self._exchange: Incoming | None = None
         self._pumping = False
         self._eof = False
@@ -84,20 +90,29 @@ class ServerConnection(Protocol):
             self._enter(Phase.WAITING)
 
     def dataReceived(self, data: bytes) -> None:
+        if self._raw is not None:
+            self._raw.received(data)
+            return
         self.inbox.append(data)
         self.pump()
 
     def readConnectionLost(self) -> None:
         self._eof = True
         self._wire.ended()
+        if self._raw is not None:
+            self._raw.has_ended()
+            return
         self.pump()
 
     def writeConnectionLost(self) -> None:
-        self._alarm.set(self._timeouts.linger)
+        if self._raw is None:
+            self._alarm.set(self._timeouts.linger)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._wire.lost()
         self._stop("connection was lost")
+        if self._raw is not None:
+            self._raw.was_lost(isinstance(reason.value, ConnectionDone))
         if self._on_lost is not None:
             self._on_lost()
 
@@ -120,6 +135,23 @@ class ServerConnection(Protocol):
     def progress(self) -> None:
         if self._phase is Phase.EXCHANGE:
             self._alarm.set(self._seconds(Phase.EXCHANGE))
+
+    def switch(self, head: bytes) -> Raw:
+        """Say the last HTTP that is said here; from then on this is an end of a tunnel."""
+        self._exchange = None
+        self._phase = Phase.TUNNEL
+        self._alarm.clear()
+        self._drain.clear()
+        self._raw = raw = Raw(self._wire)
+        self._wire.write([head])
+        self._wire.release_all()
+        early = b"".join(self.inbox)
+        self.inbox.clear()
+        if early:
+            raw.received(early)
+        if self._eof:
+            raw.has_ended()
+        return raw
 
     def pump(self) -> None:
         """Use what has arrived, as far as it can be used now."""
@@ -148,7 +180,7 @@ class ServerConnection(Protocol):
         elif exchange.body_ended:
             self._exchange = None
             self._drain.clear()
-            self._reader = RequestReader()
+            self._reader = self._new_reader()
             self._enter(Phase.WAITING)
             self.pump()
         else:
@@ -160,7 +192,7 @@ class ServerConnection(Protocol):
                 return self._step_head()
             case Phase.EXCHANGE:
                 return self._step_body()
-            case Phase.ENDING | Phase.GONE:
+            case Phase.TUNNEL | Phase.ENDING | Phase.GONE:
                 self.inbox.clear()
                 return False
             case _:
@@ -219,7 +251,7 @@ class ServerConnection(Protocol):
         if self._phase is Phase.EXCHANGE:
             if self._exchange is not None and not self._exchange.body_ended:
                 self._cut("request ended early")
-        elif self._phase is not Phase.GONE:
+        elif self._phase not in (Phase.GONE, Phase.TUNNEL):
             self._end()
 
     def _cut(self, why: str) -> None:
@@ -239,6 +271,9 @@ class ServerConnection(Protocol):
             exchange.fail(why)
 
     def _flow(self) -> None:
+        if self._raw is not None:
+            self._raw.flowed()
+            return
         self.progress()
         if self._exchange is not None:
             self._exchange.flow()
@@ -257,7 +292,7 @@ class ServerConnection(Protocol):
                 return self._timeouts.wait
             case Phase.EXCHANGE:
                 return self._timeouts.idle + self._timeouts.grace
-            case Phase.ENDING | Phase.GONE:
+            case Phase.TUNNEL | Phase.ENDING | Phase.GONE:
                 return self._timeouts.idle
             case _:
                 assert_never(phase)
@@ -268,7 +303,7 @@ class ServerConnection(Protocol):
                 self._end()
             case Phase.HEAD:
                 self._refuse(Malformed("request head took too long", 408))
-            case Phase.SHAKING | Phase.EXCHANGE | Phase.ENDING | Phase.GONE:
+            case Phase.SHAKING | Phase.EXCHANGE | Phase.TUNNEL | Phase.ENDING | Phase.GONE:
                 self._cut("connection was idle too long")
             case _:
                 assert_never(self._phase)

@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.python.failure import Failure
 
-from gitwire.http import ResponseHead
+from gitwire.http import RequestReader, ResponseHead
 from streams.http import ClientConnection, Incoming, Outgoing, ServerConnection, Timeouts
 from tests.fakes.hand_loop import HandLoop, small_pair
 
@@ -163,6 +163,7 @@ class Served:
         pair: Callable[[], tuple[socket.socket, socket.socket]] = small_pair,
         timeouts: Timeouts | None = None,
         loop: HandLoop | None = None,
+        reader: Callable[[], RequestReader] = RequestReader,
     ) -> None:
         self.loop = HandLoop() if loop is None else loop
         self.requests: list[Incoming] = []
@@ -177,6 +178,7 @@ class Served:
             Timeouts() if timeouts is None else timeouts,
             on_malformed=lambda malformed: self.malformed.append(malformed.what),
             on_lost=self._lose,
+            reader=reader,
         )
         self.transport: Any = self.loop.connect(self.connection, near)
 

@@ -1,0 +1,126 @@
+"""One end of a tunnel: a connection on which no HTTP is spoken any more."""
+
+from typing import Final, Protocol
+
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from streams.wire import Wire
+
+_BUSY: Final = "the other end is busy"
+
+
+class RawUser(Protocol):
+    """Who uses an end. `lost` is the last call, and always comes."""
+
+    def data(self, octets: bytes) -> None: ...
+
+    def ended(self) -> None:
+        """The peer sends no more; it may still read."""
+
+    def lost(self, cleanly: bool) -> None: ...
+
+    def flowed(self) -> None:
+        """`blocked` has changed."""
+
+
+class Raw:
+    """Octets in, octets out. What happens before `attach` is told then."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._user: RawUser | None = None
+        self._early: list[bytes] = []
+        self._has_ended = False
+        self._finished = False
+        self._gone: bool | None = None
+
+    @property
+    def blocked(self) -> bool:
+        return self._wire.blocked
+
+    def attach(self, user: RawUser) -> None:
+        self._user = user
+        early, self._early = self._early, []
+        self._wire.release(_BUSY)
+        for octets in early:
+            user.data(octets)
+        if self._has_ended:
+            user.ended()
+        if self._gone is not None:
+            user.lost(self._gone)
+
+    def write(self, octets: bytes) -> None:
+        self._wire.write([octets])
+
+    def finish(self) -> None:
+        """Our end, after all that was written; the peer may still send."""
+        self._finished = True
+        if self._has_ended:
+            self._wire.close()
+        elif self._gone is None:
+            self._wire.finish()
+
+    def abort(self) -> None:
+        self._wire.abort()
+
+    def hold(self) -> None:
+        if self._gone is None:
+            self._wire.hold(_BUSY)
+
+    def release(self) -> None:
+        self._wire.release(_BUSY)
+
+    # What the connection tells
+
+    def received(self, octets: bytes) -> None:
+        if self._user is not None:
+            self._user.data(octets)
+            return
+        # Nobody is there yet: one delivery is kept, the next one is not read.
+        self._early.append(octets)
+        self.hold()
+
+    def has_ended(self) -> None:
+        self._has_ended = True
+        if self._user is not None:
+            self._user.ended()
+        if self._finished:
+            self._wire.close()
+
+    def was_lost(self, cleanly: bool) -> None:
+        if self._gone is None:
+            self._gone = cleanly
+            if self._user is not None:
+                self._user.lost(cleanly)
+
+    def flowed(self) -> None:
+        if self._user is not None:
+            self._user.flowed()
+
+
+@implementer(IHalfCloseableProtocol)
+class RawConnection(TwistedProtocol):
+    """A plain connection that is an end of a tunnel from its first octet."""
+
+    def connectionMade(self) -> None:
+        self._wire = Wire(self.transport, False, lambda: self.raw.flowed())
+        self.raw = Raw(self._wire)
+
+    def dataReceived(self, data: bytes) -> None:
+        self.raw.received(data)
+
+    def readConnectionLost(self) -> None:
+        self._wire.ended()
+        self.raw.has_ended()
+
+    def writeConnectionLost(self) -> None:
+        """What the peer still sends is read."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._wire.lost()
+        self.raw.was_lost(isinstance(reason.value, ConnectionDone))
