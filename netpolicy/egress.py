@@ -41,6 +41,16 @@ def decide_egress(
     return _together(allowing)
 
 
+def decide_plain(
+    policy: Policy, to: Destination, method: str, git_hosts: Collection[str]
+) -> EgressAllow | Deny:
+    """A request in plain HTTP."""
+    verdict = decide_egress(policy, to, "http", git_hosts)
+    if isinstance(verdict, EgressAllow) and method not in verdict.methods:
+        return Deny("E110", "no rule allows this method", verdict.rule)
+    return verdict
+
+
 def ways_to(
     policy: Policy, host: HostName, git_hosts: Collection[str]
 ) -> tuple[tuple[int, Scheme], ...]:

@@ -24,11 +24,7 @@ SYNTHETIC: Final = "198.18.0.0/15"
 _LARGEST_UID: Final = 2**32 - 2
 _COUNTED = re.compile(r"packets [0-9]+ bytes [0-9]+")
 _COUNTERS: Final = ("strange_input", "not_lo", "squat", "refused")
-_HEAD: Final = f"""# gitmoat ruleset {VERSION}
-flush ruleset
-table inet gitmoat {{
-\tcomment "gitmoat ruleset {VERSION}"
-"""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _SQUAT: Final = 'counter name "squat" drop'
 _REFUSE: Final = 'counter name "refused" reject with icmpx admin-prohibited'
 # In IPv6 a connecting socket heeds the ICMP error only at its second SYN, a second later.
@@ -58,8 +54,14 @@ class Uids:
             raise ValueError("a sandbox needs three distinct uids, none of them root")
 
 
-def render(uids: Uids, egress: bool) -> str:
-    """The whole ruleset as one transaction, in the spelling in which nft lists it again."""
+def render(uids: Uids, policy_digest: str) -> str:
+    """The whole ruleset as one transaction, in the spelling in which nft lists it again.
+
+    It is the same for every policy: a sandbox that may reach no host is told so by its sidecar.
+    The digest in it says for which policy it was loaded.
+    """
+    if _DIGEST.fullmatch(policy_digest) is None:
+        raise ValueError("not a policy's digest")
     ports = ", ".join(map(str, SIDECAR_PORTS))
     blocks = [
         *(_block(f"counter {name}") for name in _COUNTERS),
@@ -68,11 +70,11 @@ def render(uids: Uids, egress: bool) -> str:
         _hook("forward"),
         _hook("output", 'oifname "lo" goto lo_out', 'counter name "not_lo"'),
         _block("chain lo_out", *_LO_OUT),
-        _block("chain lo_syn", *_syn(uids, egress)),
+        _block("chain lo_syn", *_syn(uids)),
         _block("chain lo_synack", f"meta skuid {uids.sidecar} accept", _SQUAT),
-        _block("chain lo_udp", *_udp(uids, egress)),
+        _block("chain lo_udp", *_udp(uids)),
     ]
-    return _HEAD + "\n\n".join(blocks) + "\n}\n"
+    return _head(policy_digest) + "\n\n".join(blocks) + "\n}\n"
 
 
 def ruleset_hash(text: str) -> str:
@@ -81,6 +83,11 @@ def ruleset_hash(text: str) -> str:
     lines = [line for line in text.splitlines() if not line.startswith(("#", "flush "))]
     words = _COUNTED.sub("", " ".join(lines)).split()
     return hashlib.sha256(" ".join(words).encode()).hexdigest()
+
+
+def _head(policy_digest: str) -> str:
+    comment = f'comment "gitmoat ruleset {VERSION}, policy {policy_digest}"'
+    return f"# gitmoat\nflush ruleset\ntable inet gitmoat {{\n\t{comment}\n"
 
 
 def _block(head: str, *lines: str) -> str:
@@ -92,25 +99,25 @@ def _hook(name: str, *lines: str) -> str:
     return _block(f"chain {name}", hook, *lines)
 
 
-def _syn(uids: Uids, egress: bool) -> Sequence[str]:
+def _syn(uids: Uids) -> Sequence[str]:
     """Who may open a connection: HELP its git port; UNTR its own, and its own servers."""
     untrusted = f"meta skuid {uids.untrusted} accept"
     doors = [
         f"ip daddr 127.0.0.1 tcp dport {GIT_HELPER} meta skuid {uids.helper} accept",
         f"ip daddr 127.0.0.1 tcp dport {GIT_UNTRUSTED} {untrusted}",
+        f"ip daddr 127.0.0.1 tcp dport {{ {DNS}, {CONNECT} }} {untrusted}",
+        f"ip daddr {SYNTHETIC} tcp dport {{ {HTTP}, {TLS} }} {untrusted}",
     ]
-    if egress:
-        doors += [
-            f"ip daddr 127.0.0.1 tcp dport {{ {DNS}, {CONNECT} }} {untrusted}",
-            f"ip daddr {SYNTHETIC} tcp dport {{ {HTTP}, {TLS} }} {untrusted}",
-        ]
     own = f"tcp dport != @sidecar_ports {untrusted}"
     return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own, _RESET, _REFUSE]
 
 
-def _udp(uids: Uids, egress: bool) -> Sequence[str]:
+def _udp(uids: Uids) -> Sequence[str]:
     untrusted = f"meta skuid {uids.untrusted} accept"
-    answers = [f"udp sport {DNS} meta skuid {uids.sidecar} accept"] if egress else []
-    asks = [f"ip daddr 127.0.0.1 udp dport {DNS} {untrusted}"] if egress else []
-    own = f"udp dport != @sidecar_ports {untrusted}"
-    return [*answers, f"udp sport @sidecar_ports {_SQUAT}", *asks, own, _REFUSE]
+    return [
+        f"udp sport {DNS} meta skuid {uids.sidecar} accept",
+        f"udp sport @sidecar_ports {_SQUAT}",
+        f"ip daddr 127.0.0.1 udp dport {DNS} {untrusted}",
+        f"udp dport != @sidecar_ports {untrusted}",
+        _REFUSE,
+    ]

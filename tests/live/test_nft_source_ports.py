@@ -38,7 +38,7 @@ def namespace() -> Iterator[Namespace]:
 
 def test_it_reaches_not_even_its_own_server(namespace: Namespace) -> None:
     namespace.run("sh", "-c", "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start")
-    namespace.load(egress=False)
+    namespace.load()
     namespace.listen(UNTR, LOOPBACK, 8080)
     ports = ("9999", "418", "419", "53", "80", "443", "480", "9998")
     words = (sys.executable, "-IS", "-c", _CONNECT, str(UNTR), "8080", *ports)
