@@ -12,6 +12,8 @@ PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
 # Tests alone: they start a Docker Engine of their own, and make images of what is installed here;
 # systemd's tools measure our units, it does not have to run
 TEST_PACKAGES := systemd busybox-static $(shell command -v dockerd >/dev/null || echo docker.io)
+# curl, wget, node and npm are clients that they run in sandboxes
+TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
 
 .PHONY: help setup packages test-packages demo test test-long soak lint bench fuzz clean lock docs man pictures dist
 

@@ -12,10 +12,10 @@ Value = str | int | bool | list[dict[str, str]]
 
 TEXT_LIMIT = 512
 REFS_LIMIT = 1000
-# The order they are written in. `tier`, `name`, `count`, `reason`, `reported` are additions to the
-# published keys; v, ts, seq, host, event and prev are the journal's own.
+# The order they are written in. `tier`, `name`, `to`, `count`, `reason`, `reported` are additions
+# to the published keys; v, ts, seq, host, event and prev are the journal's own.
 KEYS = (
-    "sandbox", "session", "name", "decision", "op", "tier", "repo", "refs", "rule", "code",
+    "sandbox", "session", "name", "decision", "op", "tier", "repo", "refs", "to", "rule", "code",
     "peer_uid", "bytes_up", "bytes_down", "ms", "count", "req", "reason", "reported",
 )  # fmt: skip
 
@@ -270,6 +270,64 @@ class GitRefusedReported(Event):
     peer_uid: int | None = None
     req: str | None = None
     count: int | None = None
+
+
+@frozen(kw_only=True)
+class EgressDecision(Event):
+    """May this session reach this host? Of those that are allowed, the first time only."""
+
+    event = "egress.decision"
+    sandbox: str
+    session: str
+    decision: Decision
+    op: str
+    to: str
+    rule: str | None = None
+    code: str | None = None
+    req: str | None = None
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class EgressUsed(Event):
+    """What a session has moved to and from one host since the last such record."""
+
+    event = "egress.used"
+    sandbox: str
+    session: str
+    to: str
+    count: int
+    bytes_up: int
+    bytes_down: int
+
+
+@frozen(kw_only=True)
+class EgressRefusedReported(Event):
+    """A sidecar says it refused a connection, a request or a DNS question."""
+
+    event = "egress.decision"
+    verdict = "deny"
+    reported = True
+    sandbox: str
+    session: str
+    code: str
+    op: str
+    to: str | None = None
+    peer_uid: int | None = None
+    req: str | None = None
+    count: int | None = None
+
+
+@frozen(kw_only=True)
+class PolicyReplaced(Event):
+    """A running sandbox got another policy; connections it does not allow were cut."""
+
+    event = "policy.replaced"
+    sandbox: str
+    session: str
+    name: str
+    count: int
+    peer_uid: int | None = None
 
 
 @frozen(kw_only=True)

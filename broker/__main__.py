@@ -11,7 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from twisted.logger import globalLogBeginner, textFileLogObserver
+from twisted.logger import (
+    FilteringLogObserver,
+    LogEvent,
+    LogLevel,
+    PredicateResult,
+    globalLogBeginner,
+    textFileLogObserver,
+)
 
 from audit.journal import JournalUnavailable
 from broker.authority import unrecorded
@@ -48,6 +55,13 @@ def _tell(descriptor: int | None, line: bytes) -> None:
         pass
 
 
+def _not_chatter(event: LogEvent) -> Any:
+    """Twisted tells of every port it opens and closes, and each DNS question has one."""
+    legacy = event.get("log_namespace") == "log_legacy"
+    chatter = legacy and event.get("log_level") == LogLevel.info
+    return PredicateResult.no if chatter else PredicateResult.maybe
+
+
 def _reactor() -> Any:
     from twisted.internet import reactor
 
@@ -80,7 +94,9 @@ def _start(root: Path, admin_fd: int | None, reactor: Any) -> Broker:
 def main(argv: list[str]) -> int:
     arguments = _arguments(argv)
     os.umask(0o022)
-    observer: Any = textFileLogObserver(sys.stderr)
+    file: Any = textFileLogObserver(sys.stderr)
+    quiet: Any = _not_chatter
+    observer: Any = FilteringLogObserver(file, [quiet])
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)
     reactor = _reactor()
     try:

@@ -23,6 +23,7 @@ from broker.settings import (
     AppProvider,
     BrokerConfig,
     BrokerLimits,
+    Egress,
     FileProvider,
     HelperProvider,
     HostConfig,
@@ -385,6 +386,25 @@ def _timeouts(table: Table) -> Timeouts:
     return given
 
 
+def _egress(table: Table) -> Egress:
+    resolvers = tuple(_resolver(table, text) for text in table.parsed_all("resolvers", str))
+    if table.has("proxy_provider"):
+        _fail(table, "proxy_provider", "is not supported here", "use a proxy without a password")
+    proxy = _proxy(table)
+    table.close()
+    return Egress(resolvers, None if proxy is None else proxy.address)
+
+
+def _resolver(table: Table, text: str) -> Address:
+    hint = 'write addresses, with a port if it is not 53: ["192.0.2.53", "192.0.2.54:5353"]'
+    host, _, port = text.rpartition(":") if text.count(":") == 1 else (text, "", "53")
+    try:
+        address = str(ipaddress.ip_address(host.removeprefix("[").removesuffix("]")))
+    except ValueError:
+        _fail(table, "resolvers", "is not an IP address", hint)
+    return Address(address, _port(table, "resolvers", port, 1))
+
+
 def _ids(table: Table) -> tuple[int, int]:
     uid = table.number("uid", DEFAULT_UID, _LARGEST_ID)
     gid = table.number("gid", uid, _LARGEST_ID)
@@ -427,6 +447,7 @@ def _main(table: Table, merged: _Merged) -> BrokerConfig:
         upstreams=merged.upstreams,
         providers=merged.providers,
         hosts=merged.hosts,
+        egress=_egress(table.table("egress")),
     )
 
 

@@ -15,6 +15,7 @@ from broker.errors import Problem
 from broker.operations import dispatch
 from broker.settings import Address
 from broker.settings import Timeouts as BrokerTimeouts
+from gitwire.proxying import ProxyReader
 from identity.tlsoptions import PeerKeyUnknown, PinnedServer, over_tls, peer_key
 from streams.http import Incoming, ServerConnection, Timeouts
 
@@ -80,6 +81,7 @@ class Listener:
             self._timeouts,
             secure=True,
             on_lost=lambda: self._connections.discard(made[0]),
+            reader=ProxyReader,
         )
         made.append(connection)
         self._connections.add(connection)

@@ -13,9 +13,11 @@ from attrs import frozen
 from broker import host_operations as host
 from broker import session_operations as session
 from broker.desk import Desk
+from broker.egress import serve_egress
 from broker.guard import send
 from broker.refusals import json_reply
 from broker.sessions import Session
+from gitwire.http import RequestHead
 from streams.http import Incoming
 
 
@@ -43,19 +45,26 @@ TABLE: dict[tuple[bytes, bytes], HostOperation | SessionOperation] = {
     (b"POST", b"/report"): SessionOperation(session.report),
 }
 GIT = SessionOperation(session.serve_git)
+EGRESS = SessionOperation(serve_egress)
 
 
 def dispatch(desk: Desk, key: bytes, incoming: Incoming) -> None:
     """Finds the operation and the asker; a stranger to an operation sees no operation."""
     head = incoming.head
-    is_git = head.target.startswith(session.GIT_PREFIX)
-    match GIT if is_git else TABLE.get((head.method, head.target)):
+    match _operation(head):
         case SessionOperation(run) if (asker := desk.sessions.by_key(key)) is not None:
             run(desk, asker, incoming)
         case HostOperation(run_host) if (name := desk.routes.now.hosts.get(key)) is not None:
             run_host(desk, host.Host(name, key), incoming, _answer(incoming))
         case _:
             send(incoming, json_reply(404, {"code": "G103", "what": "there is nothing here"}))
+
+
+def _operation(head: RequestHead) -> HostOperation | SessionOperation | None:
+    if not head.target.startswith(b"/"):  # a host to reach, not a path of ours
+        return EGRESS
+    is_git = head.target.startswith(session.GIT_PREFIX)
+    return GIT if is_git else TABLE.get((head.method, head.target))
 
 
 def _answer(incoming: Incoming) -> host.Answer:

@@ -8,6 +8,7 @@ from typing import Any
 from audit.events import (
     CredentialGranted,
     CredentialRefused,
+    EgressRefusedReported,
     Event,
     GitRefusedReported,
     PeerRefusedReported,
@@ -19,6 +20,7 @@ from netpolicy.codes import CODES
 REPORT_LIMIT = 4096
 
 _MOST = 10**9
+_OPERATIONS = ("tunnel", "http", "dns")
 _REQUEST_ID = re.compile(r"[0-9a-f]{16}")
 
 
@@ -35,6 +37,11 @@ def parse_report(fields: dict[str, Any], sandbox: str, session: str) -> Event:
         case "credential-refused":
             code = _code(fields)
             return CredentialRefused(**who, code=code, repo=repo, peer_uid=uid, count=count)
+        case "egress-refused":
+            code, op, to = _code(fields), _op(fields), _to(fields)
+            return EgressRefusedReported(
+                **who, code=code, op=op, to=to, peer_uid=uid, req=_req(fields), count=count
+            )
         case "git-refused":
             code, req = _code(fields), _req(fields)
             return GitRefusedReported(
@@ -68,6 +75,17 @@ def _count(fields: dict[str, Any]) -> int | None:
 
 def _repo(fields: dict[str, Any]) -> str | None:
     return None if fields.get("repo") is None else text(fields, "repo", 600)
+
+
+def _op(fields: dict[str, Any]) -> str:
+    op = text(fields, "op")
+    if op not in _OPERATIONS:
+        raise Malformed("op is unknown")
+    return op
+
+
+def _to(fields: dict[str, Any]) -> str | None:
+    return None if fields.get("to") is None else text(fields, "to", 300)
 
 
 def _req(fields: dict[str, Any]) -> str | None:

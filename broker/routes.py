@@ -6,17 +6,20 @@ A reload makes a whole new one and swaps it in; requests under way keep the one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from attrs import define, field, frozen
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 
 from broker.dialling import trusting
+from broker.egress_dialling import Dialler
 from broker.errors import Misconfigured, Problem
 from broker.files import Tree
 from broker.providers.credential import Provider
 from broker.providers.file import FileCredentials
 from broker.providers.github_app import read_app_key
 from broker.providers.making import Maker
+from broker.resolving import Resolver, ServerResolver, SystemResolver
 from broker.settings import AppProvider, BrokerConfig, FileProvider, UpstreamConfig
 from netpolicy.upstreams import Upstream, UpstreamTable
 
@@ -37,6 +40,7 @@ class Routes:
     by_upstream: Mapping[str, Route]
     providers: Mapping[str, Provider]
     hosts: Mapping[bytes, str]
+    dialler: Dialler
 
 
 def check_files(config: BrokerConfig, tree: Tree, ids: tuple[int, int]) -> None:
@@ -69,6 +73,14 @@ def check_upstreams(config: BrokerConfig) -> None:
         trusting(upstream, upstream.address.host)
 
 
+def _dialler(config: BrokerConfig, reactor: Any) -> Dialler:
+    egress = config.egress
+    resolver: Resolver = SystemResolver(reactor)
+    if egress.resolvers:
+        resolver = ServerResolver(reactor, egress.resolvers)
+    return Dialler(reactor, resolver, config.timeouts.connect, egress.proxy)
+
+
 def make_routes(config: BrokerConfig, maker: Maker) -> Routes:
     table = _table(config)
     providers: dict[str, Provider] = {}
@@ -78,7 +90,7 @@ def make_routes(config: BrokerConfig, maker: Maker) -> Routes:
         one.name: _route(one, config.upstreams[one.name], providers) for one in table.upstreams
     }
     hosts = {key: name for name, host in config.hosts.items() for key in host.keys}
-    return Routes(config, table, routes, providers, hosts)
+    return Routes(config, table, routes, providers, hosts, _dialler(config, maker.reactor))
 
 
 def _route(upstream: Upstream, own: UpstreamConfig, providers: Mapping[str, Provider]) -> Route:

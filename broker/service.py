@@ -20,6 +20,7 @@ from broker.admission import Admission
 from broker.authority import Authority
 from broker.clocks import WallClock, boot_id, boot_seconds
 from broker.desk import Desk
+from broker.egress import record_use
 from broker.governors import Governors
 from broker.helper_link import HelperLink
 from broker.listener import Listener, serve, server_timeouts
@@ -39,6 +40,7 @@ log = Logger()
 
 _TICK = 1.0
 _SLOW_TICKS = 10
+_USE_TICKS = 60
 
 
 @define(eq=False)
@@ -146,8 +148,14 @@ class Broker:
                 self.desk.sessions.keep_usage()
                 self.desk.authority.summarise()
                 self._keep_head()
+            if self._ticks % _USE_TICKS == 0:
+                self._record_use()
         except sqlite3.Error as error:
             log.error("the store failed: {what}", what=str(error))
+
+    def _record_use(self) -> None:
+        for session in self.desk.sessions.everyone():
+            record_use(self.desk, session)
 
     def _keep_head(self) -> None:
         head = AuditHead(*self._opened.journal.head())
@@ -167,6 +175,7 @@ class Broker:
             end()
         self._listener.cut_all()
         self.desk.upstreams.forget_all()
+        self._record_use()
         try:
             self._opened.journal.record(DaemonStopped(name="broker"))
             self._keep_head()

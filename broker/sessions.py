@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from attrs import define, evolve, field
 
 from broker.denials import DenialLog
+from broker.egress_use import EgressUse
 from broker.limits import Budget
 from broker.store.interface import State, Store, StoredSession
 from limits.brake import DenialBrake
@@ -44,8 +45,13 @@ class Session:
     reports: TokenBucket = field(factory=lambda: TokenBucket.per_minute(60))
     denials: DenialLog = field(factory=DenialLog)
     brake: DenialBrake = field(factory=DenialBrake)
+    egress: EgressUse = field(init=False)
     _live: dict[int, Cut] = field(factory=dict, init=False)
+    _busy: set[int] = field(factory=set, init=False)
     _next: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.egress = EgressUse(self.policy.limits)
 
     @property
     def id(self) -> str:
@@ -58,18 +64,25 @@ class Session:
     def is_of(self, host: str, sandbox: str) -> bool:
         return (self.stored.host, self.stored.sandbox) == (host, sandbox)
 
-    def hold(self, cut: Cut) -> Callable[[], None]:
-        """Registers a live stream; `cut` ends it. The returned call says that it has ended."""
+    def hold(self, cut: Cut, busy: bool = True) -> Callable[[], None]:
+        """Registers a live stream; `cut` ends it. The returned call says that it has ended.
+
+        `busy`: while it runs the session is not silent. A tunnel that stays open is no use of it.
+        """
         self._next += 1
         number = self._next
         self._live[number] = cut
+        if busy:
+            self._busy.add(number)
         return lambda: self._drop(number)
 
     def _drop(self, number: int) -> None:
         self._live.pop(number, None)
+        self._busy.discard(number)
 
     def cut_streams(self) -> None:
         live, self._live = self._live, {}
+        self._busy.clear()
         for cut in live.values():
             cut()
 
@@ -79,7 +92,7 @@ class Session:
             return "expired"
         if not self.bytes.left:
             return QUOTA
-        if now - self.used >= self.policy.session.idle and not self._live:
+        if now - self.used >= self.policy.session.idle and not self._busy:
             return "idle"
         return None
 

@@ -121,6 +121,14 @@ class HostConfig:
 
 
 @frozen
+class Egress:
+    """How sandboxes' other hosts are reached; without `resolvers` as the system resolves."""
+
+    resolvers: tuple[Address, ...] = ()
+    proxy: Address | None = None
+
+
+@frozen
 class BrokerConfig:
     listen: Address
     uid: int
@@ -131,3 +139,4 @@ class BrokerConfig:
     upstreams: Mapping[str, UpstreamConfig]
     providers: Mapping[str, ProviderConfig]
     hosts: Mapping[str, HostConfig]
+    egress: Egress = Egress()

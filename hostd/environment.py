@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hostd.runtimes.bwrap import GATE, HELPER, HOME, RUN
+from netpolicy.nftables import CONNECT
 
 _PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+
+_PROXY = f"http://127.0.0.1:{CONNECT}"
+_NO_PROXY = "127.0.0.1,localhost"
 
 UNTRUSTED: Mapping[str, str] = {
     "PATH": _PATH,
@@ -17,6 +21,11 @@ UNTRUSTED: Mapping[str, str] = {
     "LANG": "C.UTF-8",
     "GIT_CONFIG_SYSTEM": f"{RUN}/gitconfig",
     "GIT_TERMINAL_PROMPT": "0",
+    "HTTPS_PROXY": _PROXY,
+    "https_proxy": _PROXY,
+    "http_proxy": _PROXY,
+    "NO_PROXY": _NO_PROXY,
+    "no_proxy": _NO_PROXY,
 }
 
 # An image says where its programs are and how they speak; not what git does, whose files are read

@@ -39,6 +39,7 @@ from netpolicy.writing import policy_to_mapping
 _log = Logger()
 _GATE_LIMITS = ResourceLimits(pids=256)
 _NO_LIMITS = ResourceLimits()
+_MOST_EGRESS = 64  # as many as `sidecar.budgets` has room for
 
 
 def save(host: Host, sandbox: Sandbox, step: Step, **changes: Any) -> None:
@@ -116,7 +117,7 @@ async def _provision(host: Host, sandbox: Sandbox) -> None:
     note(Step.ROOMS)
     await _make_rooms(host, sandbox)
     note(Step.RULES, **_found(sandbox))
-    ruleset = render(sandbox.plan.uids, egress=False)
+    ruleset = render(sandbox.plan.uids, sandbox.plan.policy_hash)
     rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
     note(Step.LISTENERS, rules=rules)
     await make_listeners(host, sandbox)
@@ -312,6 +313,7 @@ def _sidecar_configuration(host: Host, sandbox: Sandbox) -> dict[str, Any]:
         "policy": policy_to_mapping(plan.policy),
         "upstreams": sandbox.upstreams.to_mapping(),
         "dial_cap": 16,
+        "egress_cap": min(plan.policy.limits.egress_connections, _MOST_EGRESS),
     }
 
 

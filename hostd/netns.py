@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-HELPER_GIT_PORT = 418
-UNTRUSTED_GIT_PORT = 419
+from netpolicy.nftables import CONNECT, DNS, GIT_HELPER, GIT_UNTRUSTED, HTTP, SYNTHETIC, TLS
+
 _BACKLOG = 128
+_LO = 1  # the index of `lo` in every network namespace
+
+_EVERY = "0.0.0.0"
+_RTM_NEWROUTE, _RTA_DST, _RTA_OIF = 24, 1, 4
+_REPLACE = 0x1 | 0x4 | 0x100 | 0x400  # a request, acknowledged; replace, or make
 
 _SYSCTLS = {
     "net/ipv4/ip_unprivileged_port_start": "1024",
@@ -59,14 +65,39 @@ def _as_user(uid: int) -> Iterator[None]:
         os.seteuid(0)
 
 
-def _tcp_listener(uid: int, port: int) -> int:
+def add_synthetic_route() -> None:
+    """Every address that DNS hands out is local here: `ip route replace local NET dev lo`."""
+    network, _, length = SYNTHETIC.partition("/")
+    # struct rtmsg: family, lengths, tos, local table, static, host scope, local type, flags
+    message = struct.pack("=8BI", socket.AF_INET, int(length), 0, 0, 255, 4, 254, 2, 0)
+    message += struct.pack("=HH4s", 8, _RTA_DST, socket.inet_aton(network))
+    message += struct.pack("=HHI", 8, _RTA_OIF, _LO)
+    header = struct.pack("=IHHII", 16 + len(message), _RTM_NEWROUTE, _REPLACE, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
+        link.send(header + message)
+        answer = link.recv(4096)
+    code = struct.unpack_from("=i", answer, 16)[0]
+    if code != 0:
+        raise OSError(-code, f"no route to the synthetic addresses: {os.strerror(-code)}")
+
+
+def _tcp_listener(uid: int, port: int, address: str = "127.0.0.1") -> int:
     with _as_user(uid):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setblocking(False)
-    listener.bind(("127.0.0.1", port))
+    listener.bind((address, port))
     listener.listen(_BACKLOG)
     return listener.detach()
+
+
+def _datagram_socket(uid: int, port: int) -> int:
+    """Without SO_REUSEADDR: with it, another socket could take the questions."""
+    with _as_user(uid):
+        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams.setblocking(False)
+    datagrams.bind(("127.0.0.1", port))
+    return datagrams.detach()
 
 
 def _unix_listener(uid: int, path: str, kind: socket.SocketKind, mode: int) -> int:
@@ -81,11 +112,17 @@ def _unix_listener(uid: int, path: str, kind: socket.SocketKind, mode: int) -> i
     return listener.detach()
 
 
-def make_listeners(uid: int, credential: str, control: str) -> tuple[int, int, int, int]:
-    """In the order of sidecar.service.Inherited: two git ports, credential, control socket."""
+def make_listeners(uid: int, credential: str, control: str) -> tuple[int, ...]:
+    """In the order of sidecar.inherited.Inherited."""
     return (
-        _tcp_listener(uid, HELPER_GIT_PORT),
-        _tcp_listener(uid, UNTRUSTED_GIT_PORT),
+        _tcp_listener(uid, GIT_HELPER),
+        _tcp_listener(uid, GIT_UNTRUSTED),
         _unix_listener(uid, credential, socket.SOCK_STREAM, 0o666),
         _unix_listener(uid, control, socket.SOCK_SEQPACKET, 0o600),
+        _datagram_socket(uid, DNS),
+        _tcp_listener(uid, DNS),
+        _tcp_listener(uid, CONNECT),
+        # Any of the synthetic addresses; nftables lets nobody in by another one.
+        _tcp_listener(uid, HTTP, _EVERY),
+        _tcp_listener(uid, TLS, _EVERY),
     )

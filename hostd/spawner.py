@@ -24,7 +24,7 @@ from hostd.failures import Failed
 from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
-_LISTENERS = 4
+_LISTENERS = 9  # as many as `sidecar.inherited.Inherited` has
 _MAX_QUEUE = 4096  # requests of as many sandboxes as wait while a new zygote starts
 _MAX_REQUEST = 160 * 1024  # what one message of a socket's usual buffer holds
 _PATIENCE = 30.0

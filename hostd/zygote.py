@@ -24,6 +24,7 @@ from confine.seccomp import compile_profile
 from hostd import attempts, netns
 from sidecar import service
 from sidecar.budgets import DESCRIPTORS
+from sidecar.inherited import Inherited
 
 _MAX_MESSAGE = 256 * 1024
 _MAX_DESCRIPTORS = 16
@@ -151,6 +152,7 @@ class Zygote:
     def _listen(self, request: Request, descriptors: list[int], problems: int) -> None:
         linux.setns(descriptors[0], linux.CLONE_NEWNET)
         netns.set_sysctls()
+        netns.add_synthetic_route()
         made = netns.make_listeners(request["uid"], request["credential"], request["control"])
         self._send({"id": request["id"], "ok": True}, made)
 
@@ -180,7 +182,7 @@ class Zygote:
         )
 
     def _sidecar(self, request: Request, descriptors: list[int], problems: int) -> None:
-        """Descriptors: netns, configuration, log, then the four listeners of `Inherited`."""
+        """Descriptors: netns, configuration, log, then the listeners of `Inherited`."""
         linux.setns(descriptors[0], linux.CLONE_NEWNET)
         with open(descriptors[1], "rb", closefd=False) as file:
             configuration = file.read()
@@ -188,7 +190,7 @@ class Zygote:
         os.setsid()
         os.dup2(descriptors[2], 1)
         os.dup2(descriptors[2], 2)
-        listeners = descriptors[3:7]
+        listeners = descriptors[3:]
         linux.close_all_but([1, 2, problems, *listeners])
         confine(
             Confinement(
@@ -206,7 +208,7 @@ class Zygote:
             )
         )
         os.close(problems)
-        service.main(configuration, service.Inherited(*listeners))
+        service.main(configuration, Inherited(*listeners))
 
     def _execute(self, request: Request, descriptors: list[int], problems: int) -> None:
         self._settle(request, descriptors, problems)

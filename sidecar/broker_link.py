@@ -51,13 +51,15 @@ class BrokerLink:
         dial: Callable[[], bool],
         cap: int,
         timeouts: Timeouts,
+        egress: int,
     ) -> None:
+        """`egress` of the `cap` connections are for other hosts."""
         self._loop = loop
         self._timeouts = timeouts
         self._keys = broker_keys
         self._creator = PinnedClient(seed, lambda: self._keys)
         self._ready: set[ClientConnection] = set()
-        self.pool: ConnectionPool[ClientConnection] = ConnectionPool(loop, dial, cap)
+        self.pool: ConnectionPool[ClientConnection] = ConnectionPool(loop, dial, cap, egress=egress)
 
     def pin(self, broker_keys: frozenset[bytes]) -> None:
         """For handshakes from now on; a link that is open proved its key when it was made."""

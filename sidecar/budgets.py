@@ -31,8 +31,14 @@ HELPER_GIT: Final = SocketBudget(connections=32, per_second=100.0, burst=200)
 UNTRUSTED_GIT: Final = SocketBudget(connections=64, per_second=50.0, burst=200)
 # Everybody in the sandbox can connect to it; who is not the helper is closed at once.
 CREDENTIAL: Final = SocketBudget(connections=32, per_second=200.0, burst=400)
+PROXY: Final = SocketBudget(connections=64, per_second=100.0, burst=200)
+PLAIN: Final = SocketBudget(connections=64, per_second=100.0, burst=200)
+TLS: Final = SocketBudget(connections=64, per_second=100.0, burst=200)
+DNS_TCP: Final = SocketBudget(connections=16, per_second=50.0, burst=100)
+# Links to the broker that connections to other hosts may hold at a time.
+EGRESS_LINKS: Final = 64
 # Links to the broker, the control socket, the event loop and its log; the rest is never used.
-OTHER_DESCRIPTORS: Final = 64 + 16
+OTHER_DESCRIPTORS: Final = 64 + EGRESS_LINKS + 16
 DESCRIPTORS: Final = 512
 
 CREDENTIALS_PER_MINUTE: Final = 120

@@ -13,6 +13,7 @@ from identity.peer import Means
 from netpolicy.document import PolicyError, policy_from_mapping
 from netpolicy.policy import Policy
 from netpolicy.upstreams import UpstreamTable
+from sidecar.budgets import EGRESS_LINKS
 
 SCHEMA = "gitmoat.sidecar/1"
 _KEYS = frozenset(
@@ -27,6 +28,7 @@ _KEYS = frozenset(
         "policy",
         "upstreams",
         "dial_cap",
+        "egress_cap",
     }
 )
 _UIDS = frozenset({"sidecar", "helper", "untrusted"})
@@ -60,6 +62,7 @@ class Config:
     policy: Policy
     upstreams: UpstreamTable
     dial_cap: int
+    egress_cap: int
 
 
 def parse_config(raw: bytes) -> Config:
@@ -76,6 +79,7 @@ def parse_config(raw: bytes) -> Config:
         policy=_policy(data["policy"]),
         upstreams=_upstreams(data["upstreams"]),
         dial_cap=_number(data["dial_cap"], "dial_cap", 1, _LARGEST_CAP),
+        egress_cap=_number(data["egress_cap"], "egress_cap", 1, EGRESS_LINKS),
     )
 
 

@@ -6,7 +6,7 @@ Knows links only by what they tell it (opened, lost) and by `close`; opens nothi
 from __future__ import annotations
 
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
@@ -47,6 +47,7 @@ class Share(Enum):
 
     TRUSTED = "trusted"
     UNTRUSTED = "untrusted"
+    EGRESS = "egress"
 
 
 @define(eq=False)
@@ -78,6 +79,7 @@ class ConnectionPool(Generic[L]):
     _dial: Callable[[], bool]
     _cap: int
     _jitter: Callable[[], float] = full_jitter
+    _egress: int = 0  # how many of them tunnels and requests to other hosts may hold
     _members: dict[L, _Member] = field(factory=dict, init=False)
     _idle: list[L] = field(factory=list, init=False)
     _waiters: deque[_Waiter[L]] = field(factory=deque, init=False)
@@ -129,6 +131,13 @@ class ConnectionPool(Generic[L]):
             return
         self._idle.append(link)
         self._serve()
+
+    def served(self, link: L) -> None:
+        """The broker answered on this link, which is a tunnel from now on: it comes not back."""
+        member = self._members.get(link)
+        if member is not None:
+            member.served = True
+            self._recovered()
 
     # ---- for links
 
@@ -204,17 +213,18 @@ class ConnectionPool(Generic[L]):
         self._plan()
 
     def _next_waiter(self) -> _Waiter[L] | None:
-        full = self._busy_untrusted() >= self._untrusted_cap()
-        for waiter in self._waiters:
-            if waiter.share is Share.TRUSTED or not full:
-                return waiter
-        return None
+        room = {share: self._room(share) for share in Share}
+        return next((waiter for waiter in self._waiters if room[waiter.share] > 0), None)
 
-    def _busy_untrusted(self) -> int:
-        return sum(each.share is Share.UNTRUSTED for each in self._members.values())
-
-    def _untrusted_cap(self) -> int:
-        return max(1, self._cap - max(1, self._cap // 4))
+    def _room(self, share: Share) -> int:
+        """How many more links requests of this kind may take."""
+        git = self._cap - self._egress
+        most = {
+            Share.TRUSTED: self._cap,
+            Share.UNTRUSTED: max(1, git - max(1, git // 4)),
+            Share.EGRESS: self._egress,
+        }
+        return max(0, most[share] - sum(each.share is share for each in self._members.values()))
 
     def _plan(self) -> None:
         """Ask for as many connections as are wanted now, or set the time to look again."""
@@ -242,9 +252,8 @@ class ConnectionPool(Generic[L]):
 
     def _admissible(self) -> int:
         """How many waiters a new link could serve."""
-        untrusted = sum(each.share is Share.UNTRUSTED for each in self._waiters)
-        room = max(0, self._untrusted_cap() - self._busy_untrusted())
-        return len(self._waiters) - untrusted + min(untrusted, room)
+        waiting = Counter(waiter.share for waiter in self._waiters)
+        return sum(min(count, self._room(share)) for share, count in waiting.items())
 
     def _dial_timed_out(self) -> None:
         self._dialling.popleft()

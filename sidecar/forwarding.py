@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Callable
 from typing import Final, assert_never
 
-from attrs import frozen
+from attrs import define, frozen
 
 from gitwire.errors import Malformed
 from gitwire.http import Framing, RequestHead, ResponseHead, format_request, framing_headers
@@ -49,8 +49,10 @@ CLOSING: Final = frozenset({400, 413})
 _RETRY: Final = frozenset({429, 503})
 
 
-@frozen
+@define(eq=False)
 class Scope:
+    """What is allowed now; another policy replaces `policy` whole."""
+
     policy: Policy
     upstreams: UpstreamTable
 

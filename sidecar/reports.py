@@ -23,11 +23,12 @@ class Event(Enum):
     CREDENTIAL_GRANTED = "credential-granted"
     CREDENTIAL_REFUSED = "credential-refused"
     GIT_REFUSED = "git-refused"
+    EGRESS_REFUSED = "egress-refused"
 
 
 @frozen
 class Report:
-    """`repo` is canonical or None: nothing the sandbox wrote freely goes in here."""
+    """`repo` and `to` are canonical or None: nothing the sandbox wrote freely goes in here."""
 
     event: Event
     uid: int | None = None
@@ -35,6 +36,8 @@ class Report:
     code: str | None = None
     req: str | None = None
     count: int = 1
+    op: str | None = None
+    to: str | None = None
 
 
 def format_report(report: Report) -> bytes:
@@ -45,6 +48,8 @@ def format_report(report: Report) -> bytes:
         "code": report.code,
         "req": report.req,
         "count": report.count if report.count > 1 else None,
+        "op": report.op,
+        "to": report.to,
     }
     known = {name: value for name, value in fields.items() if value is not None}
     data = json.dumps(known, separators=(",", ":")).encode("ascii")

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import frozen
 from nacl.signing import SigningKey
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import installReactor
@@ -25,8 +24,12 @@ from sidecar.budgets import HELPER_GIT, UNTRUSTED_GIT, request_rate
 from sidecar.config import Config, Misconfigured, parse_config
 from sidecar.control_socket import ROOT, ControlSocket, Orders
 from sidecar.credential_socket import CredentialSocket, Issuer
+from sidecar.egress import Egress
+from sidecar.egress_listeners import EgressListener
+from sidecar.egress_office import EgressOffice
 from sidecar.forwarding import Scope
 from sidecar.git_listener import Brakes, GitListener, Office, Port
+from sidecar.inherited import Inherited
 from sidecar.logs import log_to
 from sidecar.loop import Loop, Timer, cancel
 from sidecar.reporter import Reporter
@@ -40,16 +43,6 @@ __all__ = ["Inherited", "Service", "main", "warm"]
 DRAIN: Final = 30.0
 # Longer than the broker's own patience with an upstream, so that its answer is the one shown.
 _LONGER: Final = 30.0
-
-
-@frozen
-class Inherited:
-    """The listening descriptors that hostd made for this sandbox."""
-
-    helper_git: int
-    untrusted_git: int
-    credential: int
-    control: int
 
 
 def new_request_id() -> str:
@@ -77,8 +70,9 @@ class Service:
         scope = Scope(config.policy, config.upstreams)
         tokens = Tokens(loop.seconds)
         self._timeouts = Timeouts(idle=config.upstreams.idle + _LONGER)
-        keys, cap = config.broker_keys, config.dial_cap
-        self.link = BrokerLink(loop, seed, keys, self._dial, cap, self._timeouts)
+        keys, egress = config.broker_keys, config.egress_cap
+        cap = config.dial_cap + egress
+        self.link = BrokerLink(loop, seed, keys, self._dial, cap, self._timeouts, egress)
         self._reporter = Reporter(loop, self.link.pool, Reports(loop.seconds))
         helpers = frozenset({config.uids.helper})
         attestation = Attestation(helpers, config.helper_cgroups, config.peer)
@@ -86,9 +80,11 @@ class Service:
         self._credential = CredentialSocket(loop, _listener(fds.credential), attestation, issuer)
         helper = Port(Tier.HELPER, config.uids.helper, HELPER_GIT)
         untrusted = Port(Tier.UNTRUSTED, config.uids.untrusted, UNTRUSTED_GIT)
-        self._ports = [
+        self._egress = Egress(self._office(scope, config.uids.untrusted), fds)
+        self._ports: list[GitListener | EgressListener] = [
             self._port(scope, tokens, helper, fds.helper_git),
             self._port(scope, tokens, untrusted, fds.untrusted_git),
+            *self._egress.ports,
         ]
         public_key = SigningKey(seed).verify_key.encode()
         control = _listener(fds.control)
@@ -102,6 +98,7 @@ class Service:
         self._stopping = True
         self._log.info("stopping")
         self._credential.close()
+        self._egress.dns.close()
         self._deadline = self._loop.callLater(DRAIN, self._cut)
         self._draining = len(self._ports)
         for port in self._ports:
@@ -114,6 +111,11 @@ class Service:
         brakes = Brakes(self._loop, rate)
         office = Office(port, scope, tokens.accepts, pool, report, new_request_id, timeouts, brakes)
         return GitListener(self._loop, _listener(fd), office)
+
+    def _office(self, scope: Scope, uid: int) -> EgressOffice:
+        timeouts = self._timeouts
+        pool, report = self.link.pool, self._reporter
+        return EgressOffice(self._loop, scope, uid, pool, report, new_request_id, timeouts)
 
     def _orders(self) -> Orders:
         return Orders(
@@ -136,6 +138,7 @@ class Service:
         self._log.info("active")
         self.link.pool.start()
         self._credential.start()
+        self._egress.dns.start()
         for port in self._ports:
             port.start()
 

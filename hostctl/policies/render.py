@@ -47,7 +47,7 @@ def _policy(paths: Paths, name: str) -> tuple[Policy, dict[str, list[str]]]:
 def _text(args: Namespace, paths: Paths, policy: Policy, notes: dict[str, list[str]]) -> str:
     if args.nft:
         # The uids of the first sandbox: each has three of its own.
-        return render_nft(Uids(UID_BASE, UID_BASE + 1, UID_BASE + 2), bool(policy.egress))
+        return render_nft(Uids(UID_BASE, UID_BASE + 1, UID_BASE + 2), policy_digest(policy))
     if args.git:
         return gitconfig_for(known_upstreams(paths), GIT_UNTRUSTED, _WORKSPACE)
     if args.dns:

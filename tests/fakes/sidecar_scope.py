@@ -92,6 +92,7 @@ def config_mapping(**changes: object) -> dict[str, object]:
         "policy": policy_to_mapping(POLICY),
         "upstreams": UPSTREAMS.to_mapping(),
         "dial_cap": 16,
+        "egress_cap": 8,
     }
     return mapping | changes
 

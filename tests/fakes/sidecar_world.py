@@ -34,6 +34,12 @@ BROKER_SEED = bytes([7] * 32)
 SIDECAR_SEED = bytes([8] * 32)
 
 
+def _datagrams() -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.bind(("127.0.0.1", 0))
+    return made
+
+
 def public(seed: bytes) -> bytes:
     key = key_of(self_signed(seed)[1])
     assert key is not None
@@ -194,7 +200,10 @@ class World:
             socket.create_server(("127.0.0.1", 0), backlog=128),
             self._unix("cred.sock", socket.SOCK_STREAM),
             self._unix("ctl.sock", socket.SOCK_SEQPACKET),
+            _datagrams(),
+            *(socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(4)),
         ]
+        self.ports = [each.getsockname()[1] for each in self._listeners[4:]]
         self.helper_port: int = self._listeners[0].getsockname()[1]
         self.untrusted_port: int = self._listeners[1].getsockname()[1]
         self.config = self._config(changes)

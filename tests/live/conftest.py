@@ -12,6 +12,7 @@ from hostctl.demo_repositories import create_repository
 from hostctl.demo_stage import ALLOWED, Stage, close_stage, open_stage
 from hostctl.output import Output
 from tests.live.boxes import Box, Clone
+from tests.live.internet import Internet, open_internet
 from tests.live.upstream_repositories import make_large
 
 MakeBox = Callable[..., Box]
@@ -125,3 +126,10 @@ def branch() -> str:
 def large(stage: Stage) -> str:
     """The commit of a repository that takes seconds to transfer."""
     return make_large(stage, LARGE, LARGE_MIB)
+
+
+@pytest.fixture(scope="session")
+def internet() -> Iterator[Internet]:
+    """A Gitmoat of its own whose broker sees an internet that the test made."""
+    with open_internet() as made:
+        yield made

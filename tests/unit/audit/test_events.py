@@ -19,13 +19,19 @@ PUBLISHED = {
     "rule", "code", "peer_uid", "bytes_up", "bytes_down", "ms", "req", "prev",
 }  # fmt: skip
 OWN = {"v", "ts", "seq", "host", "event", "prev"}
-ADDED = {"tier", "name", "count", "reason", "reported"}
+ADDED = {"tier", "name", "to", "count", "reason", "reported"}
 ALL = [
     kind
     for _, kind in inspect.getmembers(events, inspect.isclass)
     if issubclass(kind, Event) and kind is not Event
 ]
-REPORTED = {"GitRefusedReported", "PeerRefusedReported", "CredentialGranted", "CredentialRefused"}
+REPORTED = {
+    "EgressRefusedReported",
+    "GitRefusedReported",
+    "PeerRefusedReported",
+    "CredentialGranted",
+    "CredentialRefused",
+}
 
 
 def sample(kind: type[Event], text: str = "text") -> Event:
@@ -42,7 +48,7 @@ def sample(kind: type[Event], text: str = "text") -> Event:
     return kind(**given)
 
 
-def test_the_keys_are_the_published_ones_and_five_more() -> None:
+def test_the_keys_are_the_published_ones_and_six_more() -> None:
     assert set(KEYS) == (PUBLISHED - OWN) | ADDED
 
 
@@ -55,7 +61,7 @@ def test_every_event_writes_known_keys_only_and_all_it_holds(kind: type[Event]) 
 
 
 def test_event_names_are_distinct_but_for_reports_of_the_same() -> None:
-    retold = {events.PeerRefusedReported, events.GitRefusedReported}
+    retold = {events.PeerRefusedReported, events.GitRefusedReported, events.EgressRefusedReported}
     names = [kind.event for kind in ALL if kind not in retold]
     assert len(names) == len(set(names))
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from attrs import astuple
 
 from sidecar.service import Inherited
 from tests.fakes.sidecar_scope import config_bytes
@@ -36,7 +37,7 @@ class ConfinedWorld(World):
     files = 512
 
     def _launch(self, fds: Inherited) -> None:
-        numbers = [fds.helper_git, fds.untrusted_git, fds.credential, fds.control]
+        numbers = list(astuple(fds))
         empty = self.folder / "empty"
         empty.mkdir()
         entry = [sys.executable, "-m", "tests.fakes.confined_sidecar"]

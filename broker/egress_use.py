@@ -1,0 +1,97 @@
+"""What one session does outside: its budget, its octets, its live connections, its tallies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from attrs import define, field
+
+from gitwire.hostname import Destination
+from limits.buckets import TokenBucket
+from netpolicy.decision import Deny
+from netpolicy.egress import EgressAllow
+from netpolicy.policy import Limits
+
+MOST_PLACES = 256
+
+
+class Live(Protocol):
+    """One open connection of the session."""
+
+    def still_allowed(self) -> EgressAllow | Deny: ...
+
+    def cut(self, code: str) -> None: ...
+
+
+@define
+class Tally:
+    count: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+@define(eq=False)
+class EgressUse:
+    limits: Limits
+    running: int = field(default=0, init=False)
+    _rate: TokenBucket = field(init=False)
+    spent: int = field(default=0, init=False)
+    live: set[Live] = field(factory=set, init=False)
+    _known: set[str] = field(factory=set, init=False)
+    _tallies: dict[str, Tally] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._rate = TokenBucket.per_minute(self.limits.egress_per_minute)
+
+    def limit(self, limits: Limits) -> None:
+        """Another policy: what was spent stays spent, what runs still counts."""
+        self.limits = limits
+        self._rate = TokenBucket.per_minute(limits.egress_per_minute)
+
+    def enter(self, now: float) -> bool:
+        """Whether one more may start; then `leave` must follow."""
+        if self.running >= self.limits.egress_connections or self._rate.take(now):
+            return False
+        self.running += 1
+        return True
+
+    def leave(self) -> None:
+        self.running -= 1
+
+    @property
+    def left(self) -> int:
+        return max(0, self.limits.egress_max - self.spent)
+
+    def spend(self, octets: int) -> str | None:
+        """Count what moves; the code that ends it when it is too much."""
+        self.spent += octets
+        return "E109" if self.spent > self.limits.egress_max else None
+
+    def cut_disallowed(self) -> int:
+        """After a change of the policy: end what it does not allow, and say how many."""
+        verdicts = [(each, each.still_allowed()) for each in tuple(self.live)]
+        denied = [(each, verdict.code) for each, verdict in verdicts if isinstance(verdict, Deny)]
+        for each, code in denied:
+            each.cut(code)
+        return len(denied)
+
+    def is_new(self, to: Destination) -> bool:
+        """Whether this is the first connection there; of very many, each is."""
+        if to.text in self._known:
+            return False
+        if len(self._known) < MOST_PLACES:
+            self._known.add(to.text)
+        return True
+
+    def add(self, to: Destination, up: int, down: int) -> None:
+        place = to.text if to.text in self._tallies or len(self._tallies) < MOST_PLACES else "-"
+        tally = self._tallies.setdefault(place, Tally())
+        tally.count += 1
+        tally.bytes_up += up
+        tally.bytes_down += down
+
+    def take(self) -> Iterator[tuple[str, Tally]]:
+        """What was added since the last time."""
+        tallies, self._tallies = self._tallies, {}
+        yield from tallies.items()

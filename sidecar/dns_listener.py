@@ -1,0 +1,149 @@
+"""DNS on UDP and on TCP: datagrams and messages in, answers out."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.internet.interfaces import IReadDescriptor
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from gitwire.dnsmessage import MAX_QUERY
+from sidecar.budgets import DNS_TCP
+from sidecar.listening import Acceptor
+from sidecar.loop import Loop, Timer, cancel
+
+Reply = Callable[[bytes], bytes | None]
+
+_IDLE: Final = 10.0
+_BATCH: Final = 64
+_MOST_QUESTIONS: Final = 100
+
+
+@implementer(IReadDescriptor)
+class DnsDatagrams:
+    """Several datagrams per turn of the loop; a flood leaves room for everybody else."""
+
+    _log = Logger()
+
+    def __init__(self, loop: Loop, sock: socket.socket, reply: Reply) -> None:
+        sock.setblocking(False)
+        self._loop = loop
+        self._socket = sock
+        self._reply = reply
+        self._closed = False
+
+    def start(self) -> None:
+        self._loop.addReader(self)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._loop.removeReader(self)
+            self._socket.close()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def logPrefix(self) -> str:
+        return "dns"
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The reactor dropped us because a handler failed: one fault must not end the service."""
+        if not self._closed:
+            self._loop.callLater(0, self.start)
+
+    def doRead(self) -> None:
+        for _ in range(_BATCH):
+            try:
+                data, client = self._socket.recvfrom(MAX_QUERY + 1)
+            except OSError:  # none is there, or one was refused at its client's
+                return
+            if len(data) <= MAX_QUERY:
+                self._answer(data, client)
+
+    def _answer(self, data: bytes, client: Any) -> None:
+        made = self._reply(data)
+        if made is not None:
+            try:
+                self._socket.sendto(made, client)
+            except OSError as error:  # the client has gone, or does not read
+                self._log.debug("answer not sent: {why}", why=str(error))
+
+
+class _Conversation(Protocol):
+    """One TCP connection: two octets of length before each message."""
+
+    def __init__(self, loop: Loop, reply: Reply, on_lost: Callable[[], None]) -> None:
+        self._loop = loop
+        self._reply = reply
+        self._on_lost = on_lost
+        self._buffer = bytearray()
+        self._left = _MOST_QUESTIONS
+        self._timer: Timer | None = None
+
+    def connectionMade(self) -> None:
+        # From first to last: a connection is for a few questions, not for keeping.
+        self._timer = self._loop.callLater(_IDLE, self._end)
+
+    def dataReceived(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= 2:
+            size = int.from_bytes(self._buffer[:2])
+            if size > MAX_QUERY or self._left == 0:
+                self._end()
+                return
+            if len(self._buffer) < 2 + size:
+                return
+            message = bytes(self._buffer[2 : 2 + size])
+            del self._buffer[: 2 + size]
+            self._answer(message)
+
+    def _answer(self, message: bytes) -> None:
+        self._left -= 1
+        made = self._reply(message)
+        transport: Any = self.transport
+        if made is None:
+            self._end()
+        else:
+            transport.write(len(made).to_bytes(2) + made)
+
+    def _end(self) -> None:
+        self._buffer.clear()
+        self._left = 0
+        transport: Any = self.transport
+        transport.abortConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        cancel(self._timer)
+        self._on_lost()
+
+
+class DnsConversations:
+    """DNS on TCP."""
+
+    def __init__(self, loop: Loop, listener: socket.socket, reply: Reply) -> None:
+        self._loop = loop
+        self._reply = reply
+        self._acceptor = Acceptor(
+            loop, listener, DNS_TCP.connections, self._accepted, DNS_TCP.rate()
+        )
+
+    def start(self) -> None:
+        self._acceptor.start()
+
+    def close(self) -> None:
+        self._acceptor.close()
+
+    def _accepted(self, sock: socket.socket) -> None:
+        factory: Factory[Any] = Factory.forProtocol(
+            lambda: _Conversation(self._loop, self._reply, self._acceptor.ended)
+        )
+        factory.noisy = False
+        # Raises OSError when the client has gone already, or no descriptor is free.
+        self._loop.adoptStreamConnection(sock.fileno(), sock.family, factory)
+        sock.close()

@@ -1,0 +1,245 @@
+"""A whole Gitmoat in a network namespace whose only neighbour is an internet made by the test.
+
+203.0.113.0/24 is the internet; what the broker asks and dials is in the internet's log, and what
+leaves the host at all is counted at its interface.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import trustme
+from attrs import define, frozen
+
+from hostctl.daemons import clean_environment
+from hostctl.demo_stage import Ran
+from tests.live.instances import Instance, make_instance
+
+OURS = "203.0.113.200"
+RESOLVER = "203.0.113.53"
+WEB = "203.0.113.5"
+INSIDE = "10.99.0.5"
+NAMES = {
+    "dns.example": RESOLVER,
+    "web.example": WEB,
+    "a.cdn.example": WEB,
+    "logs.cdn.example": WEB,
+    "other.example": "203.0.113.6",
+    "evil.example": "203.0.113.66",
+    "git.example": "203.0.113.7",
+    "inside.example": INSIDE,
+    "wiki.example": INSIDE,
+    "loop.example": "127.0.0.1",
+    "metadata.example": "169.254.169.254",
+    "ours.example": OURS,
+    "synthetic.example": "198.18.0.5",
+}
+POLICY = """\
+version = 1
+name = "net"
+[limits]
+egress_per_minute = 100000
+[[egress]]
+id = "web"
+hosts = ["web.example", "*.cdn.example", "loop.example", "metadata.example", "ours.example",
+         "synthetic.example", "wiki.example", "nowhere.example"]
+ports = [443, 8443]
+[[egress]]
+id = "plain"
+hosts = ["web.example"]
+scheme = "http"
+[[egress]]
+id = "inside"
+hosts = ["inside.example"]
+allow_private = true
+[[egress]]
+id = "no-logs"
+effect = "deny"
+hosts = ["logs.cdn.example"]
+"""
+
+
+@define(eq=False)
+class Namespace:
+    """A network namespace that lives as long as its first process."""
+
+    _holder: subprocess.Popen[bytes]
+
+    @classmethod
+    def make(cls) -> Namespace:
+        script = "ip link set lo up; echo ready; exec sleep 3600"
+        holder = subprocess.Popen(
+            ["unshare", "-n", "sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"ready\n"
+        return cls(holder)
+
+    @property
+    def pid(self) -> int:
+        return self._holder.pid
+
+    def words(self, *argv: str) -> list[str]:
+        return ["nsenter", f"--net=/proc/{self.pid}/ns/net", "--", *argv]
+
+    def run(self, *argv: str) -> str:
+        done = subprocess.run(self.words(*argv), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def close(self) -> None:
+        self._holder.kill()
+        self._holder.communicate()
+
+
+@frozen(eq=False)
+class Internet:
+    instance: Instance
+    host: Namespace
+    outside: Namespace
+    log: Path
+    www: Path
+    authority: Path
+
+    def hostctl(self, *words: str, stdin: str = "", timeout: float = 60) -> Ran:
+        command = [sys.executable, "-P", "-m", "hostctl", "--root", str(self.instance.root)]
+        done = subprocess.run(
+            self.host.words(*command, *words),
+            input=stdin.encode(),
+            capture_output=True,
+            env=clean_environment(),
+            timeout=timeout,
+            start_new_session=True,
+            check=False,
+        )
+        out, err = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
+        return Ran(done.returncode, out, err)
+
+    def heard(self) -> list[dict[str, Any]]:
+        """What reached the internet so far."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def packets(self) -> int:
+        """How many have left the host, of any kind."""
+        lines = self.host.run("cat", "/proc/net/dev").splitlines()
+        counted = next(line for line in lines if line.strip().startswith("wan:"))
+        return int(counted.partition(":")[2].split()[9])
+
+    def audit(self) -> list[dict[str, Any]]:
+        text = self.instance.paths.broker_audit.read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+
+@frozen(eq=False)
+class NetBox:
+    """A sandbox whose policy is `net`, with the authority's certificate in its workspace."""
+
+    internet: Internet
+    name: str
+    workdir: Path
+
+    def run(self, *argv: str, timeout: float = 60) -> Ran:
+        return self.internet.hostctl("exec", self.name, "--", *argv, timeout=timeout)
+
+    def sh(self, script: str, timeout: float = 60) -> Ran:
+        return self.run("/bin/sh", "-c", script, timeout=timeout)
+
+    def python(self, source: str, question: object = None, timeout: float = 60) -> Any:
+        words = ("exec", "-i", self.name, "--", "/usr/bin/python3", "-I", "-c", source)
+        ran = self.internet.hostctl(*words, stdin=json.dumps(question), timeout=timeout)
+        assert ran.code == 0, ran.text
+        return json.loads(ran.out)
+
+
+def _connect(host: Namespace, outside: Namespace) -> None:
+    host.run("ip", "link", "add", "wan", "type", "veth", "peer", "name", "far")
+    host.run("ip", "link", "set", "far", "netns", str(outside.pid))
+    host.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    outside.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    host.run("ip", "address", "add", f"{OURS}/24", "dev", "wan")
+    host.run("ip", "link", "set", "wan", "up")
+    outside.run("ip", "link", "set", "far", "up")
+    for address in {each for each in NAMES.values() if each.startswith(("203.0.113.", "10."))}:
+        if address != OURS:
+            outside.run("ip", "address", "add", f"{address}/24", "dev", "far")
+    host.run("ip", "route", "add", "10.99.0.0/24", "dev", "wan")
+
+
+def _certificates(directory: Path) -> tuple[Path, Path, Path]:
+    authority = trustme.CA()
+    issued = authority.issue_cert(*NAMES)
+    names = directory / "ca.pem", directory / "cert.pem", directory / "key.pem"
+    authority.cert_pem.write_to_path(str(names[0]))
+    issued.private_key_pem.write_to_path(str(names[2]))
+    names[1].write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    return names
+
+
+@contextmanager
+def open_internet() -> Iterator[Internet]:
+    directory = Path(tempfile.mkdtemp(prefix="gm-net-", dir="/tmp"))
+    directory.chmod(0o755)
+    www = directory / "www"
+    www.mkdir()
+    (www / "hello").write_text("hello from outside\n")
+    authority, certificate, key = _certificates(directory)
+    log = directory / "log"
+    log.touch()
+    host, outside, instance = Namespace.make(), Namespace.make(), make_instance()
+    server = None
+    try:
+        _connect(host, outside)
+        program = str(Path(__file__).with_name("internet_server.py"))
+        files = map(str, (log, www, certificate, key))
+        server = subprocess.Popen(
+            outside.words(sys.executable, "-I", program, *files, json.dumps(NAMES)),
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
+        made = Internet(instance, host, outside, log, www, authority)
+        _start(made)
+        yield made
+        made.hostctl("down", timeout=180)
+    finally:
+        if server is not None:
+            server.kill()
+            server.communicate()
+        instance.remove()
+        host.close()
+        outside.close()
+
+
+def _start(internet: Internet) -> None:
+    paths = internet.instance.paths
+    with paths.broker_toml.open("a") as config:
+        config.write(f'\n[egress]\nresolvers = ["{RESOLVER}"]\n')
+        config.write('[upstream.forge]\nurl = "https://git.example"\n')
+        config.write('case_insensitive = true\nprovider = "none"\n')
+        config.write('[provider.none]\ntype = "vault"\n')
+    (paths.policies / "net.toml").write_text(POLICY)
+    internet.hostctl("up").expect_success("hostctl up")
+
+
+@contextmanager
+def open_box(internet: Internet, policy: str = "net", *words: str) -> Iterator[NetBox]:
+    name = f"n-{uuid.uuid4().hex[:8]}"
+    workdir = Path(tempfile.mkdtemp(prefix="gm-work-", dir="/tmp"))
+    (workdir / "ca.pem").write_bytes(internet.authority.read_bytes())
+    os.chown(workdir, 65534, 65534)
+    run = ("run", "-d", "--name", name, "--policy", policy, "--workdir", str(workdir), *words)
+    internet.hostctl(*run, "--", "sleep", "infinity").expect_success("hostctl run")
+    try:
+        yield NetBox(internet, name, workdir)
+    finally:
+        internet.hostctl("rm", "--force", name)

@@ -1,0 +1,402 @@
+"""Connections to other hosts through the broker, which decides them again."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from attrs import define, evolve, field
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.endpoints import TCP4ServerEndpoint
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock, deferLater
+from twisted.names.error import DNSNameError
+from twisted.python.failure import Failure
+
+from broker.egress_dialling import Dialler, is_ours
+from broker.errors import Unavailable
+from broker.resolving import _found
+from gitwire.hostname import Destination, HostName
+from gitwire.http import NoBody, format_request
+from gitwire.proxying import format_connect
+from netpolicy.addresses import Address
+from netpolicy.document import parse_policy
+from streams.http import ClientConnection
+from streams.raw import Raw
+from tests.fakes.broker_world import ID, Reply, Sidecar, World
+from tests.fakes.reactor_tests import on_reactor
+from tests.unit.gitwire.test_clienthello import message, records, sni
+from tests.wire.broker.conftest import Scene
+
+POLICY = """
+version = 1
+name = "p"
+[limits]
+egress_connections = 2
+egress_max = "4KiB"
+egress_idle = "1h"
+[[egress]]
+id = "web"
+hosts = ["web.example", "*.forge.example", "localhost.example"]
+[[egress]]
+id = "plain"
+hosts = ["web.example"]
+scheme = "http"
+methods = ["GET", "POST"]
+"""
+WEB = Destination(HostName("web.example"), 443)
+HELLO = records(message(sni(b"web.example")))
+EXTRA = ((b"Gitmoat-Request-Id", ID.encode()),)
+
+
+class Outside(Protocol):
+    """A server outside, as raw octets."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+        self.lost = False
+
+    def dataReceived(self, data: bytes) -> None:
+        self.heard += data
+
+    def connectionLost(self, reason: Failure | None = None) -> None:
+        self.lost = True
+
+    def say(self, data: bytes) -> None:
+        transport: Any = self.transport
+        transport.write(data)
+
+    def end(self) -> None:
+        transport: Any = self.transport
+        transport.loseConnection()
+
+
+@define(eq=False)
+class Names:
+    """A resolver whose every name is on loopback; it keeps what it was asked."""
+
+    asked: list[str] = field(factory=list)
+
+    def resolve(self, host: HostName) -> Deferred[list[Address]]:
+        self.asked.append(host.text)
+        return succeed([ip_address("203.0.113.5")])
+
+
+@define(eq=False)
+class LoopbackDialler(Dialler):
+    """The real one, but that all addresses are this machine's."""
+
+    port: int = 0
+
+    async def _first(self, addresses: Any, port: int, make: Any) -> Any:
+        return await super()._first([ip_address("127.0.0.1")], self.port, make)
+
+
+class Internet:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.servers: list[Outside] = []
+        self.names = Names()
+
+    async def open(self) -> Internet:
+        factory: Any = Factory.forProtocol(self._made)
+        endpoint = TCP4ServerEndpoint(self.world.reactor, 0, interface="127.0.0.1")
+        self.listening: Any = await endpoint.listen(factory)
+        port = self.listening.getHost().port
+        routes = self.world.broker.desk.routes
+        dialler = LoopbackDialler(self.world.reactor, self.names, 2.0, port=port)
+        routes.now = evolve(routes.now, dialler=dialler)
+        return self
+
+    def _made(self) -> Outside:
+        self.servers.append(Outside())
+        return self.servers[-1]
+
+    async def close(self) -> None:
+        for server in self.servers:
+            server.end()
+        await self.listening.stopListening()
+
+
+class Tunnel:
+    """A sidecar's CONNECT and what became of it."""
+
+    def __init__(self, world: World, sidecar: Sidecar) -> None:
+        self.world = world
+        self.connection: ClientConnection = sidecar.connection
+        self.reply = Reply()
+        self.opened: Deferred[Raw] = Deferred()
+        self.heard = b""
+        self.gone = False
+
+    async def ask(self, to: Destination = WEB) -> Tunnel:
+        self.connection.connect(format_connect(to, EXTRA), self.reply, self._open)
+        await self.until(lambda: self.opened.called or self.reply.done.called)
+        return self
+
+    def _open(self, raw: Raw) -> None:
+        self.raw = raw
+        self.opened.callback(raw)
+        raw.attach(self)
+
+    @property
+    def code(self) -> str | None:
+        if self.opened.called:
+            return None
+        value = self.reply.header(b"gitmoat-code")
+        return None if value is None else value.decode()
+
+    async def until(self, true: Any, seconds: float = 10) -> None:
+        for _ in range(int(seconds * 100)):
+            if true():
+                return
+            await deferLater(self.world.reactor, 0.01)
+        raise AssertionError("waited in vain")
+
+    def data(self, octets: bytes) -> None:
+        self.heard += octets
+
+    def ended(self) -> None:
+        """`lost` follows."""
+
+    def lost(self, cleanly: bool) -> None:
+        self.gone = True
+
+    def flowed(self) -> None:
+        """Little is written."""
+
+
+async def tunnel(scene: Scene, to: Destination = WEB, sidecar: Sidecar | None = None) -> Tunnel:
+    asker = sidecar or await scene.world.session(POLICY)
+    return await Tunnel(scene.world, asker).ask(to)
+
+
+def events(scene: Scene, name: str) -> list[dict[str, Any]]:
+    return scene.world.audit(name)
+
+
+def ask_plain(sidecar: Sidecar, method: bytes, *headers: tuple[bytes, bytes]) -> Reply:
+    every = [(b"Host", b"web.example"), *EXTRA, *headers]
+    reply = Reply()
+    head = format_request(method, b"http://web.example:80/a?b", every)
+    sidecar.connection.send(head, NoBody(), reply)
+    return reply
+
+
+@on_reactor
+async def test_an_allowed_tunnel_is_resolved_once_dialled_and_joined(scene: Scene) -> None:
+    internet = await Internet(scene.world).open()
+    made = await tunnel(scene)
+    assert made.code is None
+    made.raw.write(HELLO + b"more")
+    await made.until(lambda: internet.servers[0].heard == HELLO + b"more")
+    internet.servers[0].say(b"answer")
+    await made.until(lambda: made.heard == b"answer")
+    assert internet.names.asked == ["web.example"]
+    internet.servers[0].end()
+    await made.until(lambda: made.gone)
+    (recorded,) = events(scene, "egress.decision")
+    assert (recorded["decision"], recorded["to"], recorded["rule"]) == (
+        "allow", "web.example:443", "web",
+    )  # fmt: skip
+    scene.world.broker._record_use()
+    (used,) = events(scene, "egress.used")
+    assert (used["to"], used["count"], used["bytes_down"]) == ("web.example:443", 1, 6)
+    await internet.close()
+
+
+@pytest.mark.parametrize(
+    ("to", "code"),
+    [
+        ("evil.example:443", "E101"),
+        ("web.example:22", "E102"),
+        ("web.example.evil.example:443", "E101"),
+        ("localhost:443", "E104"),  # the git server of this world
+    ],
+)
+@on_reactor
+async def test_a_sidecar_that_was_taken_over_gets_no_more_than_the_policy(
+    scene: Scene, to: str, code: str
+) -> None:
+    internet = await Internet(scene.world).open()
+    host, _, port = to.partition(":")
+    made = await tunnel(scene, Destination(HostName(host), int(port)))
+    assert made.code == code
+    assert internet.names.asked == [] and internet.servers == []
+    (recorded,) = events(scene, "egress.decision")
+    assert (recorded["decision"], recorded["code"], recorded["to"]) == ("deny", code, to)
+    await internet.close()
+
+
+@pytest.mark.parametrize(
+    "first", [b"GET / HTTP/1.1\r\n\r\n", records(message(sni(b"evil.example"))), b"SSH-2.0-x\r\n"]
+)
+@on_reactor
+async def test_nothing_but_tls_for_the_name_goes_through_a_tunnel(
+    scene: Scene, first: bytes
+) -> None:
+    internet = await Internet(scene.world).open()
+    made = await tunnel(scene)
+    made.raw.write(first)
+    await made.until(lambda: made.gone)
+    await made.until(lambda: internet.servers[0].lost)
+    assert internet.servers[0].heard == b""
+    assert events(scene, "egress.decision")[-1]["code"] == "E105"
+    await internet.close()
+
+
+@on_reactor
+async def test_a_session_has_so_many_connections_and_octets(scene: Scene) -> None:
+    internet = await Internet(scene.world).open()
+    asker = await scene.world.session(POLICY)
+    first = await tunnel(scene, sidecar=asker)
+    session = scene.world.sessions.living()[0]
+    more = [await scene.world.connect(asker.key, Sidecar) for _ in range(2)]
+    second = await tunnel(scene, sidecar=more[0])
+    third = await tunnel(scene, sidecar=more[1])
+    assert (second.code, third.code) == (None, "E108")
+    first.raw.write(HELLO)
+    await first.until(lambda: internet.servers[0].heard == HELLO)
+    internet.servers[0].say(bytes(5000))
+    await first.until(lambda: first.gone)
+    assert session.egress.left == 0
+    last = await tunnel(scene, sidecar=more[1])
+    assert last.code == "E109"
+    await internet.close()
+
+
+@on_reactor
+async def test_the_end_of_a_session_cuts_its_tunnels(scene: Scene) -> None:
+    internet = await Internet(scene.world).open()
+    made = await tunnel(scene)
+    made.raw.write(HELLO)
+    await made.until(lambda: internet.servers[0].heard == HELLO)
+    scene.world.broker.desk.authority.revoke(scene.world.sessions.living()[0], "test")
+    await made.until(lambda: made.gone and internet.servers[0].lost)
+    await internet.close()
+
+
+@on_reactor
+async def test_an_open_tunnel_does_not_keep_a_silent_session(scene: Scene) -> None:
+    internet = await Internet(scene.world).open()
+    made = await tunnel(scene)
+    scene.world.now += 31 * 60
+    scene.world.broker.tick()
+    await made.until(lambda: made.gone)
+    await internet.close()
+
+
+@on_reactor
+async def test_another_policy_cuts_what_it_does_not_allow_and_nothing_else(scene: Scene) -> None:
+    internet = await Internet(scene.world).open()
+    made = await tunnel(scene)
+    session = scene.world.sessions.living()[0]
+    assert session.egress.cut_disallowed() == 0
+    session.policy = parse_policy('version = 1\nname = "p"')
+    assert session.egress.cut_disallowed() == 1
+    await made.until(lambda: made.gone and internet.servers[0].lost)
+    await internet.close()
+
+
+@on_reactor
+async def test_a_plain_request_is_sent_in_our_words_and_answered_without_the_servers_hops(
+    scene: Scene,
+) -> None:
+    internet = await Internet(scene.world).open()
+    sidecar = await scene.world.session(POLICY)
+    reply = ask_plain(sidecar, b"GET", (b"Accept", b"x/y"))
+    made = Tunnel(scene.world, sidecar)
+    await made.until(lambda: internet.servers and internet.servers[0].heard)
+    assert internet.servers[0].heard == (
+        b"GET /a?b HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\naccept: x/y\r\n\r\n"
+    )
+    internet.servers[0].say(
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nX-A: 1\r\nGitmoat-Code: E101\r\n\r\nhello"
+    )
+    internet.servers[0].end()
+    await reply.done
+    assert (reply.status, reply.data) == (200, b"hello")
+    assert reply.head is not None
+    assert dict(reply.head.headers) == {b"x-a": b"1", b"transfer-encoding": b"chunked"}
+    await internet.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "header", "code"),
+    [
+        (b"DELETE", None, "E110"),
+        (b"GET", (b"Accept", b"application/dns-message"), "E112"),
+    ],
+)
+@on_reactor
+async def test_a_plain_request_beyond_its_rule_goes_nowhere(
+    scene: Scene, method: bytes, header: tuple[bytes, bytes] | None, code: str
+) -> None:
+    internet = await Internet(scene.world).open()
+    sidecar = await scene.world.session(POLICY)
+    reply = await ask_plain(sidecar, method, *([header] if header else [])).done
+    assert reply.header(b"gitmoat-code") == code.encode()
+    assert internet.names.asked == [] and internet.servers == []
+    await internet.close()
+
+
+# Dialling by itself
+
+
+@define(eq=False)
+class Fixed:
+    addresses: list[str]
+
+    def resolve(self, host: HostName) -> Deferred[list[Address]]:
+        return succeed([ip_address(each) for each in self.addresses])
+
+
+def _dialler(*addresses: str) -> Dialler:
+    return Dialler(Clock(), Fixed(list(addresses)), 5.0, ours=lambda address: False)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "private", "code"),
+    [
+        ([], False, "E107"),
+        (["127.0.0.1"], True, "E106"),
+        (["169.254.169.254"], True, "E106"),
+        (["10.0.0.1"], False, "E106"),
+        (["::ffff:10.0.0.1", "64:ff9b::a00:1"], True, "E106"),
+    ],
+)
+@on_reactor
+async def test_a_name_that_leads_inside_is_not_dialled(
+    addresses: list[str], private: bool, code: str
+) -> None:
+    with pytest.raises(Unavailable) as refused:
+        await _dialler(*addresses).raw(WEB, private)
+    assert refused.value.code == code
+
+
+@on_reactor
+async def test_of_several_addresses_only_those_that_passed_are_tried() -> None:
+    dialler = _dialler("10.0.0.1", "203.0.113.5", "127.0.0.1", "203.0.113.6")
+    assert await dialler._addresses(WEB, False) == [
+        ip_address("203.0.113.5"),
+        ip_address("203.0.113.6"),
+    ]
+    ours = evolve_ours(dialler, "203.0.113.5")
+    assert await ours._addresses(WEB, False) == [ip_address("203.0.113.6")]
+
+
+def evolve_ours(dialler: Dialler, own: str) -> Dialler:
+    return Dialler(dialler.reactor, dialler.resolver, 5.0, ours=lambda each: str(each) == own)
+
+
+def test_the_machine_knows_its_own_addresses() -> None:
+    assert is_ours(ip_address("127.0.0.1"))
+    assert not is_ours(ip_address("192.0.2.77"))
+
+
+def test_a_resolver_that_knows_no_name_gives_no_address_and_a_broken_one_is_seen() -> None:
+    nothing = (False, Failure(DNSNameError()))
+    assert _found([nothing, nothing]) == []
+    with pytest.raises(ZeroDivisionError):
+        _found([nothing, (False, Failure(ZeroDivisionError()))])
