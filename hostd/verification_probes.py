@@ -78,7 +78,6 @@ _PORTS = (
         code="N203",
     ),
     deny("ports", "untrusted reaches 419 over IPv6", _U, "tcp6", "::1", GIT_UNTRUSTED, code="N203"),
-    deny("ports", "helper reaches the proxy", _H, "tcp4", "127.0.0.1", 480, code="N203"),
 )
 _SOCKETS = (
     deny("sockets", "raw IP sockets", _U, "socket", _INET, _RAW, 1, code="N205"),

@@ -79,7 +79,7 @@ class Reports:
         kind = evolve(report, req=None, count=1)
         if kind not in kinds and len(kinds) >= _KINDS_PER_EVENT:
             # Too many kinds to keep apart: only how often, and with which code. There are few.
-            kind = evolve(kind, uid=None, repo=None)
+            kind = evolve(kind, uid=None, repo=None, to=None)
             report = evolve(kind, count=report.count)
         waiting = kinds.get(kind)
         count = report.count + (waiting.count if waiting is not None else 0)

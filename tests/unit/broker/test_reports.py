@@ -34,7 +34,8 @@ def test_each_kind_becomes_its_event(fields: dict[str, Any], kind: type) -> None
 
 @pytest.mark.parametrize("event", list(Event))
 def test_every_kind_a_sidecar_sends_is_understood(event: Event) -> None:
-    report = Report(event, uid=1, repo="h/a/b", code="G101", req="0" * 16)
+    named = {"op": "dns", "to": "a.example"} if event is Event.EGRESS_REFUSED else {}
+    report = Report(event, uid=1, repo="h/a/b", code="G101", req="0" * 16, **named)
     parse_report(json.loads(format_report(report)), "sb", "s")
 
 
