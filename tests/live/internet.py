@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,6 +135,14 @@ class Internet:
         counted = next(line for line in lines if line.strip().startswith("wan:"))
         return int(counted.partition(":")[2].split()[9])
 
+    def quiet(self) -> int:
+        """The same, once what is under way has come to its end."""
+        before = -1
+        while (now := self.packets()) != before:
+            before = now
+            time.sleep(0.4)
+        return now
+
     def audit(self) -> list[dict[str, Any]]:
         text = self.instance.paths.broker_audit.read_text()
         return [json.loads(line) for line in text.splitlines()]
@@ -161,7 +170,9 @@ class NetBox:
 
 
 def _connect(host: Namespace, outside: Namespace) -> None:
-    host.run("ip", "link", "add", "wan", "type", "veth", "peer", "name", "far")
+    near, far = "02:00:00:00:00:01", "02:00:00:00:00:02"
+    veth = ("wan", "address", near, "type", "veth", "peer", "name", "far", "address", far)
+    host.run("ip", "link", "add", *veth)
     host.run("ip", "link", "set", "far", "netns", str(outside.pid))
     host.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
     outside.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
@@ -171,7 +182,14 @@ def _connect(host: Namespace, outside: Namespace) -> None:
     for address in {each for each in NAMES.values() if each.startswith(("203.0.113.", "10."))}:
         if address != OURS:
             outside.run("ip", "address", "add", f"{address}/24", "dev", "far")
+            _neighbour(host, address, far, "wan")
     host.run("ip", "route", "add", "10.99.0.0/24", "dev", "wan")
+    _neighbour(outside, OURS, near, "far")
+
+
+def _neighbour(there: Namespace, address: str, mac: str, device: str) -> None:
+    """Known for good: a question for it would be a packet that nobody sent."""
+    there.run("ip", "neigh", "replace", address, "lladdr", mac, "dev", device, "nud", "permanent")
 
 
 def _certificates(directory: Path) -> tuple[Path, Path, Path]:
