@@ -13,11 +13,11 @@ from hostctl.output import Output
 
 VERBS = (
     "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec", "explain",
-    "git", "host", "inspect", "logs", "ls", "policy", "reload", "rm", "run", "session", "start",
-    "status", "stop", "up", "upstream", "verify", "version",
+    "git", "host", "init", "inspect", "logs", "ls", "policy", "reload", "rm", "run", "session",
+    "start", "status", "stop", "up", "upstream", "verify", "version",
 )  # fmt: skip
 LATER = (
-    "attach", "init", "top",
+    "attach", "top",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {

@@ -7,6 +7,7 @@ Lets a sandbox use git on what you allow, with nothing in it worth stealing.
 
 start here
   demo       offline tour: shows every protection at work
+  init       set up a first git server with a login you have
   up         start broker and hostd on this machine (idempotent)
   down       stop both
   status     are they running?

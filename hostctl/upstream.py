@@ -42,8 +42,12 @@ def main(args: Namespace, out: Output) -> int:
     return actions[args.action](args, out, Paths(args.root))
 
 
+def ignores_case(url: str) -> bool:
+    return url in _IGNORING_CASE
+
+
 def upstream_values(args: Namespace) -> dict[str, Value]:
-    fold = args.case_insensitive or ("yes" if args.url in _IGNORING_CASE else "no")
+    fold = args.case_insensitive or ("yes" if ignores_case(args.url) else "no")
     values: dict[str, Value] = {"url": args.url}
     if args.also:
         values["also"] = list(args.also)

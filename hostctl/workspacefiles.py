@@ -31,17 +31,20 @@ def suggestions(directory: Path, names: Iterable[str]) -> dict[str, Answer]:
 def _texts(directory: Path, name: str) -> dict[str, str]:
     found = {}
     for file in _FILES.get(name, ()):
-        text = _text(directory, file)
+        text = text_below(directory, file)
         if text is not None:
             found[str(directory / file)] = text
     return found
 
 
-def _text(directory: Path, name: str) -> str | None:
+def text_below(directory: Path, name: str) -> str | None:
     """None for what is not there, not plain, not text, or too long; no link is followed."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     *folders, last = name.split("/")
-    here = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        here = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
     try:
         for folder in folders:
             below = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)

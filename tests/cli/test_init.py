@@ -1,0 +1,61 @@
+"""`hostctl init` says what it found and what it would write, and writes nothing unasked."""
+
+from __future__ import annotations
+
+import pwd
+from pathlib import Path
+
+from tests.cli.conftest import Hostctl
+
+USER = pwd.getpwnam("nobody")
+CONFIG = '[credential "https://git.example.com"]\n\thelper = store\n'
+
+
+def log_in(root: Path, text: str = CONFIG) -> None:
+    home = root / USER.pw_dir.lstrip("/")
+    home.mkdir(parents=True, exist_ok=True)
+    (home / ".gitconfig").write_text(text)
+
+
+def test_the_proposal_is_shown_and_nothing_is_written(root: Path, hostctl: Hostctl) -> None:
+    log_in(root)
+    done = hostctl("init", "--user", "nobody")
+    assert done.returncode == 2
+    assert "upstream example: https://git.example.com\n" in done.stderr
+    assert "credential example: from `git credential-store`, run as nobody\n" in done.stderr
+    assert "error: nothing was written: there is no terminal to ask on [C105]" in done.stderr
+    assert not (root / "etc").exists()
+
+
+def test_without_a_login_the_other_way_is_named(hostctl: Hostctl) -> None:
+    done = hostctl("init", "--user", "nobody", "--yes")
+    assert done.returncode == 4
+    assert "error: no login was found for the user nobody [U105]" in done.stderr
+    assert "fix: log in as that user, or: hostctl up, hostctl cred add" in done.stderr
+
+
+def test_several_servers_need_a_choice(root: Path, hostctl: Hostctl) -> None:
+    log_in(root, CONFIG + CONFIG.replace("git.example.com", "git.corp.example"))
+    done = hostctl("init", "--user", "nobody", "--yes")
+    assert done.returncode == 2
+    assert "which git server? there is: git.example.com, git.corp.example" in done.stderr
+    chosen = hostctl("init", "--user", "nobody", "--url", "https://git.corp.example")
+    assert "upstream corp: https://git.corp.example\n" in chosen.stderr
+
+
+def test_a_helper_for_every_host_needs_the_server(root: Path, hostctl: Hostctl) -> None:
+    log_in(root, "[credential]\n\thelper = store\n")
+    assert hostctl("init", "--user", "nobody", "--yes").returncode == 2
+    named = hostctl("init", "--user", "nobody", "--url", "git.example.com:8443", "--name", "my")
+    assert "upstream my: https://git.example.com:8443\n" in named.stderr
+
+
+def test_misuse_is_told(hostctl: Hostctl) -> None:
+    for words, part in (
+        (["--user", "root"], "a user who is not root"),
+        (["--user", "no-such-user-here"], "there is no user 'no-such-user-here'"),
+        (["--user", "nobody", "--url", "http://git.example.com"], "is not a git server"),
+    ):
+        done = hostctl("init", *words)
+        assert done.returncode == 2
+        assert part in done.stderr

@@ -1,0 +1,49 @@
+"""From a login on the host to a configured, running instance; twice is the same as once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live.instances import Instance, make_instance
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture
+def instance() -> Iterator[Instance]:
+    made = make_instance()
+    config = '[credential "https://git.example.com"]\n\thelper = store\n'
+    (made.root / "etc" / "gitconfig").write_text(config)
+    yield made
+    made.remove()
+
+
+def test_init_configures_starts_and_is_idempotent(instance: Instance) -> None:
+    first = instance.hostctl("init", "--user", "nobody", "--yes")
+    assert first.code == 0, first
+    assert first.out == "gitmoat is set up: example is https://git.example.com\n"
+    status = instance.status()
+    assert status["broker"]["healthy"] and status["hostd"]["healthy"]
+    assert instance.hostctl("upstream", "ls", "-q").out == "example\n"
+    (cred,) = json.loads(instance.hostctl("cred", "ls", "--json").out)["items"]
+    assert (cred["name"], cred["type"], cred["user"]) == ("example", "git-credential", "nobody")
+    before = instance.files()
+    second = instance.hostctl("init", "--user", "nobody", "--yes", "--json")
+    assert json.loads(second.out)["added"] is False
+    assert instance.files() == before
+
+
+def test_a_name_that_is_taken_leaves_everything_as_it_was(instance: Instance) -> None:
+    instance.hostctl("init", "--user", "nobody", "--yes", "--name", "one")
+    before = instance.files()
+    other = '[credential "https://git.corp.example"]\n\thelper = store\n'
+    (instance.root / "etc" / "gitconfig").write_text(other)
+    second = instance.hostctl("init", "--user", "nobody", "--yes", "--name", "one")
+    assert second.code == 1 and "[C109]" in second.err
+    after = instance.files()
+    assert {k: v for k, v in after.items() if k != "etc/gitconfig"} == {
+        k: v for k, v in before.items() if k != "etc/gitconfig"
+    }
