@@ -56,6 +56,7 @@ class Authority:
             raise self._refuse(refused.code, refused.what, None) from None
         if (why := self._objection(grant, host, ceiling)) is not None:
             raise self._refuse("S103", why, grant)
+        self._end_earlier_boots(grant)
         try:
             session = self._sessions.register(self._stored(grant))
         except CounterSeen:
@@ -83,6 +84,13 @@ class Authority:
         except PolicyError as error:
             return f"the scope is not a policy: {error}"
         return None if above is None else f"the scope is above the host's ceiling: {above}"
+
+    def _end_earlier_boots(self, grant: grants.Grant) -> None:
+        """A host that was rebooted has lost its sidecars, and with them every key of theirs."""
+        for session in self._sessions.living():
+            stored = session.stored
+            if stored.host == grant.host and stored.host_boot != grant.boot_id:
+                self.release(session, "its host was rebooted")
 
     def _stored(self, grant: grants.Grant) -> StoredSession:
         now = self._now()

@@ -405,11 +405,13 @@ def _resolver(table: Table, text: str) -> Address:
     return Address(address, _port(table, "resolvers", port, 1))
 
 
-def _ids(table: Table) -> tuple[int, int]:
+def _process(table: Table) -> tuple[int, int, Path | None]:
     uid = table.number("uid", DEFAULT_UID, _LARGEST_ID)
     gid = table.number("gid", uid, _LARGEST_ID)
+    key = _absolute(table, "key_file") if table.has("key_file") else None
+    table.take("key_file")
     table.close()
-    return uid, gid
+    return uid, gid, key
 
 
 def _limits(table: Table) -> BrokerLimits:
@@ -436,11 +438,12 @@ def _rate(table: Table, key: str, default: int) -> int:
 
 
 def _main(table: Table, merged: _Merged) -> BrokerConfig:
-    uid, gid = _ids(table.table("process"))
+    uid, gid, key = _process(table.table("process"))
     return BrokerConfig(
         listen=_listen(table.table("listen")),
         uid=uid,
         gid=gid,
+        key_file=key,
         store=_store(table.table("store")),
         timeouts=merged.timeouts,
         limits=_limits(table.table("limits")),

@@ -27,7 +27,7 @@ from broker.store.interface import Store, StoreDamaged
 from broker.store.sqlite import open_sqlite, store_files
 from broker.vault import Vault, open_vault
 from identity.controlsocket import ControlSocketError, listen_control, make_private_directory
-from identity.keyfile import KeyFileUnsafe, load_or_create_key
+from identity.keyfile import KeyFileUnsafe, load_key, load_or_create_key
 from identity.paths import Paths
 
 _UNIT = "compare the units with those in share/gitmoat/systemd"
@@ -140,6 +140,19 @@ def _open_journal(path: Path, ids: Ids) -> Journal:
         raise Problem("B103", "the audit journal cannot be written", error.what, fix) from None
 
 
+def _load_key(config: BrokerConfig, paths: Paths, ids: Ids) -> SigningKey:
+    """Ours, or one that somebody else keeps for us: then root's or ours, and never made here."""
+    if config.key_file is None:
+        return load_or_create_key(paths.broker_key, ids.uid)
+    try:
+        owner = config.key_file.stat().st_uid
+        return load_key(config.key_file, owner if owner in (0, ids.uid) else ids.uid)
+    except OSError as error:
+        why = f"{config.key_file}: {error.strerror}"
+        fix = "put 64 hex digits there, 0400; or remove process.key_file"
+        raise Problem("B104", "the broker's key cannot be read", why, fix) from None
+
+
 def _open_directory(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
@@ -161,7 +174,7 @@ def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened
     try:
         admin = _listen_admin(paths) if handed is None else _take_admin(paths, handed)
         _make_directories(paths, ids)
-        key = load_or_create_key(paths.broker_key, ids.uid)
+        key = _load_key(config, paths, ids)
     except ControlSocketError as error:
         what = "a directory or socket of the broker cannot be used"
         raise Problem(error.code, what, error.what, error.fix) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from attrs import define, field
 from nacl.signing import SigningKey
@@ -24,7 +25,13 @@ class OwnKey:
     _uid: int
     _key: SigningKey
     _vault: Vault
+    _elsewhere: Path | None = None  # where somebody else keeps it, who alone replaces it
+    _since: int = field(init=False, default=0)
     _changed: list[Callable[[SigningKey], None]] = field(init=False, factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        if self._elsewhere is not None:  # once the uid is dropped it may be out of reach
+            self._since = int(self._elsewhere.stat().st_mtime)
 
     @property
     def text(self) -> str:
@@ -32,6 +39,8 @@ class OwnKey:
 
     def since(self) -> int:
         """When its file was made, as wall time."""
+        if self._elsewhere is not None:
+            return self._since
         return int(os.stat(_FILE, dir_fd=self._folder).st_mtime)
 
     def on_change(self, callback: Callable[[SigningKey], None]) -> None:
@@ -48,6 +57,10 @@ class OwnKey:
             callback(key)
 
     def _next(self) -> SigningKey:
+        if self._elsewhere is not None:
+            fix = "add credentials anew after its owner has replaced it: they are sealed to it"
+            why = f"it is kept in {self._elsewhere}"
+            raise Problem("B102", "the broker's key is not ours to replace", why, fix)
         fix = "`hostctl broker rotate-key` makes it"
         try:
             return load_key_at(self._folder, _NEXT, self._uid)

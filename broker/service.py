@@ -64,7 +64,8 @@ class Broker:
 
     def __attrs_post_init__(self) -> None:
         opened = self._opened
-        self._own_key = OwnKey(opened.state, opened.ids.uid, opened.key, opened.vault)
+        kept = opened.config.key_file
+        self._own_key = OwnKey(opened.state, opened.ids.uid, opened.key, opened.vault, kept)
         self._clock = WallClock(opened.store, self._wall)
         self._maker = Maker(
             self._reactor,

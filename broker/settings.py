@@ -136,6 +136,7 @@ class BrokerConfig:
     store: str
     timeouts: Timeouts
     limits: BrokerLimits
+    key_file: Path | None  # not ours to make or to replace: a systemd credential
     upstreams: Mapping[str, UpstreamConfig]
     providers: Mapping[str, ProviderConfig]
     hosts: Mapping[str, HostConfig]

@@ -134,7 +134,10 @@ def _refuse_known(paths: Paths, name: str) -> None:
 
 
 def read_secret(descriptor: int = 0) -> bytes:
-    """The secret from stdin without its last newline; never echoed, never kept."""
+    """The secret from stdin without its last newline; never echoed, never kept, in no core file."""
+    from resource import RLIMIT_CORE, setrlimit
+
+    setrlimit(RLIMIT_CORE, (0, 0))
     if os.isatty(descriptor):
         raise usage("stdin is a terminal", "pipe the secret in: hostctl cred add N --stdin < FILE")
     data = b""

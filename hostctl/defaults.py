@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hostctl.configfile import create_file, toml
 from hostctl.failure import Failure
 from identity.controlsocket import ControlSocketError, make_private_directory
-from identity.keyfile import KeyFileUnsafe, load_or_create_key, public_text
+from identity.keyfile import KeyFileUnsafe, load_key, load_or_create_key, public_text
 from identity.paths import Paths
+
+if TYPE_CHECKING:
+    from nacl.signing import SigningKey
 
 BROKER_UID = 1999999999
 BROKER_ADDRESS = "127.0.0.1:8443"
@@ -22,13 +27,25 @@ def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
     try:
         make_directories(paths, broker)
         host_key = public_text(load_or_create_key(paths.host_key))
-        broker_key = public_text(load_or_create_key(paths.broker_key, broker))
+        broker_key = public_text(_broker_key(paths, broker))
     except ControlSocketError as error:
         raise Failure(error.code, "a directory is not safe to use", error.what, error.fix) from None
     except KeyFileUnsafe as error:
         raise Failure("C101", "a key file is not safe to use", str(error)) from None
     create_file(paths.broker_toml, broker_toml(address, host_key), 0o640, broker)
     create_file(paths.hostd_toml, hostd_toml(broker_address(paths), broker_key), 0o640)
+
+
+def _broker_key(paths: Paths, broker: int) -> SigningKey:
+    """Made here, unless the configuration says that somebody else keeps it."""
+    elsewhere = _configured(paths, "process", "key_file")
+    if not isinstance(elsewhere, str):
+        return load_or_create_key(paths.broker_key, broker)
+    try:
+        return load_key(elsewhere, Path(elsewhere).stat().st_uid)
+    except OSError as error:
+        what = f"the broker's key {elsewhere} cannot be read"
+        raise Failure("B104", what, error.strerror or "", "correct process.key_file") from None
 
 
 def make_directories(paths: Paths, broker: int) -> None:

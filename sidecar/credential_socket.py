@@ -42,8 +42,8 @@ class Issuer:
     rate: TokenBucket = field(factory=lambda: TokenBucket.per_minute(CREDENTIALS_PER_MINUTE))
 
     def answer(self, peer: AttestedPeer, request: Request) -> bytes:
-        if request.action != "get":
-            return b""  # there is nothing to store or erase
+        if request.action == "store":
+            return b""  # there is nothing to store
         if self.rate.take(self.now()):
             self.refused(peer, "H106")
             return QUIT
@@ -51,6 +51,9 @@ class Issuer:
         if located is None:
             self.refused(peer, "H105")
             return QUIT
+        if request.action == "erase":  # git was refused with one: none of them counts any more
+            self.tokens.erase(located.scoped)
+            return b""
         self.report(Report(Event.CREDENTIAL_GRANTED, uid=peer.uid, repo=located.name))
         return format_answer(USERNAME, self.tokens.issue(located.scoped))
 

@@ -56,6 +56,9 @@ class Tokens:
             self._live.popitem(last=False)
         return text
 
+    def erase(self, repository: ScopedRepository) -> None:
+        self._live.pop(repository, None)
+
     def accepts(self, repository: ScopedRepository, presented: bytes) -> bool:
         self._forget_ended(repository)
         found = False

@@ -16,9 +16,12 @@ from twisted.internet.error import ConnectionLost
 from audit.verify import verify_journal
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
+from identity.keyfile import public_text
 from tests.fakes.broker_process import ProcessWorld
 from tests.fakes.broker_world import PASSWORD, Sidecar, commands
+from tests.fakes.connect_proxy import ConnectProxy
 from tests.fakes.fake_upstream import FakeUpstream, ok
+from tests.fakes.github_api import APP, INSTALLATION, GitHub, app_pem
 from tests.fakes.reactor_tests import on_reactor
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
@@ -247,3 +250,55 @@ def test_no_secret_is_in_its_arguments_environment_or_log(world: ProcessWorld) -
     seen += (world.paths.broker_vault / "x.sealed").read_bytes()
     for marker in (PASSWORD.encode(), b"sealed-marker", b"c2VhbGVkLW1hcmtlcg"):
         assert marker not in seen
+
+
+@as_root
+@on_reactor
+async def test_a_confined_broker_mints_tokens_through_a_proxy_without_a_late_import(
+    world: ProcessWorld, upstream: FakeUpstream
+) -> None:
+    github = GitHub(upstream)
+    proxy = ConnectProxy(world.reactor)
+    key = world.write("app.pem", app_pem(), 0o400, owner=1999999999)
+    world.write_config(
+        f'[provider.app]\ntype = "github-app"\napp_id = {APP}\n'
+        f'installation_id = {INSTALLATION}\nprivate_key_file = "{key}"\n'
+    )
+    text = world.paths.broker_toml.read_text()
+    text = text.replace('provider = "token"', 'provider = "app"')
+    line = f'[upstream.up]\nproxy = "http://127.0.0.1:{proxy.port}"\n'
+    world.write("broker.toml", text.replace("[upstream.up]\n", line), 0o640)
+    assert world.launch(watched=True) == b"ready\n", world.log.read_text()
+    world.learn()
+    sidecar = await world.session()
+    assert (await sidecar.refs()).status == 200
+    github.skew = 9000
+    github.forget_tokens()
+    assert (await sidecar.refs()).status == 200
+    github.refusal = b"HTTP/1.1 403 X\r\nRetry-After: 30\r\nContent-Length: 0\r\n\r\n"
+    assert (await sidecar.refs("acme/gate", tier="helper")).status == 502
+    github.refusal = None
+    await proxy.close()
+    assert world.end() == 0
+    assert "LATE IMPORT" not in world.log.read_text(), world.log.read_text()
+    assert "Traceback" not in world.log.read_text()
+
+
+def test_a_key_that_somebody_else_keeps_is_used_and_not_replaced(world: ProcessWorld) -> None:
+    key = world.write("own.key", "07" * 32 + "\n", 0o400)
+    os.chown(key, 0, 0)
+    text = world.paths.broker_toml.read_text()
+    world.write("broker.toml", f'{text}\n[process]\nkey_file = "{key}"\n', 0o640)
+    world.start()
+    status = world.admin("status")
+    assert status["key"] == public_text(SigningKey(b"\7" * 32))
+    assert status["key_since"] == int(key.stat().st_mtime)
+    assert not world.paths.broker_key.exists()
+    assert world.admin("key-switch")["error"]["code"] == "B102"
+    world.end()
+    key.chmod(0o444)
+    assert b"C101" in world.launch()
+    assert world.process.wait(10) == 1
+    key.unlink()
+    assert b"B104" in world.launch()
+    assert world.process.wait(10) == 1

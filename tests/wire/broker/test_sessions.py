@@ -392,6 +392,20 @@ async def test_a_new_sidecar_is_no_new_life(scene: Scene) -> None:
 
 
 @on_reactor
+async def test_a_rebooted_hosts_sessions_end_with_its_first_grant(scene: Scene) -> None:
+    scene.upstream.answers(REFS)
+    sidecar = await scene.world.session()
+    assert (await sidecar.refs()).status == 200
+    host = await scene.world.host()
+    grant = scene.world.grant(SigningKey.generate(), boot_id="the next boot")
+    assert (await host.ask("POST", "/host/grant", (), grant)).status == 200
+    assert (await sidecar.refs()).status == 401
+    assert scene.world.audit("session.revoked")[0]["reason"] == "its host was rebooted"
+    again = scene.world.grant(SigningKey.generate(), boot_id="the next boot", sandbox="sb1")
+    assert (await host.ask("POST", "/host/grant", (), again)).json()["state"] == "closed"
+
+
+@on_reactor
 async def test_nothing_is_granted_while_the_clock_is_earlier_than_it_was(scene: Scene) -> None:
     world = scene.world
     world.opened.store.keep_wall(int(time.time()) + 3600)

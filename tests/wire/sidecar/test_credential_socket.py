@@ -11,7 +11,9 @@ import pytest
 
 from identity.peer import AttestedPeer, NotAttested
 from sidecar.budgets import CREDENTIAL
+from tests.fakes.sidecar_scope import basic
 from tests.fakes.sidecar_world import Hostd, World, read_to_end, run_beside
+from tests.wire.sidecar.test_git_ports import info_refs, status
 
 APP = "hub.example/acme/app.git"
 
@@ -49,15 +51,31 @@ def test_another_repository_is_told_to_quit_and_reported(world: World) -> None:
     assert reports(world) == [{"event": "credential-refused", "uid": os.getuid(), "code": "H105"}]
 
 
-@pytest.mark.parametrize("action", ["store", "erase"])
-def test_store_and_erase_change_nothing(world: World, action: str) -> None:
-    world.start()
-    raw = (
-        f"action={action}\nprotocol=http\nhost=127.0.0.1:418\npath={APP}\n"
+def told(action: str, path: str = APP) -> bytes:
+    return (
+        f"action={action}\nprotocol=http\nhost=127.0.0.1:418\npath={path}\n"
         "username=gitmoat\npassword=mine\n"
     ).encode()
-    assert world.ask(raw) == b""
+
+
+def test_store_changes_nothing(world: World) -> None:
+    world.start()
+    assert world.ask(told("store")) == b""
     assert reports(world) == []
+
+
+def test_erase_ends_every_token_of_its_repository(world: World) -> None:
+    world.start()
+    first, second = world.token(APP), world.token(APP)
+    assert world.ask(told("erase", "hub.example/acme/other.git")) == b"quit=1\n"
+    assert refused(world, first) is False
+    assert world.ask(told("erase")) == b""
+    assert (refused(world, first), refused(world, second)) == (True, True)
+    assert refused(world, world.token(APP)) is False
+
+
+def refused(world: World, token: str) -> bool:
+    return status(world.answer(world.helper_port, info_refs(APP, basic(token)))) == 401
 
 
 @pytest.mark.parametrize(
