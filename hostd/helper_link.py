@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -91,6 +92,8 @@ class HelperLink:
     async def _begin(self, provider: str, descriptor: int) -> Process:
         nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                raise Failed("U105", "was not run: what came with the request is no socket")
             command = self._files.command(provider, descriptor, nowhere)
             self._record(provider, command)
             return await self._spawner.execute(command)

@@ -33,6 +33,7 @@ PAGES = sorted(
     if page.parent not in _MADE
 )
 POLICIES = sorted((ROOT / "examples" / "policies").glob("*.toml"))
+BROKER_EXAMPLES = sorted((ROOT / "examples" / "broker").glob("*.toml"))
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
 _FAMILIES = {
@@ -234,6 +235,19 @@ def test_the_broker_configuration_shown_is_accepted(tmp_path: Path) -> None:
     config = load_config(open_tree(tmp_path), main, tmp_path / "broker.d")
     assert set(config.upstreams) == {"example"}
     assert set(config.providers) == {"bot", "deploy", "me", "app"}
+
+
+@pytest.mark.parametrize("example", BROKER_EXAMPLES, ids=name_of)
+def test_example_configurations_of_the_broker_are_accepted(example: Path, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    main, more = tmp_path / "broker.toml", tmp_path / "broker.d" / example.name
+    more.parent.mkdir()
+    main.write_text('version = 1\n[listen]\naddress = "127.0.0.1:8443"\n')
+    more.write_text(text_of(example).replace("/etc/gitmoat/example-ca.pem", str(authority)))
+    for path in (main, more):
+        path.chmod(0o640)
+    assert load_config(open_tree(tmp_path), main, more.parent).upstreams
 
 
 def test_the_hostd_configuration_shown_is_accepted() -> None:
