@@ -80,7 +80,7 @@ def _locked_component(name: str, pin: tuple[str, list[str]]) -> dict[str, Any]:
     version, hashes = pin
     made = _component(name, version, "library", _reference(name, version))
     # One per file of that version on the index; any of them may be what was installed.
-    kept = [{"type": "distribution", "url": _page(name, version), "hashes": _hashes(hashes)}]
+    kept = [{"type": "distribution", "url": made["purl"], "hashes": _hashes(hashes)}]
     return {**made, "externalReferences": kept}
 
 
@@ -96,10 +96,6 @@ def _licence(name: str) -> dict[str, Any]:
 
 def _reference(name: str, version: str) -> str:
     return f"pkg:pypi/{name}@{version}"
-
-
-def _page(name: str, version: str) -> str:
-    return f"https://pypi.org/project/{name}/{version}/"
 
 
 def _hashes(values: list[str]) -> list[dict[str, str]]:
