@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED
+from hostctl.demo_repositories import create_repository
 from tests.fakes.long_cases import also_long
 from tests.faults.inventory import assert_settles, at_rest
-from tests.faults.transfers import LARGE, begin_clone, begin_push, prepare
+from tests.faults.transfers import LARGE, PUSHED, begin_clone, begin_push, prepare
 from tests.faults.world import World, git_works, kill_and_wait, new_name
 from tests.live.boxes import HOME, eventually, outcome
 from tests.live.upstream_repositories import objects, refs
@@ -114,17 +114,21 @@ def test_a_broker_killed_in_a_clone_ends_it_with_an_error_and_the_next_works(
 
 def test_a_broker_killed_in_a_push_leaves_nothing_half_applied(world: World) -> None:
     stage, branch = world.stage, f"agent/{new_name()}"
-    before = refs(stage), objects(stage)
-    with world.box("--agent", "--push", "agent/**") as box:
+    create_repository(stage.upstream.repositories, PUSHED, {"a.txt": b"a\n"})
+    before = refs(stage, PUSHED), objects(stage, PUSHED)
+    with world.box("--agent", "--push", "agent/**", repo=PUSHED) as box:
         push = begin_push(box, branch)
         world.kill("broker")
         assert outcome(push).code != 0
-        eventually(lambda: (refs(stage), objects(stage)) == before, "the upstream to drop it")
+        eventually(
+            lambda: (refs(stage, PUSHED), objects(stage, PUSHED)) == before,
+            "the upstream to drop it",
+        )
         world.up()
-        words = ("push", "-q", stage.url(ALLOWED), f"HEAD:refs/heads/{branch}")
+        words = ("push", "-q", stage.url(PUSHED), f"HEAD:refs/heads/{branch}")
         again = box.run("git", "-C", "/workspace", *words, timeout=120)
         again.expect_success("the push again")
-        assert f"refs/heads/{branch}" in refs(stage)
+        assert f"refs/heads/{branch}" in refs(stage, PUSHED)
 
 
 @pytest.mark.long

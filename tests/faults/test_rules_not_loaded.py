@@ -33,8 +33,10 @@ BROKEN = {
         "$REAL insert rule inet gitmoat output ip daddr 203.0.113.53 accept",
         "[N201]",
     ),
+    # Without a pause: what is set right later is wrong again before anybody looks.
     "opening low ports, again and again": (
-        "for n in $(seq 50); do echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start; sleep 0.1\n"
+        "n=0; while [ $n -lt 300000 ]; do n=$((n+1))\n"
+        "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start\n"
         "done </dev/null >/dev/null 2>&1 &\nexec $REAL -f -",
         "[N206]",
     ),

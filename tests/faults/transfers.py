@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 
-from hostctl.demo_stage import ALLOWED, Stage
+from hostctl.demo_stage import Stage
 from tests.live.boxes import HOME, Box, eventually, outcome
 from tests.live.upstream_repositories import make_large, receiving
 
 _MIB = 1 << 20
 LARGE = "play/large"
 LARGE_MIB = 150
+PUSHED = "acme/pushed"  # its own: what others clone stays small
 _UNPACKED = ("-c", "core.compression=0", "-c", "pack.window=0")
 _POLICY = """\
 version = 1
@@ -49,12 +50,12 @@ def begin_push(box: Box, branch: str) -> subprocess.Popen[bytes]:
         " head -c 100000000 /dev/urandom | split -b 1000000 && git add . && git commit -q -m Big"
     )
     box.sh(script).expect_success("git commit")
-    words = ("push", box.stage.url(ALLOWED), f"HEAD:refs/heads/{branch}")
+    words = ("push", box.stage.url(PUSHED), f"HEAD:refs/heads/{branch}")
     process = box.begin("git", "-C", "/workspace", *_UNPACKED, *words)
 
     def begun() -> bool:
         assert process.poll() is None, outcome(process)
-        return receiving(box.stage, ALLOWED) > _MIB
+        return receiving(box.stage, PUSHED) > _MIB
 
     eventually(begun, "the push to arrive")
     return process
