@@ -6,7 +6,7 @@ import pytest
 
 from tests.fidelity.conftest import TIERS, Arena
 from tests.fidelity.operations import ALLOWED, Operation
-from tests.fidelity.ways import Job, Outcome, side_by_side
+from tests.fidelity.ways import Job, Outcome, selected, side_by_side
 
 pytestmark = pytest.mark.live
 
@@ -22,13 +22,8 @@ Outcomes = dict[tuple[str, str], Outcome]
 @pytest.fixture(scope="module")
 def outcomes(arena: Arena, request: pytest.FixtureRequest) -> Outcomes:
     """Of every selected operation, on every way it is asked for, and directly."""
-    asked = [
-        (item.callspec.params["operation"], item.callspec.params["tier"])
-        for item in request.session.items
-        if getattr(item, "originalname", "") == COMPARISON and hasattr(item, "callspec")
-    ]
     work: dict[str, dict[str, Job]] = {tier: {} for tier in TIERS}
-    for operation, on in asked:
+    for operation, on in selected(request, COMPARISON, "operation", "tier"):
         for tier in ("direct", on):
             if operation.name not in work[tier]:
                 repository = provide(arena, operation, tier)

@@ -9,14 +9,25 @@ from attrs import frozen
 
 from hostctl.demo_stage import Stage
 from hostctl.demo_upstream import LoggedRequest
+from tests.fakes.long_cases import one_in
 from tests.fidelity.conftest import Arena
 from tests.fidelity.refusals import PUSHES, REFUSED, Refused
-from tests.fidelity.ways import Job, Outcome, perform, side_by_side, upstream_state
+from tests.fidelity.ways import Job, Outcome, perform, selected, side_by_side, upstream_state
 
 pytestmark = pytest.mark.live
 
 TIERS = ("agent", "helper")
-CASES = [pytest.param(each, tier, id=f"{each.name}-{tier}") for each in REFUSED for tier in TIERS]
+CASES = [
+    *(pytest.param(each, "agent", id=f"{each.name}-agent") for each in REFUSED),
+    *one_in(2, (pytest.param(each, "helper", id=f"{each.name}-helper") for each in REFUSED)),
+]
+# What other tests look at too.
+COMPARED = [
+    (each, tier)
+    for each in REFUSED
+    for tier in TIERS
+    if each.name in ("branch", "clone", "clone-unknown")
+]
 
 
 @frozen
@@ -27,21 +38,22 @@ class Tried:
 
 
 @pytest.fixture(scope="module")
-def tried(arena: Arena) -> dict[tuple[str, str], Tried]:
-    jobs = {
-        tier: [Job(each.script, provide(arena, each, tier)) for each in REFUSED] for tier in TIERS
-    }
+def tried(arena: Arena, request: pytest.FixtureRequest) -> dict[tuple[str, str], Tried]:
+    work: dict[str, dict[str, Job]] = {tier: {} for tier in TIERS}
+    for refused, tier in [*COMPARED, *selected(request, REFUSAL, "refused", "tier")]:
+        if refused.name not in work[tier]:
+            work[tier][refused.name] = Job(refused.script, provide(arena, refused, tier))
     before = {
         job.repository: upstream_state(arena.stage, job.repository)
-        for each in jobs.values()
-        for job in each
+        for jobs in work.values()
+        for job in jobs.values()
     }
-    done = side_by_side(arena.ways, jobs)
+    done = side_by_side(arena.ways, {tier: list(jobs.values()) for tier, jobs in work.items()})
     log = arena.stage.upstream.log()
     return {
-        (each.name, tier): Tried(outcome, before[job.repository], reached(log, job.repository))
-        for tier in TIERS
-        for each, job, outcome in zip(REFUSED, jobs[tier], done[tier], strict=True)
+        (name, tier): Tried(outcome, before[job.repository], reached(log, job.repository))
+        for tier, jobs in work.items()
+        for (name, job), outcome in zip(jobs.items(), done[tier], strict=True)
     }
 
 
@@ -76,6 +88,9 @@ def test_refusal_is_shown_and_nothing_is_done(
     assert pushes == [each for each in refused.reaches if "receive-pack" in each]
     if refused not in PUSHES:
         assert one.reached == list(refused.reaches)
+
+
+REFUSAL = test_refusal_is_shown_and_nothing_is_done.__name__
 
 
 def test_every_refusal_has_a_request_id_that_explains_it(

@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import pytest
 from attrs import define, frozen
 
 from hostctl.demo_repositories import git
@@ -168,6 +169,13 @@ def perform(way: Way, jobs: Sequence[Job]) -> list[Outcome]:
     ran = way.shell(script + _TELL)
     told: dict[str, str] = json.loads(ran.expect_success(f"the scripts as {way.tier}"))
     return [_outcome(way, told, root, number, job) for number, job in enumerate(jobs)]
+
+
+def selected(request: pytest.FixtureRequest, test: str, *names: str) -> list[tuple[Any, ...]]:
+    """The parameters with which a test will run: nothing is done for cases that were left out."""
+    items = [each for each in request.session.items if isinstance(each, pytest.Function)]
+    chosen = [each.callspec.params for each in items if each.originalname == test]
+    return [tuple(params[name] for name in names) for params in chosen]
 
 
 def side_by_side(
