@@ -320,14 +320,12 @@ class EgressRefusedReported(Event):
 
 @frozen(kw_only=True)
 class PolicyReplaced(Event):
-    """A running sandbox got another policy; connections it does not allow were cut."""
+    """A running sandbox got another policy; what it does not allow is cut now."""
 
     event = "policy.replaced"
     sandbox: str
     session: str
     name: str
-    count: int
-    peer_uid: int | None = None
 
 
 @frozen(kw_only=True)

@@ -13,6 +13,7 @@ from audit.events import (
     DenialsSummarised,
     GrantRefused,
     GrantRegistered,
+    PolicyReplaced,
     SessionActivated,
     SessionEnded,
     SessionExtended,
@@ -26,6 +27,7 @@ from broker.store.interface import CounterSeen, State, StoredSession
 from identity import grant as grants
 from netpolicy.ceiling import Ceiling
 from netpolicy.document import PolicyError, policy_from_mapping
+from netpolicy.policy import Policy
 from netpolicy.units import format_duration
 
 log = Logger()
@@ -137,6 +139,37 @@ class Authority:
         except JournalUnavailable as error:
             log.error("refused grant not recorded: {what}", what=error.what)
         return Problem(code, what)
+
+    def replace_policy(self, host: str, key: bytes, signed: bytes, ceiling: Ceiling) -> int:
+        """A grant for a session that runs: its scope is the session's from now on.
+
+        How many connections were cut for it. Everything else about the session stays.
+        """
+        try:
+            grant = grants.open_grant(signed, key)
+        except grants.GrantRefused as refused:
+            raise self._refuse(refused.code, refused.what, None) from None
+        if (why := self._objection(grant, host, ceiling)) is not None:
+            raise self._refuse("S103", why, grant)
+        session = self.of_host(host, grant.session)
+        if (grant.key, grant.sandbox) != (session.stored.key, session.stored.sandbox):
+            raise self._refuse("S103", "the session has another key or sandbox", grant)
+        if session.state is State.ENDED:
+            raise Problem("S101", "this session has ended")
+        policy = policy_from_mapping(grant.scope)
+        self._record_policy(session, policy)
+        try:
+            return self._sessions.rescope(session, grant.counter, policy)
+        except CounterSeen:
+            raise self._refuse("S104", "the grant was used before", grant) from None
+
+    def _record_policy(self, session: Session, policy: Policy) -> None:
+        stored = session.stored
+        event = PolicyReplaced(sandbox=stored.sandbox, session=stored.id, name=policy.name)
+        try:
+            self._journal.record(event)
+        except JournalUnavailable as error:
+            raise unrecorded(error) from None
 
     def activate(self, host: str, name: str, pid: int, netns: int, cgroup: int | None) -> Session:
         session = self.of_host(host, name)

@@ -38,6 +38,14 @@ def grant(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     collect(incoming, GRANT_LIMIT, guarded(incoming, signed))
 
 
+def policy(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+    def signed(data: bytes) -> None:
+        ceiling = desk.routes.now.config.hosts[host.name].ceiling
+        answer({"cut": desk.authority.replace_policy(host.name, host.key, data, ceiling)})
+
+    collect(incoming, GRANT_LIMIT, guarded(incoming, signed))
+
+
 def activate(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
         fields = parse_object(data)

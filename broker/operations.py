@@ -37,6 +37,7 @@ class SessionOperation:
 
 TABLE: dict[tuple[bytes, bytes], HostOperation | SessionOperation] = {
     (b"POST", b"/host/grant"): HostOperation(host.grant),
+    (b"POST", b"/host/policy"): HostOperation(host.policy),
     (b"POST", b"/host/activate"): HostOperation(host.activate),
     (b"POST", b"/host/extend"): HostOperation(host.extend),
     (b"POST", b"/host/revoke"): HostOperation(host.revoke),

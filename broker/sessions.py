@@ -17,7 +17,7 @@ from broker.store.interface import State, Store, StoredSession
 from limits.brake import DenialBrake
 from limits.buckets import TokenBucket
 from limits.quota import ByteQuota
-from netpolicy.document import PolicyError, policy_from_mapping
+from netpolicy.document import PolicyError, policy_from_mapping, policy_to_mapping
 from netpolicy.policy import Policy
 
 Cut = Callable[[], None]
@@ -181,6 +181,18 @@ class Sessions:
             self._store.end(session.id, reason, over)
         finally:
             session.cut_streams()
+
+    def rescope(self, session: Session, counter: int, policy: Policy) -> int:
+        """Another policy, durably; then cut what it does not allow, and say how many.
+
+        Git requests under way end as they were decided; the session's times stay as they are.
+        """
+        scope = json.dumps(policy_to_mapping(policy))
+        self._store.rescope(session.stored, counter, scope)
+        session.stored = evolve(session.stored, scope=scope)
+        session.policy = policy
+        session.egress.limit(policy.limits)
+        return session.egress.cut_disallowed()
 
     def extend(self, session: Session, seconds: int) -> None:
         """Ends so many seconds from now, if that is not past the latest end; never earlier."""

@@ -1,20 +1,24 @@
-"""`hostctl reload`: the broker reads its configuration again."""
+"""`hostctl reload`: the broker reads its configuration again, sandboxes get changed policies."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from hostctl.output import Output, need_root
+from identity.paths import Paths
 
 if TYPE_CHECKING:
     from identity.paths import Paths
 
 ABOUT = """\
-Makes the broker read broker.toml and broker.d again, whole or not at all.
+Makes the broker read broker.toml and broker.d again, and running sandboxes take their policy from
+etc/gitmoat/policies again: whole or not at all.
 
-Running sessions go on. Of hostd.toml the broker's key is read again too; the rest when hostd
-starts."""
+Nothing is restarted. A sandbox started with `--policy NAME` gets what NAME.toml says now, narrowed
+as it was; connections that are not allowed any more are cut. The times of its session stay. A
+policy given as a file, or by --repo, stays as it was. Of hostd.toml the broker's key is read again
+too; the rest when hostd starts."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -24,13 +28,24 @@ def arguments(parser: ArgumentParser) -> None:
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl reload`")
     from hostctl.brokerfiles import reload_broker
-    from identity.paths import Paths
 
     paths = Paths(args.root)
+    policies = _policies(paths)
     reload_broker(paths, out.progress)
     _pin(paths)
-    out.result("the broker has read its configuration", {"schema": "gitmoat.reload/1"})
+    replaced = _replace(paths, policies)
+    lines = ["the broker has read its configuration"]
+    lines += [f"{each['name']}: another policy, {each['cut']} connections cut" for each in replaced]
+    out.result("\n".join(lines), {"schema": "gitmoat.reload/1", "replaced": replaced})
     return 0
+
+
+def _policies(paths: Paths) -> dict[str, Any]:
+    """Every installed policy; one that is invalid is an error, and nothing is changed."""
+    from hostctl.policyfile import load_policy_mapping
+
+    names = sorted(path.stem for path in paths.policies.glob("*.toml"))
+    return {name: load_policy_mapping(paths, name) for name in names}
 
 
 def _pin(paths: Paths) -> None:
@@ -43,3 +58,17 @@ def _pin(paths: Paths) -> None:
     except Failure as failure:
         if failure.code not in ("C103", "C106"):
             raise
+
+
+def _replace(paths: Paths, policies: dict[str, Any]) -> list[dict[str, Any]]:
+    """A host without a hostd has no sandboxes to tell."""
+    from hostctl.client import ask
+    from hostctl.failure import Failure
+
+    try:
+        answer = ask(paths.hostd_socket, {"op": "policies", "policies": policies}, timeout=120)
+    except Failure as failure:
+        if failure.code != "C103":
+            raise
+        return []
+    return cast(list[dict[str, Any]], answer["replaced"])

@@ -88,6 +88,7 @@ def run_request(
         "runtime": args.runtime,
         "image": args.image,
         "policy": policy,
+        "policy_name": _installed(args.policy),
         "repos": args.repo,
         "push": args.push,
         "agent": args.agent,
@@ -102,6 +103,11 @@ def run_request(
         "pids": args.pids,
         "cpus": args.cpus,
     }
+
+
+def _installed(policy: str | None) -> str | None:
+    """The name of an installed policy, which `hostctl reload` reads again; a file is read once."""
+    return None if policy is None or "/" in policy or policy.endswith(".toml") else policy
 
 
 def _run(args: Namespace, out: Output, paths: Paths, request: dict[str, object]) -> int:

@@ -23,7 +23,7 @@ from hostd.lifecycle import end_processes, pin_namespace, remove_files, supervis
 from hostd.outputs import keep_on
 from hostd.registry import ProcessRecord, Record, Step, start_time
 from hostd.runtimes.bwrap import StartedRoom
-from hostd.sandbox import Container, Plan, Repository, Sandbox
+from hostd.sandbox import Container, Plan, PolicySource, Repository, Sandbox
 from hostd.spawner import Process, Watch
 from hostd.uids import UidRange
 from hostd.workdir import Workdir
@@ -154,7 +154,14 @@ def _plan(record: Record, uids: UidRange, upstreams: UpstreamTable) -> Plan:
         limits=ResourceLimits(**record.limits),
         workdir=Workdir.from_json(record.workdir),
         image=record.image,
+        source=_source(record),
     )
+
+
+def _source(record: Record) -> PolicySource | None:
+    if record.source is None:
+        return None
+    return PolicySource(record.source["name"], tuple(record.source["push"]))
 
 
 def _runtime(record: Record) -> str:

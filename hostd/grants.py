@@ -65,12 +65,36 @@ class Grants:
             raise Failed("S101", "the sandbox's session is over", fix="start a new sandbox")
         if len(self._keys.pins) > 1:  # which of the two the broker has now, it shows
             await self._broker.healthy()
-        grant = Grant(
+        grant = self._grant(sandbox, secrets.token_hex(12), public_key, remaining, elapsed)
+        self._journal.record(GrantIssued(sandbox=plan.id, session=grant.session, name=plan.name))
+        await self._broker.post("/host/grant", sign_grant(grant, self._keys.host))
+        sandbox.record = evolve(sandbox.record, epoch=grant.epoch + 1)
+        return grant.session
+
+    async def replace_policy(self, sandbox: Sandbox, session: str, public_key: bytes) -> int:
+        """The sandbox's policy as it is now, for a session that runs; how much was cut for it."""
+        async with self._lock:
+            if len(self._keys.pins) > 1:
+                await self._broker.healthy()
+            elapsed = boot_seconds() - sandbox.record.began
+            left = max(1, int(sandbox.record.ttl - elapsed))
+            grant = self._grant(sandbox, session, public_key, left, elapsed)
+            self._journal.record(
+                GrantIssued(sandbox=grant.sandbox, session=session, name=grant.name)
+            )
+            answer = await self._broker.post("/host/policy", sign_grant(grant, self._keys.host))
+        return int(answer.get("cut", 0))
+
+    def _grant(
+        self, sandbox: Sandbox, session: str, public_key: bytes, remaining: int, elapsed: float
+    ) -> Grant:
+        plan = sandbox.plan
+        return Grant(
             host=self.host,
             boot_id=boot_id(),
             # Rises within one boot, also over restarts of hostd, without a file.
             counter=time.monotonic_ns(),
-            session=secrets.token_hex(12),
+            session=session,
             key=public_key,
             sandbox=plan.id,
             name=plan.name,
@@ -84,10 +108,6 @@ class Grants:
             issued=int(time.time()),
             audience=self._keys.audience,
         )
-        self._journal.record(GrantIssued(sandbox=plan.id, session=grant.session, name=plan.name))
-        await self._broker.post("/host/grant", sign_grant(grant, self._keys.host))
-        sandbox.record = evolve(sandbox.record, epoch=grant.epoch + 1)
-        return grant.session
 
     async def activate(self, sandbox: Sandbox, session: str, pid: int) -> None:
         """A session that somebody revoked stays ended; the sidecar then serves that answer."""

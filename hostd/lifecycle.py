@@ -67,6 +67,7 @@ def _first_record(plan: Plan, upstreams: UpstreamTable) -> Record:
         repositories=tuple(each.to_json() for each in plan.repositories),
         upstreams=upstreams.to_mapping(),
         limits=asdict(plan.limits),
+        source=None if plan.source is None else plan.source.to_json(),
         image=plan.image,
         boot_id=boot_id(),
         expires=now + plan.policy.session.ttl,

@@ -51,6 +51,7 @@ class Operations:
             "extend": self.extend,
             "pins": self.pins,
             "rotate-key": self.rotate_key,
+            "policies": self.policies,
             "verify": self.verify,
             "shutdown": self.shutdown,
         }
@@ -157,6 +158,13 @@ class Operations:
         )
         signed = body.get("sign") is True
         return {"report": self._host.grants.sign_report(report) if signed else report}
+
+    async def policies(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        """The installed policies, read again: running sandboxes get what has changed."""
+        given = body.get("policies")
+        if not isinstance(given, dict) or not all(isinstance(v, dict) for v in given.values()):
+            raise Failed("C105", "hostd does not understand this request")
+        return {"replaced": await self._sandboxes.replace_policies(given)}
 
     async def extend(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         sandbox = self._sandboxes.running(body.get("sandbox"))

@@ -14,7 +14,7 @@ from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 from hostd.cgroups import ResourceLimits
 from hostd.failures import Failed
 from hostd.runtimes.bwrap import WORKSPACE
-from hostd.sandbox import Plan, Repository
+from hostd.sandbox import Plan, PolicySource, Repository
 from hostd.uids import UidRange
 from hostd.workdir import Workdir, parse_workdir
 from netpolicy.decision import Deny, decide_fetch
@@ -45,6 +45,7 @@ class RunRequest:
     runtime: str | None = field(default=None, validator=optional(instance_of(str)))
     image: str | None = field(default=None, validator=optional(instance_of(str)))
     policy: Mapping[str, Any] | None = field(default=None, validator=optional(instance_of(dict)))
+    policy_name: str | None = field(default=None, validator=optional(instance_of(str)))
     repos: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
     push: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
     agent: bool = field(default=False, validator=instance_of(bool))
@@ -191,6 +192,13 @@ def _image(request: RunRequest) -> str | None:
     return request.image
 
 
+def _source(request: RunRequest) -> PolicySource | None:
+    """Where the policy comes from, so that it can be read again."""
+    if request.policy is None or request.policy_name is None:
+        return None
+    return PolicySource(request.policy_name, request.push)
+
+
 def make_plan(
     request: RunRequest,
     upstreams: UpstreamTable,
@@ -219,5 +227,6 @@ def make_plan(
         repositories=repositories,
         limits=_limits(request),
         workdir=_workdir(request),
+        source=_source(request),
         image=image,
     )

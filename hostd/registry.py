@@ -75,6 +75,7 @@ class Record:
     upstreams: Mapping[str, Any] = field(factory=dict)
     workdir: Mapping[str, Any] | None = None
     limits: Mapping[str, Any] = field(factory=dict)
+    source: Mapping[str, Any] | None = None
     image: str | None = None
     environment: Mapping[str, str] = field(factory=dict)
     holding: Mapping[str, Any] | None = None

@@ -48,6 +48,17 @@ class Repository:
 
 
 @frozen
+class PolicySource:
+    """The installed policy a sandbox was started with, and the --push that narrowed it."""
+
+    name: str
+    push: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "push": list(self.push)}
+
+
+@frozen
 class Plan:
     """Everything decided before anything is made."""
 
@@ -61,6 +72,7 @@ class Plan:
     repositories: tuple[Repository, ...]
     limits: ResourceLimits
     workdir: Workdir | None = None
+    source: PolicySource | None = None
     image: str | None = None
 
 

@@ -6,7 +6,7 @@ there: of two that come together the second finds what the first has left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +22,7 @@ from hostd.failures import Failed
 from hostd.host import Host
 from hostd.lifecycle import create, destroy, remove_files, save, start, stop
 from hostd.planning import RunRequest, make_plan
+from hostd.policies import changes, replace
 from hostd.registry import ProcessRecord, Record, Step
 from hostd.sandbox import Sandbox
 from hostd.spawner import Process
@@ -150,6 +151,19 @@ class Sandboxes:
     def _names(self) -> set[str]:
         live = {sandbox.plan.name for sandbox in self._live.values()}
         return live | {record.name for record in self._stopped.values()}
+
+    async def replace_policies(self, policies: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Each installed policy by its name; all are understood before one is swapped."""
+        running = [each for each in self._live.values() if each.state == "running"]
+        replaced = []
+        for change in changes(running, policies):
+            plan = change.sandbox.plan
+            async with self._turn(plan.id):
+                if self._live.get(plan.id) is not change.sandbox:
+                    continue
+                cut = await replace(self._host, change)
+            replaced.append({"sandbox": plan.id, "name": plan.name, "cut": cut})
+        return replaced
 
     # Ending
 

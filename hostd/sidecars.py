@@ -28,7 +28,7 @@ from streams.seqpacket import SeqpacketConnection
 _log = Logger()
 
 _MESSAGE_SIZE = 33
-_READY, _DIAL, _TESTED = b"R", b"D", b"T"
+_READY, _DIAL, _TESTED, _SERVING = b"R", b"D", b"T", b"P"
 _DIALS_PER_SECOND = 16
 _DIAL_BURST = 64
 _FIRST_DELAY, _LAST_DELAY = 0.02, 5.0
@@ -103,6 +103,9 @@ class _Life:
     ready: Deferred[bytes] = field(factory=Deferred)
     # Self-tests asked for and not answered, in order; also those nobody waits for any more.
     tests: deque[Deferred[bytes]] = field(factory=deque)
+    # The same of policies it was given.
+    policies: deque[Deferred[bytes]] = field(factory=deque)
+    key: bytes = b""
     session: str | None = None
     started: float = 0.0
     serving: bool = False
@@ -180,6 +183,40 @@ class SidecarSupervisor:
             {"name": name, "denied": result == 1}
             for name, result in zip(SELFTEST_NAMES, results, strict=False)
         ]
+
+    async def replace_policy(
+        self, regrant: Callable[[str, bytes], Awaitable[int]], policy: bytes, digest: str
+    ) -> int:
+        """The broker first, whose word counts; how many connections it cut.
+
+        A sidecar that then serves another policy than the broker is replaced.
+        """
+        async with self._starting:
+            life = self._life
+            if life is None or life.session is None or not life.key:
+                return 0  # the next one is started with it
+            cut = await regrant(life.session, life.key)
+            try:
+                served = await self._give_policy(life, policy)
+            except TimedOut:
+                return cut  # and it is being replaced
+            if served.hex() != digest:
+                self._distrust(life)
+            return cut
+
+    def _give_policy(self, life: _Life, policy: bytes) -> Deferred[bytes]:
+        served: Deferred[bytes] = Deferred()
+        served.addTimeout(_ANSWERS_WITHIN, self._reactor)
+        served.addErrback(lambda failure: self._too_late(life, failure))
+        life.policies.append(served)
+        file = os.memfd_create("policy", os.MFD_CLOEXEC)
+        try:
+            os.write(file, policy)
+            os.lseek(file, 0, os.SEEK_SET)
+            life.link.send(b'{"op":"policy"}', [file])
+        finally:
+            os.close(file)
+        return served
 
     def check(self) -> None:
         """Ask whether it still answers; the answer itself does not matter here."""
@@ -296,13 +333,14 @@ class SidecarSupervisor:
         if len(data) != _MESSAGE_SIZE or descriptors:
             self._distrust(life)
         elif kind == _READY and not life.ready.called:
+            life.key = payload
             life.ready.callback(payload)
         elif kind == _DIAL:
             self._dial(life)
         elif kind == _TESTED and life.tests:
-            waiting = life.tests.popleft()
-            if not waiting.called:
-                waiting.callback(payload)
+            _answer(life.tests, payload)
+        elif kind == _SERVING and life.policies:
+            _answer(life.policies, payload)
         else:
             self._distrust(life)
 
@@ -380,6 +418,13 @@ class SidecarSupervisor:
         if not self._stopped:
             _log.warn("no new sidecar yet: {why}", why=failure.getErrorMessage())
             self._replace_later()
+
+
+def _answer(waiting: deque[Deferred[bytes]], payload: bytes) -> None:
+    """To who asked first; who has given up meanwhile is passed over."""
+    asked = waiting.popleft()
+    if not asked.called:
+        asked.callback(payload)
 
 
 def _never_ready(life: _Life) -> None:

@@ -83,6 +83,10 @@ def parse_config(raw: bytes) -> Config:
     )
 
 
+def parse_policy(raw: bytes) -> Policy:
+    return _policy(_json(raw))
+
+
 def _json(raw: bytes) -> object:
     try:
         return json.loads(raw)

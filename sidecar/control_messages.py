@@ -25,6 +25,13 @@ def ready(public_key: bytes) -> bytes:
     return b"R" + public_key
 
 
+def serving(digest: bytes) -> bytes:
+    """The answer to another policy: the SHA-256 of the one in force now."""
+    if len(digest) != SIZE - 1:
+        raise ValueError("a SHA-256 has 32 octets")
+    return b"P" + digest
+
+
 def tested(results: Sequence[bool]) -> bytes:
     """The answer to a self-test: one octet each, 1 where the attempt was denied."""
     return b"T" + bytes(results).ljust(SIZE - 1, b"\0")
@@ -53,6 +60,11 @@ class Pins:
 
 
 @frozen
+class ReplacePolicy:
+    """Another policy came with this message, in a file of its own."""
+
+
+@frozen
 class SelfTest:
     """Try what a sidecar must not be able to do, and say what came of it."""
 
@@ -62,12 +74,13 @@ class Stop:
     """Finish what is running and end."""
 
 
-Order = Activate | Connection | DialFailed | Pins | SelfTest | Stop
+Order = Activate | Connection | DialFailed | Pins | ReplacePolicy | SelfTest | Stop
 
 _ORDERS: dict[str, Order] = {
     "activate": Activate(),
     "connection": Connection(),
     "dial-failed": DialFailed(),
+    "policy": ReplacePolicy(),
     "selftest": SelfTest(),
     "stop": Stop(),
 }
@@ -78,9 +91,9 @@ class ControlMalformed(Exception):
 
 
 def parse_order(data: bytes, descriptors: int) -> Order:
-    """Exactly one descriptor comes with `connection`, none with anything else."""
+    """Exactly one descriptor comes with `connection` and `policy`, none with anything else."""
     order = _order(data)
-    if descriptors != (1 if isinstance(order, Connection) else 0):
+    if descriptors != (1 if isinstance(order, Connection | ReplacePolicy) else 0):
         raise ControlMalformed("wrong number of descriptors")
     return order
 

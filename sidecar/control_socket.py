@@ -18,10 +18,12 @@ from sidecar.control_messages import (
     ControlMalformed,
     DialFailed,
     Pins,
+    ReplacePolicy,
     SelfTest,
     Stop,
     parse_order,
     ready,
+    serving,
     tested,
 )
 from sidecar.loop import Loop
@@ -29,6 +31,7 @@ from sidecar.selftest import run_selftest
 from streams.seqpacket import SeqpacketConnection, SeqpacketListener
 
 ROOT: Final = frozenset({0})
+_MOST_PIECES: Final = 64
 
 
 @frozen
@@ -37,6 +40,7 @@ class Orders:
 
     activate: Callable[[], None]
     connection: Callable[[socket.socket], None]
+    policy: Callable[[bytes], bytes]  # a mapping as JSON; returns the digest of what is in force
     dial_failed: Callable[[], None]
     pins: Callable[[frozenset[bytes]], None]
     stop: Callable[[], None]
@@ -118,9 +122,24 @@ class ControlSocket:
                 self._orders.dial_failed()
             case Pins(keys):
                 self._orders.pins(keys)
+            case ReplacePolicy():
+                connection.send(serving(self._orders.policy(_read_all(fds[0]))))
             case SelfTest():
                 connection.send(tested(run_selftest()))
             case Stop():
                 self._orders.stop()
             case _:
                 assert_never(order)
+
+
+def _read_all(fd: int) -> bytes:
+    """A file that hostd has finished; as little as a policy can be is as much as is read."""
+    try:
+        pieces = []
+        while data := os.read(fd, 65536):
+            pieces.append(data)
+            if len(pieces) > _MOST_PIECES:
+                raise ValueError("a policy is not as large as that")
+        return b"".join(pieces)
+    finally:
+        os.close(fd)

@@ -19,9 +19,10 @@ from twisted.logger import Logger
 
 from identity.peer import Attestation
 from netpolicy.policy import Tier
+from netpolicy.writing import policy_digest
 from sidecar.broker_link import BrokerLink
 from sidecar.budgets import HELPER_GIT, UNTRUSTED_GIT, request_rate
-from sidecar.config import Config, Misconfigured, parse_config
+from sidecar.config import Config, Misconfigured, parse_config, parse_policy
 from sidecar.control_socket import ROOT, ControlSocket, Orders
 from sidecar.credential_socket import CredentialSocket, Issuer
 from sidecar.egress import Egress
@@ -67,7 +68,7 @@ class Service:
         self._on_stopped = on_stopped
         self._active = self._stopping = False
         self._deadline: Timer | None = None
-        scope = Scope(config.policy, config.upstreams)
+        self._scope = scope = Scope(config.policy, config.upstreams)
         tokens = Tokens(loop.seconds)
         self._timeouts = Timeouts(idle=config.upstreams.idle + _LONGER)
         keys, egress = config.broker_keys, config.egress_cap
@@ -121,11 +122,23 @@ class Service:
         return Orders(
             activate=self._activate,
             connection=self.link.adopt,
+            policy=self._replace_policy,
             dial_failed=self.link.pool.dial_failed,
             pins=self.link.pin,
             stop=self.stop,
             changed=self.link.pool.control_changed,
         )
+
+    def _replace_policy(self, raw: bytes) -> bytes:
+        """Whole or not at all: one that is not understood leaves the old one in force."""
+        try:
+            self._scope.policy = parse_policy(raw)
+        except Misconfigured as error:
+            self._log.error("policy refused: {why}", why=str(error))
+        else:
+            cut = self._egress.policy_changed()
+            self._log.info("another policy is in force; {cut} connections cut", cut=cut)
+        return bytes.fromhex(policy_digest(self._scope.policy))
 
     def _dial(self) -> bool:
         return self._control.dial()

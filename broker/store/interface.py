@@ -64,6 +64,9 @@ class Store(Protocol):
 
     def extend(self, session: str, deadline: float) -> None: ...
 
+    def rescope(self, session: StoredSession, counter: int, scope: str) -> None:
+        """Uses up the counter and keeps the new scope, both or neither (CounterSeen)."""
+
     def end(self, session: str, reason: str, over: int | None = None) -> None:
         """`over`: the sandbox gets no other session, as of this wall time; also after a reboot."""
 

@@ -66,17 +66,25 @@ class SqliteStore:
         names = ", ".join(_COLUMNS)
         marks = ", ".join(f":{name}" for name in _COLUMNS)
         with self._db:
-            try:
-                self._db.execute(
-                    "INSERT INTO used_counter VALUES (?, ?, ?)",
-                    (session.host, session.host_boot, session.counter),
-                )
-            except sqlite3.IntegrityError:
-                raise CounterSeen from None
+            self._use_up(session, session.counter)
             self._db.execute(
                 f"INSERT INTO session ({names}) VALUES ({marks})",  # noqa: S608 - own names
                 _row(session),
             )
+
+    def _use_up(self, session: StoredSession, counter: int) -> None:
+        try:
+            self._db.execute(
+                "INSERT INTO used_counter VALUES (?, ?, ?)",
+                (session.host, session.host_boot, counter),
+            )
+        except sqlite3.IntegrityError:
+            raise CounterSeen from None
+
+    def rescope(self, session: StoredSession, counter: int, scope: str) -> None:
+        with self._db:
+            self._use_up(session, counter)
+            self._db.execute("UPDATE session SET scope = ? WHERE id = ?", (scope, session.id))
 
     def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None:
         with self._db:

@@ -1,0 +1,84 @@
+"""Another policy for a sandbox that runs: all of them understood first, then swapped one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hostd.failures import Failed
+from hostd.host import Host
+from hostd.lifecycle import save
+from hostd.nft import apply_ruleset
+from hostd.registry import write_whole
+from hostd.sandbox import Plan, Sandbox
+from netpolicy.document import policy_from_mapping
+from netpolicy.narrowing import NamedRepository, narrow
+from netpolicy.nftables import render
+from netpolicy.policy import Policy
+from netpolicy.reading import PolicyError
+from netpolicy.writing import policy_digest, policy_to_mapping
+
+
+@frozen
+class Change:
+    sandbox: Sandbox
+    policy: Policy
+
+
+def changes(sandboxes: Iterable[Sandbox], policies: Mapping[str, Any]) -> list[Change]:
+    """What has to change for these installed policies; Failed, and nothing changes, if one of
+    them cannot be what a sandbox was started with any more."""
+    wanted = [
+        Change(sandbox, _again(sandbox.plan, policies[sandbox.plan.source.name]))
+        for sandbox in sandboxes
+        if sandbox.plan.source is not None and sandbox.plan.source.name in policies
+    ]
+    return [each for each in wanted if each.policy != each.sandbox.plan.policy]
+
+
+def _again(plan: Plan, mapping: Mapping[str, Any]) -> Policy:
+    """As `run` made it of the file; the session's times were granted, and stay."""
+    named = [
+        NamedRepository(each.upstream.name, each.path, each.upstream.case_insensitive)
+        for each in plan.repositories
+    ]
+    push = plan.source.push if plan.source is not None else ()
+    try:
+        policy = narrow(policy_from_mapping(mapping), named, push, None)
+    except PolicyError as problem:
+        what = f"the policy of {plan.name} would not be one any more: {problem}"
+        raise Failed("P101", what, exit_code=8) from None
+    return evolve(policy, session=plan.policy.session)
+
+
+async def replace(host: Host, change: Change) -> int:
+    """How many connections were cut. The broker's word comes first: without it nothing changes."""
+    sandbox, policy = change.sandbox, change.policy
+    old, digest = sandbox.plan, policy_digest(policy)
+    sandbox.plan = evolve(old, policy=policy, policy_hash=digest)
+    mapping = policy_to_mapping(policy)
+    try:
+        cut = await _serve(host, sandbox, json.dumps(mapping).encode(), digest)
+    except BaseException:
+        sandbox.plan = old
+        raise
+    save(host, sandbox, sandbox.record.step, policy=mapping)
+    write_whole(sandbox.directories.run / "policy.json", json.dumps(mapping, indent=1))
+    (sandbox.directories.run / "policy.json").chmod(0o644)
+    ruleset = render(sandbox.plan.uids, digest)
+    rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
+    save(host, sandbox, sandbox.record.step, rules=rules)
+    return cut
+
+
+async def _serve(host: Host, sandbox: Sandbox, policy: bytes, digest: str) -> int:
+    if sandbox.sidecar is None:
+        raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
+
+    def regrant(session: str, key: bytes) -> Awaitable[int]:
+        return host.grants.replace_policy(sandbox, session, key)
+
+    return await sandbox.sidecar.replace_policy(regrant, policy, digest)

@@ -1,0 +1,120 @@
+"""Another policy for a session that runs: signed by its host, used once, never by anybody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+from nacl.signing import SigningKey
+
+from identity.grant import Grant, sign_grant
+from netpolicy.document import parse_policy, policy_to_mapping
+from tests.fakes.broker_world import Reply, World
+from tests.fakes.reactor_tests import on_reactor
+from tests.wire.broker.conftest import Scene
+
+FIRST = 'version = 1\nname = "first"\n[[egress]]\nhosts = ["web.example"]'
+SECOND = 'version = 1\nname = "second"\n[[egress]]\nhosts = ["other.example"]'
+
+
+async def begin(world: World) -> Grant:
+    """A session, and the grant that would give it another policy."""
+    await world.session(FIRST)
+    stored = world.sessions.living()[0].stored
+    return Grant(
+        host="one",
+        boot_id=stored.host_boot,
+        counter=1000,
+        session=stored.id,
+        key=stored.key,
+        sandbox=stored.sandbox,
+        name=stored.name,
+        runtime=stored.runtime,
+        container=None,
+        netns=stored.netns,
+        epoch=stored.epoch,
+        scope=policy_to_mapping(parse_policy(SECOND)),
+        ttl=60,
+        issued=0,
+        audience=world.audience,
+    )
+
+
+async def post(world: World, grant: Grant, key: SigningKey | None = None) -> Reply:
+    host = await world.host()
+    return await host.ask("POST", "/host/policy", (), sign_grant(grant, key or world.host_key))
+
+
+def policy_name(world: World) -> str:
+    return world.sessions.living()[0].policy.name
+
+
+@on_reactor
+async def test_the_session_has_it_from_then_on_and_after_a_restart(scene: Scene) -> None:
+    world = scene.world
+    deadline = (await begin(world), world.sessions.living()[0].stored.deadline)
+    reply = await post(world, deadline[0])
+    assert (reply.status, reply.json()) == (200, {"cut": 0})
+    session = world.sessions.living()[0]
+    assert session.policy == parse_policy(SECOND)
+    assert session.stored.deadline == deadline[1], "its times stay"
+    assert [each["name"] for each in world.audit("policy.replaced")] == ["second"]
+    (kept,) = [each for each in world.opened.store.sessions() if each.id == session.id]
+    assert '"second"' in kept.scope
+
+
+@on_reactor
+async def test_a_grant_is_used_once(scene: Scene) -> None:
+    grant = await begin(scene.world)
+    assert (await post(scene.world, grant)).status == 200
+    again = await post(scene.world, evolve(grant, scope=policy_to_mapping(parse_policy(FIRST))))
+    assert (again.status, again.json()["code"]) == (409, "S104")
+    assert policy_name(scene.world) == "second"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"session": "session-99"}, "S103"),
+        ({"key": bytes(32)}, "S103"),
+        ({"sandbox": "another"}, "S103"),
+        ({"host": "two"}, "S103"),
+        ({"audience": "another broker"}, "S103"),
+        ({"scope": {"version": 1}}, "S103"),
+    ],
+)
+@on_reactor
+async def test_what_is_not_about_this_session_changes_nothing(
+    scene: Scene, changes: dict[str, Any], code: str
+) -> None:
+    grant = await begin(scene.world)
+    reply = await post(scene.world, evolve(grant, **changes))
+    assert reply.json()["code"] == code
+    assert policy_name(scene.world) == "first"
+
+
+@on_reactor
+async def test_only_the_hosts_own_signature_counts(scene: Scene) -> None:
+    grant = await begin(scene.world)
+    reply = await post(scene.world, grant, SigningKey.generate())
+    assert reply.json()["code"] == "S103"
+    assert policy_name(scene.world) == "first"
+
+
+@on_reactor
+async def test_a_session_that_has_ended_stays_ended(scene: Scene) -> None:
+    grant = await begin(scene.world)
+    session = scene.world.sessions.living()[0]
+    scene.world.broker.desk.authority.revoke(session, "test")
+    reply = await post(scene.world, grant)
+    assert reply.json()["code"] == "S101"
+    assert session.policy.name == "first"
+
+
+@on_reactor
+async def test_a_session_cannot_ask_for_it_itself(scene: Scene) -> None:
+    grant = await begin(scene.world)
+    sidecar = await scene.world.session(FIRST)
+    reply = await sidecar.ask("POST", "/host/policy", (), sign_grant(grant, scene.world.host_key))
+    assert reply.status == 404
