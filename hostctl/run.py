@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hostctl.arguments import need_command, not_yet
+from hostctl.arguments import need_command
 from hostctl.failure import FAILED, RUNTIME_FAILED, Failure, usage
 from hostctl.output import Output
 from hostctl.quantities import count, cpus, duration, size
@@ -27,8 +27,10 @@ command's own and what the command makes belongs to the owner; nothing is chowne
 of root's can only be read (:ro). Symbolic links in its path, system and credential directories,
 and a directory that another sandbox has are refused.
 
---repo, --push and --ttl narrow a --policy; they never widen it."""
-_LATER = {"allow_host": "--allow-host"}
+Other hosts are reached where the policy has [[egress]] rules, or by TLS where --allow-host names
+them.
+
+--repo, --push, --allow-host and --ttl narrow a --policy; they never widen it."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -36,6 +38,13 @@ def arguments(parser: ArgumentParser) -> None:
     add("--policy", metavar="NAME|FILE", help="what the sandbox may do")
     add("--repo", action="append", default=[], metavar="URL", help="to be cloned to /workspace")
     add("--push", action="append", default=[], metavar="GLOB", help="branches that may be pushed")
+    add(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="H[:PORT]",
+        help="a host the command may reach by TLS",
+    )
     add("--agent", action="store_true", help="the command may use git by itself")
     add("--name", metavar="N", help="a name to call the sandbox by")
     add("--ttl", type=duration, metavar="8h", help="hard end of the session")
@@ -50,13 +59,6 @@ def arguments(parser: ArgumentParser) -> None:
     add("-d", "--detach", action="store_true", help="do not wait; print the sandbox's id")
     add("--image", metavar="I", help="run in this Docker image, which must be here")
     add("--runtime", choices=("bwrap", "docker"), help="default: docker with --image, else bwrap")
-    _add_later(parser)
-
-
-def _add_later(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("not in this version yet")
-    for name, option in _LATER.items():
-        group.add_argument(option, dest=name, metavar=name.upper())
 
 
 def main(args: Namespace, out: Output) -> int:
@@ -91,6 +93,7 @@ def run_request(
         "policy_name": _installed(args.policy),
         "repos": args.repo,
         "push": args.push,
+        "hosts": args.allow_host,
         "agent": args.agent,
         "ttl": args.ttl,
         "argv": command,
@@ -132,9 +135,6 @@ def _run(args: Namespace, out: Output, paths: Paths, request: dict[str, object])
 
 
 def _refuse_misuse(args: Namespace) -> None:
-    for name, option in _LATER.items():
-        if getattr(args, name) is not None:
-            raise not_yet(f"`run {option}`")
     if args.runtime == "docker" and args.image is None:
         raise usage("the docker runtime needs an image", "hostctl run --image IMAGE -- CMD")
     if args.runtime == "bwrap" and args.image is not None:

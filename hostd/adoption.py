@@ -161,7 +161,8 @@ def _plan(record: Record, uids: UidRange, upstreams: UpstreamTable) -> Plan:
 def _source(record: Record) -> PolicySource | None:
     if record.source is None:
         return None
-    return PolicySource(record.source["name"], tuple(record.source["push"]))
+    source = record.source
+    return PolicySource(source["name"], tuple(source["push"]), tuple(source["hosts"]))
 
 
 def _runtime(record: Record) -> str:

@@ -17,6 +17,7 @@ from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Plan, PolicySource, Repository
 from hostd.uids import UidRange
 from hostd.workdir import Workdir, parse_workdir
+from netpolicy.allowhost import only_hosts, parse_hosts, with_hosts
 from netpolicy.decision import Deny, decide_fetch
 from netpolicy.document import adhoc_policy, policy_from_mapping
 from netpolicy.narrowing import NamedRepository, narrow
@@ -48,6 +49,7 @@ class RunRequest:
     policy_name: str | None = field(default=None, validator=optional(instance_of(str)))
     repos: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
     push: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
+    hosts: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
     agent: bool = field(default=False, validator=instance_of(bool))
     ttl: int | None = field(default=None, validator=optional(instance_of(int)))
     env: Mapping[str, str] = field(
@@ -104,9 +106,11 @@ def _repositories(request: RunRequest, upstreams: UpstreamTable) -> tuple[Reposi
 
 
 def _policy(request: RunRequest, name: str, repositories: tuple[Repository, ...]) -> Policy:
+    hosts = parse_hosts(request.hosts)
     if request.policy is None:
         scope = [f"{each.upstream.name}:{each.path.text}" for each in repositories]
-        return adhoc_policy(name, scope, request.push, request.agent, request.ttl)
+        adhoc = adhoc_policy(name, scope, request.push, request.agent, request.ttl)
+        return with_hosts(adhoc, hosts)
     if request.agent:
         raise Failed(
             "C105",
@@ -118,7 +122,8 @@ def _policy(request: RunRequest, name: str, repositories: tuple[Repository, ...]
         NamedRepository(each.upstream.name, each.path, each.upstream.case_insensitive)
         for each in repositories
     ]
-    return narrow(policy_from_mapping(request.policy), named, request.push, request.ttl)
+    whole = policy_from_mapping(request.policy)
+    return only_hosts(narrow(whole, named, request.push, request.ttl), hosts)
 
 
 def _check_clonable(policy: Policy, repositories: tuple[Repository, ...]) -> None:
@@ -196,7 +201,7 @@ def _source(request: RunRequest) -> PolicySource | None:
     """Where the policy comes from, so that it can be read again."""
     if request.policy is None or request.policy_name is None:
         return None
-    return PolicySource(request.policy_name, request.push)
+    return PolicySource(request.policy_name, request.push, request.hosts)
 
 
 def make_plan(

@@ -13,7 +13,8 @@ from hostd.host import Host
 from hostd.lifecycle import save
 from hostd.nft import apply_ruleset
 from hostd.registry import write_whole
-from hostd.sandbox import Plan, Sandbox
+from hostd.sandbox import Plan, PolicySource, Sandbox
+from netpolicy.allowhost import only_hosts, parse_hosts
 from netpolicy.document import policy_from_mapping
 from netpolicy.narrowing import NamedRepository, narrow
 from netpolicy.nftables import render
@@ -32,22 +33,22 @@ def changes(sandboxes: Iterable[Sandbox], policies: Mapping[str, Any]) -> list[C
     """What has to change for these installed policies; Failed, and nothing changes, if one of
     them cannot be what a sandbox was started with any more."""
     wanted = [
-        Change(sandbox, _again(sandbox.plan, policies[sandbox.plan.source.name]))
+        Change(sandbox, _again(sandbox.plan, sandbox.plan.source, policies))
         for sandbox in sandboxes
         if sandbox.plan.source is not None and sandbox.plan.source.name in policies
     ]
     return [each for each in wanted if each.policy != each.sandbox.plan.policy]
 
 
-def _again(plan: Plan, mapping: Mapping[str, Any]) -> Policy:
+def _again(plan: Plan, source: PolicySource, policies: Mapping[str, Any]) -> Policy:
     """As `run` made it of the file; the session's times were granted, and stay."""
     named = [
         NamedRepository(each.upstream.name, each.path, each.upstream.case_insensitive)
         for each in plan.repositories
     ]
-    push = plan.source.push if plan.source is not None else ()
     try:
-        policy = narrow(policy_from_mapping(mapping), named, push, None)
+        policy = narrow(policy_from_mapping(policies[source.name]), named, source.push, None)
+        policy = only_hosts(policy, parse_hosts(source.hosts))
     except PolicyError as problem:
         what = f"the policy of {plan.name} would not be one any more: {problem}"
         raise Failed("P101", what, exit_code=8) from None

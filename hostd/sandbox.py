@@ -49,13 +49,14 @@ class Repository:
 
 @frozen
 class PolicySource:
-    """The installed policy a sandbox was started with, and the --push that narrowed it."""
+    """The installed policy a sandbox was started with, and --push and --allow-host beside it."""
 
     name: str
     push: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "push": list(self.push)}
+        return {"name": self.name, "push": list(self.push), "hosts": list(self.hosts)}
 
 
 @frozen

@@ -1,0 +1,68 @@
+"""What `run --allow-host HOST[:PORT]` means: a rule of its own, or less of a named policy."""
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from gitwire.errors import Malformed
+from gitwire.hostname import Destination, parse_destination
+from netpolicy.decision import Deny
+from netpolicy.egress import decide_egress
+from netpolicy.matchers import BadPattern, HostPattern
+from netpolicy.policy import EgressRule, Policy
+from netpolicy.reading import PolicyError, parse_at
+
+_OPTION = "--allow-host"
+_TLS = 443
+
+
+def parse_hosts(texts: Sequence[str]) -> tuple[Destination, ...]:
+    """PolicyError for what is not a name, or a name and a port."""
+    return tuple(dict.fromkeys(parse_at(_OPTION, text, _host) for text in texts))
+
+
+def _host(text: str) -> Destination:
+    try:
+        found = parse_destination((text if ":" in text else f"{text}:{_TLS}").encode())
+    except Malformed as error:
+        raise BadPattern(error.what, "write a host, or a host and a port") from None
+    HostPattern(found.host.text)  # what a rule may not name, an option may not either
+    return found
+
+
+def with_hosts(policy: Policy, hosts: Sequence[Destination]) -> Policy:
+    """An ad-hoc policy that lets these hosts be reached by TLS."""
+    rules = tuple(
+        EgressRule(f"host-{number}", "allow", (HostPattern(to.host.text),), (to.port,))
+        for number, to in enumerate(hosts, 1)
+    )
+    return evolve(policy, egress=(*policy.egress, *rules))
+
+
+def only_hosts(policy: Policy, hosts: Sequence[Destination]) -> Policy:
+    """The policy with these hosts and no others; one that it does not allow is an error."""
+    if not hosts:
+        return policy
+    for to in hosts:
+        if isinstance(decide_egress(policy, to, "tls", ()), Deny):
+            hint = "widen the policy's [[egress]] rules, or leave it out"
+            raise PolicyError(_OPTION, f"{to.text} is not within what the policy allows", hint)
+    kept = tuple(part for rule in policy.egress for part in _only(rule, hosts))
+    # Its own tests were about the whole policy.
+    return evolve(policy, egress=kept, tests=())
+
+
+def _only(rule: EgressRule, hosts: Sequence[Destination]) -> Sequence[EgressRule]:
+    """Rules that deny stay as they are; of one that allows, what was named."""
+    if rule.effect != "allow":
+        return (rule,)
+    named = [to for to in hosts if rule.applies(to.host) and rule.covers(to.port)]
+    return [
+        evolve(
+            rule,
+            id=rule.id if number == 0 else f"{rule.id}.{number}",
+            hosts=(HostPattern(to.host.text),),
+            ports=(to.port,),
+        )
+        for number, to in enumerate(named)
+    ]
