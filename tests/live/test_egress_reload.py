@@ -119,3 +119,17 @@ def test_it_outlives_a_new_sidecar_and_a_new_hostd(box: NetBox, policy: Path) ->
     box.internet.host.run("kill", "-9", str(about["sidecar"]["pid"]))
     eventually(lambda: fetched(box, "other.example"), "the next sidecar serves")
     assert not fetched(box, "web.example")
+
+
+def test_a_host_of_its_own_for_one_sandbox(internet: Internet) -> None:
+    words = ("run", "--rm", "--allow-host", "web.example", "--", "sh", "-c")
+    opened = internet.hostctl(*words, "curl -sSk https://web.example/hello")
+    assert opened.out == "hello from outside\n", opened.text
+    shut = internet.hostctl(*words, "wget -nv -O- https://other.example/ 2>&1")
+    assert "other.example:443: this host is not on the sandbox's list (E101)" in shut.text
+
+
+def test_a_host_that_the_policy_does_not_allow_is_no_option(internet: Internet) -> None:
+    ran = internet.hostctl("run", "--policy", "net", "--allow-host", "evil.example", "--", "true")
+    assert ran.code == 8
+    assert "evil.example:443 is not within what the policy allows" in ran.text
