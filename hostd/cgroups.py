@@ -158,7 +158,7 @@ class Cgroups:
         }
 
     def kill(self, name: str) -> None:
-        for pid in self.processes(name):
+        for pid in self._processes(name):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -182,7 +182,7 @@ class Cgroups:
         for file, value in settings.items():
             (hierarchy / self._parent / name / file).write_text(value, encoding="ascii")
 
-    def processes(self, name: str) -> Iterator[int]:
+    def _processes(self, name: str) -> Iterator[int]:
         for hierarchy in self._hierarchies.all()[:1]:
             with contextlib.suppress(FileNotFoundError):
                 text = (hierarchy / self._parent / name / "cgroup.procs").read_text("ascii")

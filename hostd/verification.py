@@ -10,7 +10,7 @@ import os
 import platform
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,8 @@ def _row(sandbox: Sandbox, judged: Judged) -> Row:
 async def _seen_from_outside(host: Host, sandbox: Sandbox) -> list[Row]:
     return [
         *await _network(host, sandbox),
-        *_processes(host, sandbox),
+        *_processes(sandbox),
+        *await _container(host, sandbox),
         *await _sidecar(sandbox),
     ]
 
@@ -171,14 +172,19 @@ def _namespace(pid: int | str) -> int:
         return 0
 
 
-def _processes(host: Host, sandbox: Sandbox) -> list[Row]:
+def _processes(sandbox: Sandbox) -> list[Row]:
     """Every process that runs in the sandbox now, whoever started it."""
     monitor = None if sandbox.room is None else sandbox.room.monitor.pid
-    inside = set(host.cgroups.processes(f"{sandbox.plan.id}-sandbox")) - {monitor}
+    inside = _in_groups(sandbox.cgroups["sandbox"]) - {monitor}
     uid = sandbox.plan.uids.untrusted
     wrong = [f"{pid}: {what}" for pid in inside for what in _privileges(pid, uid)]
     seen = f"none of {len(inside)}"
     return [_look("processes", "processes with a privilege", wrong, seen, "N205")]
+
+
+def _in_groups(directories: Sequence[str]) -> set[int]:
+    text = "".join(Path(each, "cgroup.procs").read_text("ascii") for each in directories[:1])
+    return set(map(int, text.split()))
 
 
 def _privileges(pid: int, uid: int) -> list[str]:
@@ -190,6 +196,17 @@ def _privileges(pid: int, uid: int) -> list[str]:
     if found["Uid"].split()[0] != "0":
         return privileges(found, uid)
     return [f"root with {found['CapEff']}"] if int(found["CapEff"], 16) else []
+
+
+async def _container(host: Host, sandbox: Sandbox) -> list[Row]:
+    if sandbox.container is None:
+        return []
+    try:
+        wrong = await host.containers.what_is_wrong(sandbox)
+    except Failed as problem:
+        wrong = str(problem)
+    what = "the container is not as it was sealed"
+    return [_look("processes", what, [wrong] if wrong else [], "as it was sealed", "N208")]
 
 
 async def _sidecar(sandbox: Sandbox) -> list[Row]:
@@ -246,10 +263,20 @@ async def _facts(host: Host, sandbox: Sandbox) -> dict[str, Any]:
         "version": VERSION,
         "python": platform.python_version(),
         "runtime": sandbox.plan.runtime,
-        "image": None,
+        "image": await _image(host, sandbox),
+        "container": sandbox.container.id if sandbox.container else None,
         "netns": sandbox.record.netns,
         "uids": [sandbox.plan.uids.sidecar, sandbox.plan.uids.helper, sandbox.plan.uids.untrusted],
         "session": sandbox.sidecar.session if sandbox.sidecar else None,
         "policy": {"name": sandbox.plan.policy.name, "sha256": sandbox.plan.policy_hash},
         "rules_sha256": await _rules(host, sandbox),
     }
+
+
+async def _image(host: Host, sandbox: Sandbox) -> dict[str, Any] | None:
+    """What it was made from, by the digest that the engine knows it by."""
+    name = sandbox.plan.image
+    if name is None:
+        return None
+    found = await host.containers.engine.image(name)
+    return {"name": name, "digest": found.get("Id")}

@@ -78,6 +78,7 @@ _PORTS = (
         code="N203",
     ),
     deny("ports", "untrusted reaches 419 over IPv6", _U, "tcp6", "::1", GIT_UNTRUSTED, code="N203"),
+    deny("ports", "UDP-lite passes on loopback", _U, "udp-lite", "127.0.0.1", 9999, code="N203"),
 )
 _SOCKETS = (
     deny("sockets", "raw IP sockets", _U, "socket", _INET, _RAW, 1, code="N205"),

@@ -237,8 +237,8 @@ MUTATIONS = (
     Mutation(
         "confine: the broker writes where it likes",
         "confine/process.py",
-        "            writable=(state,),\n",
-        "            writable=None,\n",
+        "        writable=(state,),\n",
+        "        writable=None,\n",
         ("tests/wire/broker/test_confinement.py::test_it_can_do_its_work_and_nothing_else",),
     ),
     # The git gate

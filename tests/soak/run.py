@@ -81,7 +81,8 @@ def _run(
         world.up()
         assert_settles(world, before, 60)
     except BaseException as problem:
-        raise AssertionError(f"seed {seed}, step {steps + 1} ({name}): {problem}") from problem
+        where = f"seed {seed}, step {steps + 1} (after {name})"
+        raise AssertionError(f"{where}: {problem}\n{storm.watch.last_words()}") from problem
     watch = storm.watch
     return Result(
         seed=seed,

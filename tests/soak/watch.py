@@ -41,6 +41,15 @@ class Watch:
         self._allowed -= self._needed
         self._needed.clear()
 
+    def last_words(self) -> str:
+        """The ends of the daemons' logs, for whoever has to find out."""
+        paths = self._stage.paths
+        ends = []
+        for path in (paths.hostd_log, paths.broker_log):
+            lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+            ends += [f"--- {path.name}", *lines[-15:]]
+        return "\n".join(ends)
+
     def cgroups(self) -> set[str]:
         """The groups of this root, by name."""
         found = self._stage.root.stat()

@@ -1,0 +1,213 @@
+"""Controls that `hostctl verify` measures, weakened one by one: it must say so, each time.
+
+Some are noticed before a sandbox is even activated; then there is none that could be verified, and
+the same test fails.
+"""
+
+from __future__ import annotations
+
+from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
+
+VERIFY = ("tests/live/test_verify.py::test_every_control_of_a_sandbox_is_enforced[agent]",)
+JUDGED = ("tests/unit/hostd/test_probes.py",)
+
+VERIFIED = (
+    Mutation(
+        "verify: the helper's port is open to all",
+        NFT,
+        'f"ip daddr 127.0.0.1 tcp dport {GIT_HELPER} meta skuid {uids.helper} accept"',
+        'f"tcp dport {GIT_HELPER} accept"',
+        VERIFY,
+    ),
+    Mutation(
+        "verify: low ports are everybody's",
+        "hostd/netns.py",
+        '"net/ipv4/ip_unprivileged_port_start": "1024"',
+        '"net/ipv4/ip_unprivileged_port_start": "0"',
+        VERIFY,
+    ),
+    Mutation(
+        "verify: ICMP sockets are everybody's",
+        "hostd/netns.py",
+        '"net/ipv4/ping_group_range": "1\\t0"',
+        '"net/ipv4/ping_group_range": "0\\t2147483647"',
+        VERIFY,
+    ),
+    Mutation(
+        "verify: no system-call filter",
+        "confine/process.py",
+        "    if confinement.seccomp is not None:\n",
+        "    if False:\n",
+        VERIFY,
+    ),
+    Mutation(
+        "verify: files can become setuid",
+        "confine/profiles.py",
+        "_SETUID_OR_SETGID = 0o6000",
+        "_SETUID_OR_SETGID = 0o10000",
+        VERIFY,
+    ),
+    Mutation(
+        "verify: the packet filter can be asked",
+        "confine/profiles.py",
+        "_NETLINK_NETFILTER = 12",
+        "_NETLINK_NETFILTER = 77",
+        ("tests/unit/confine/test_seccomp.py",),
+    ),
+    Mutation(
+        "verify: new privileges can be had",
+        "confine/process.py",
+        "    linux.no_new_privileges()\n",
+        "    pass\n",
+        VERIFY,
+    ),
+    Mutation(
+        "verify: groups are inherited",
+        "confine/process.py",
+        "    os.setgroups(groups)\n",
+        "    os.setgroups([4])\n",
+        VERIFY,
+    ),
+    Mutation(
+        "verify: inherited descriptors stay open",
+        "confine/linux.py",
+        "    for descriptor in sorted(set(kept)):\n",
+        "    return\n    for descriptor in sorted(set(kept)):\n",
+        VERIFY,
+    ),
+    Mutation(
+        "verify: the socket's directory can be written",
+        "hostd/runtimes/bwrap.py",
+        '*("--ro-bind", str(directories.run), RUN),',
+        '*("--bind", str(directories.home), RUN),',
+        VERIFY,
+    ),
+    Mutation(
+        "verify: the host's own files are in the sandbox",
+        "hostd/runtimes/bwrap.py",
+        '"--proc", "/proc", "--dev", "/dev"',
+        '"--proc", "/proc", "--dev", "/dev", "--ro-bind", str(directories.etc.parents[4]), "/mnt"',
+        VERIFY,
+    ),
+    Mutation(
+        "verify: a token for everybody",
+        "identity/peer.py",
+        "    if uid not in uids:\n",
+        "    if False:\n",
+        VERIFY,
+    ),
+    Mutation(
+        "verify: every ref may be pushed",
+        "broker/git_operation.py",
+        "verdict = decide_commands(self.case.asked, commands)",
+        'verdict: Allow | PushDenied = Allow("any")',
+        VERIFY,
+    ),
+    Mutation(
+        "verify: a sidecar can open files and sockets",
+        "confine/profiles.py",
+        '    name="sidecar",\n    rules=(\n',
+        '    name="sidecar",\n    rules=(\n        Rule(("socket", "fork", "clone"), Allow()),\n',
+        VERIFY,
+    ),
+    Mutation(
+        "verify: a sidecar's memory is its uid's",
+        "confine/process.py",
+        "    if not confinement.dumpable:\n",
+        "    if False:\n",
+        VERIFY,
+    ),
+    Mutation(
+        "verify: a refusal may take its time",
+        "hostd/probes.py",
+        'if outcome is None or outcome.got == "ETIMEDOUT":',
+        "if outcome is None:",
+        JUDGED,
+    ),
+    Mutation(
+        "verify: a probe that was killed has passed",
+        "hostd/probes.py",
+        "            return False\n        return outcome.worked",
+        "            return True\n        return outcome.worked",
+        JUDGED,
+    ),
+    Mutation(
+        "verify: whatever fails was refused by the filter",
+        "hostd/attempts_processes.py",
+        "        if problem.errno in _NOT_LET_THROUGH:\n",
+        "        if True:\n",
+        JUDGED,
+    ),
+    Mutation(
+        "verify: a changed report is believed",
+        "identity/report.py",
+        "        VerifyKey(parse_public(key)).verify(_CONTEXT + _canonical(rest), signature)\n",
+        "        parse_public(key)\n",
+        ("tests/unit/identity/test_report.py",),
+    ),
+    Mutation(
+        "doctor: a replaced file is mended too",
+        "hostctl/checkup_files.py",
+        "            if (found.st_dev, found.st_ino) != (seen.st_dev, seen.st_ino):\n",
+        "            if False:\n",
+        ("tests/unit/hostctl/test_checkup.py",),
+    ),
+    Mutation(
+        "nft: the helper's UDP goes where it likes",
+        NFT,
+        'own = f"udp dport != @sidecar_ports {untrusted}"',
+        'own = "udp dport != @sidecar_ports accept"',
+        (f"{RULES_LOAD}::test_ports_for_egress_are_closed_unless_the_policy_has_egress",),
+    ),
+    Mutation(
+        "nft: other protocols pass on lo",
+        NFT,
+        "    'counter name \"refused\"',\n)",
+        '    "accept",\n)',
+        VERIFY,
+    ),
+    Mutation(
+        "nft: anybody may use the proxy",
+        NFT,
+        'f"ip daddr 127.0.0.1 tcp dport {{ {DNS}, {CONNECT} }} {untrusted}"',
+        'f"ip daddr 127.0.0.1 tcp dport {{ {DNS}, {CONNECT} }} accept"',
+        (f"{RULES_LOAD}::test_each_uid_reaches_its_own_ports_only",),
+    ),
+    Mutation(
+        "nft: anybody may use the synthetic addresses",
+        NFT,
+        'f"ip daddr {SYNTHETIC} tcp dport {{ {HTTP}, {TLS} }} {untrusted}"',
+        'f"ip daddr {SYNTHETIC} tcp dport {{ {HTTP}, {TLS} }} accept"',
+        (f"{RULES_LOAD}::test_ports_for_egress_are_closed_unless_the_policy_has_egress",),
+    ),
+    Mutation(
+        "nft: anybody may ask the resolver",
+        NFT,
+        'asks = [f"ip daddr 127.0.0.1 udp dport {DNS} {untrusted}"]',
+        'asks = [f"ip daddr 127.0.0.1 udp dport {DNS} accept"]',
+        (f"{RULES_LOAD}::test_ports_for_egress_are_closed_unless_the_policy_has_egress",),
+    ),
+    Mutation(
+        "nft: anybody may answer for the resolver",
+        NFT,
+        'answers = [f"udp sport {DNS} meta skuid {uids.sidecar} accept"]',
+        'answers = [f"udp sport {DNS} accept"]',
+        (f"{RULES_LOAD}::test_a_squatter_on_a_sidecar_port_gets_no_connection",),
+    ),
+    Mutation(
+        "hostd: whoever connects may command",
+        "hostd/admin.py",
+        "        self._attested = uid == 0\n",
+        "        self._attested = True\n",
+        ("tests/cli/test_control_socket.py",),
+    ),
+    Mutation(
+        "grant: any signature will do",
+        "identity/grant.py",
+        "        VerifyKey(key).verify(_CONTEXT + payload, signature)\n",
+        "        VerifyKey(key)\n",
+        ("tests/unit/identity/test_grant.py",),
+    ),
+)
+
+ALL = (*MUTATIONS, *VERIFIED)
