@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import stat
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -77,6 +79,23 @@ def _sockets(expected: str, own: int) -> str:
     raise Refused(f"only {expected}")
 
 
+def _abstract(own: int) -> str:
+    """A listener without a file that is not our own user's; whose it is says the kernel."""
+    with open("/proc/net/unix", "rb") as file:
+        words = [line.split() for line in file.read().splitlines()[1:]]
+    names = [each[7] for each in words if len(each) > 7 and each[7].startswith(b"@")]
+    for name in names:
+        with socket.socket(socket.AF_UNIX) as client:
+            try:
+                client.connect(b"\0" + name[1:])
+            except OSError:
+                continue
+            raw = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        if struct.unpack("=iII", raw)[1] != own:
+            return name.decode("latin-1")
+    raise Refused("none")
+
+
 def _content(path: str) -> bytes:
     try:
         with open(os.open(path, _READ), "rb") as file:
@@ -135,6 +154,7 @@ ATTEMPTS: Mapping[str, Callable[..., str]] = {
     "open": _open,
     "setuid-file": _setuid_file,
     "sockets": _sockets,
+    "abstract": _abstract,
     "marker": _marker,
     "tokens": _tokens,
 }

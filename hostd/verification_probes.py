@@ -187,6 +187,8 @@ def _credential(case: Case) -> Iterator[Probe]:
     for tier in _TIERS:
         name = "a socket of somebody else's"
         yield deny("credential", name, tier, "sockets", sockets, _uid(case, tier), code="N208")
+        name = "an abstract socket of somebody else's"
+        yield deny("credential", name, tier, "abstract", _uid(case, tier), code="N208")
     for path in _allowed(case, Tier.HELPER)[:1]:
         name = "a token for an allowed repository"
         yield deny("credential", name, _U, "credential", path, code="N209")

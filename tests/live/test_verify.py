@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hostctl.demo_stage import Ran, Stage
-from tests.live.boxes import Box, alive, eventually
+from tests.live.boxes import Box, alive, eventually, hostctl_process
 from tests.live.conftest import MakeBox
 
 pytestmark = pytest.mark.live
@@ -105,6 +105,23 @@ def test_another_socket_in_the_sandbox_is_found(make_box: MakeBox, stage: Stage)
         wrong = [row for row in report(box, "--only", "credential")["probes"] if not row["ok"]]
     assert {row["got"] for row in wrong} == {"/run/gitmoat/docker.sock"}
     assert {row["as"] for row in wrong} == {"untrusted", "helper"}
+
+
+def test_an_abstract_socket_of_another_user_is_found(make_box: MakeBox) -> None:
+    """The helper listens on one, as no part of ours does; the command sees it."""
+    box = make_box("--agent")
+    script = "import socket; s = socket.socket(socket.AF_UNIX); s.bind(chr(0) + 'x'); s.listen();"
+    script += "print('ready', flush=True); import time; time.sleep(60)"
+    words = ("exec", "--as", "helper", box.name, "--", "/usr/bin/python3", "-I", "-c", script)
+    listener = hostctl_process(box.stage, *words)
+    try:
+        assert listener.stdout is not None
+        assert listener.stdout.readline() == b"ready\n"
+        wrong = [row for row in report(box, "--only", "credential")["probes"] if not row["ok"]]
+    finally:
+        listener.kill()
+        listener.communicate()
+    assert [(row["as"], row["got"]) for row in wrong] == [("untrusted", "@x")]
 
 
 def test_a_command_that_kills_the_probes_does_not_pass(make_box: MakeBox) -> None:
