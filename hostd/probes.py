@@ -125,6 +125,16 @@ def attempts_of(probes: Sequence[Probe]) -> list[list[Any]]:
 
 
 def read_outcomes(report: bytes, most: int) -> list[Outcome]:
-    """What `attempts.report` wrote; a last line that was cut off is none."""
-    lines = report.split(b"\n")[:-1]
-    return [Outcome(bool(worked), str(got)) for worked, got in map(json.loads, lines[:most])]
+    """What `attempts.report` wrote, up to a line that is cut off or not of its making."""
+    outcomes: list[Outcome] = []
+    for line in report.split(b"\n")[:-1][:most]:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            return outcomes
+        match found:
+            case [bool(worked), str(got)]:
+                outcomes.append(Outcome(worked, got))
+            case _:
+                return outcomes
+    return outcomes

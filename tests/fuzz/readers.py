@@ -17,9 +17,12 @@ from nacl.signing import SigningKey
 from broker.answers import AnswerFilter
 from credential_helper.gitcredential import CredentialMalformed, format_request, parse_request
 from gitwire import http
+from gitwire.clienthello import HelloReader
+from gitwire.dnsmessage import answer, parse_query, refusal
 from gitwire.errors import Malformed
 from gitwire.framing import Chunked, framing_headers
 from gitwire.gzipped import GzipReader
+from gitwire.hostname import parse_host
 from gitwire.http import (
     RequestHead,
     RequestReader,
@@ -29,9 +32,12 @@ from gitwire.http import (
     chunk,
 )
 from gitwire.pktline import FLUSH, Data, Delim, Flush, Pkt, PktReader, ResponseEnd, format_data
+from gitwire.proxying import ProxyReader, classify_proxy
 from gitwire.receivepack import CommandReader, PushCommands, parse_ref
 from gitwire.repository import parse_place, parse_repository
 from gitwire.smarthttp import Advertise, Fetch, Push, classify, headers_of, method_of, target_of
+from gitwire.tunnel import TunnelReader
+from hostd.probes import read_outcomes
 from identity.grant import GrantRefused, encode_grant, open_grant
 from netpolicy.document import parse_policy, policy_from_mapping
 from netpolicy.reading import PolicyError
@@ -246,6 +252,71 @@ def upstream_answer(data: bytes) -> None:
     assert all(new == ord("?") for _, new in changed)
 
 
+def client_hello(data: bytes) -> None:
+    """The name, or nothing; never another one for another cut."""
+
+    def read(pieces: Iterator[bytes]) -> str | None:
+        reader = HelloReader()
+        for piece in pieces:
+            if (hello := reader.feed(piece)) is not None:
+                return hello.name.text
+        return None
+
+    name = _alike(data, read)
+    assert name is None or (
+        parse_host(name.encode()).text == name and name.encode() in data.lower()
+    )
+
+
+def dns_query(data: bytes) -> None:
+    refused = refusal(data, 1)
+    assert refused is None or len(refused) <= max(len(data), 12)
+    try:
+        question = parse_query(data)
+    except Malformed:
+        return
+    reply = answer(question, 0, bytes(4))
+    assert reply[:2] == data[:2] and question.octets in reply and question.octets in data
+    assert len(reply) <= len(question.octets) + 12 + 16 + 32
+
+
+def proxy_request(data: bytes) -> None:
+    def read(pieces: Iterator[bytes]) -> RequestHead | None:
+        reader = ProxyReader()
+        return next((head for piece in pieces if (head := reader.feed(piece)) is not None), None)
+
+    head = _alike(data, read)
+    if head is None:
+        return
+    try:
+        request = classify_proxy(head)
+    except Malformed as malformed:
+        assert malformed.what.isascii()
+        return
+    host = request.to.host.text
+    assert parse_host(host.encode()).text == host
+
+
+def proxy_answer(data: bytes) -> None:
+    """What a corporate proxy says to CONNECT; bytes behind a tunnel's head are refused."""
+
+    def read(data: bytes) -> int | None:
+        return TunnelReader().feed(data)
+
+    try:
+        status = read(data)
+    except Malformed as malformed:
+        assert malformed.what.isascii()
+        return
+    assert status is None or 100 <= status < 600
+    assert status is None or not 200 <= status < 300 or data.endswith(b"\r\n\r\n")
+
+
+def report_of_a_probe(data: bytes) -> None:
+    """A process with the uid of hostile code wrote it."""
+    assert len(read_outcomes(data, 3)) <= min(3, data.count(b"\n"))
+
+
 READERS: dict[str, Callable[[bytes], None]] = {
     each.__name__: each
     for each in (
@@ -261,5 +332,10 @@ READERS: dict[str, Callable[[bytes], None]] = {
         ref_name,
         gzip_body,
         upstream_answer,
+        client_hello,
+        dns_query,
+        proxy_request,
+        proxy_answer,
+        report_of_a_probe,
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 
+from hostd.attempts_network import client_hello
 from identity.grant import Grant, encode_grant
 from netpolicy.document import parse_policy
 from netpolicy.writing import policy_to_mapping
@@ -110,4 +111,15 @@ def seeds() -> dict[str, list[bytes]]:
             b"r" + _pkts(b"\x01" + _pkts(b"unpack ok\n", b"ng refs/heads/a \x1b[31mno\n")),
             b"f0008NAK\nPACK\0\0\0\2",
         ],
+        "client_hello": [client_hello("mirror.example.org"), client_hello("x.example")[:40]],
+        "dns_query": [
+            b"\x12\x34\1\0\0\1\0\0\0\0\0\0\6mirror\7example\3org\0\0\1\0\1",
+            b"\0\1\1\0\0\1\0\0\0\0\0\1\1x\0\0\x1c\0\1\0\0\x29\4\xd0\0\0\0\0\0\0",
+        ],
+        "proxy_request": [
+            b"CONNECT mirror.example.org:443 HTTP/1.1\r\nHost: mirror.example.org:443\r\n\r\n",
+            b"GET http://mirror.example.org/x HTTP/1.1\r\nHost: mirror.example.org\r\n\r\n",
+        ],
+        "proxy_answer": [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.0 407 No\r\nVia: x\r\n\r\nno"],
+        "report_of_a_probe": [b'[false, "EPERM"]\n[true, "connected"]\n', b'[false, "EP'],
     }

@@ -67,6 +67,12 @@ def test_what_a_killed_process_wrote_counts_up_to_its_last_whole_line() -> None:
     assert read_outcomes(written, 2) == [Outcome(False, "EPERM")]
 
 
+@pytest.mark.parametrize("odd", [b"5", b'["no", "x"]', b"[true]", b"{", b"[true, 7]", b"\xff"])
+def test_a_line_that_is_not_ours_ends_the_report(odd: bytes) -> None:
+    written = b'[false, "EPERM"]\n' + odd + b'\n[false, "EPERM"]\n'
+    assert read_outcomes(written, 3) == [Outcome(False, "EPERM")]
+
+
 def test_attempts_are_sent_as_names_and_targets() -> None:
     first = ACTIVATION[0]
     assert attempts_of(ACTIVATION)[0] == [first.attempt, *first.target]
