@@ -7,6 +7,8 @@ from typing import ClassVar, Literal
 import attrs
 from attrs import frozen
 
+from audit.redaction import LONGEST, redacted
+
 Decision = Literal["allow", "deny"]
 Value = str | int | bool | list[dict[str, str]]
 
@@ -21,9 +23,13 @@ KEYS = (
 
 
 def plain(text: str, limit: int = TEXT_LIMIT) -> str:
-    """Text as one capped run of printable ASCII; everything else is escaped, `\\` too."""
-    shown = text[:limit].encode("unicode_escape").decode("ascii")
-    return shown if len(text) <= limit >= len(shown) else shown[:limit] + "..."
+    """Text as one capped run of printable ASCII; everything else is escaped, `\\` too.
+
+    What looks like a credential is left out, before anything is cut off.
+    """
+    clean = redacted(text[: limit + LONGEST])
+    shown = clean[:limit].encode("unicode_escape").decode("ascii")
+    return shown if len(clean) <= limit >= len(shown) else shown[:limit] + "..."
 
 
 @frozen
@@ -45,6 +51,7 @@ class Event:
     event: ClassVar[str]
     verdict: ClassVar[Decision | None] = None  # where the event itself says it
     reported: ClassVar[bool] = False  # told by a sidecar, not seen by the writer itself
+    reserved: ClassVar[bool] = False  # disk space is kept for it
 
     def fields(self) -> dict[str, Value]:
         """What is known, by audit key; texts made plain."""
@@ -90,6 +97,7 @@ class PushDecision(Event):
     """May this session make these changes to these refs?"""
 
     event = "push.decision"
+    reserved = True
     sandbox: str
     session: str
     decision: Decision
@@ -137,6 +145,7 @@ class GrantIssued(Event):
     """A host signed a grant."""
 
     event = "grant.issued"
+    reserved = True
     sandbox: str
     session: str
     name: str | None = None
@@ -147,6 +156,7 @@ class GrantRegistered(Event):
     """The broker took a grant, still closed."""
 
     event = "grant.registered"
+    reserved = True
     verdict = "allow"
     sandbox: str
     session: str
@@ -170,6 +180,7 @@ class SessionActivated(Event):
     """A session may be used from here on."""
 
     event = "session.activated"
+    reserved = True
     verdict = "allow"
     sandbox: str
     session: str
@@ -180,6 +191,7 @@ class SessionRevoked(Event):
     """Somebody ended a session."""
 
     event = "session.revoked"
+    reserved = True
     session: str
     reason: str
     sandbox: str | None = None
@@ -191,6 +203,7 @@ class SessionEnded(Event):
     """A session ended by itself: its time was up, or it was silent too long."""
 
     event = "session.ended"
+    reserved = True
     sandbox: str
     session: str
     reason: str
@@ -333,6 +346,7 @@ class CredentialStored(Event):
     """An upstream credential was added or replaced; its name, never its value."""
 
     event = "credential.stored"
+    reserved = True
     name: str
     peer_uid: int | None = None
 
@@ -353,6 +367,7 @@ class SandboxRemoved(Event):
     """A sandbox is gone."""
 
     event = "sandbox.removed"
+    reserved = True
     sandbox: str
     name: str | None = None
     reason: str | None = None
@@ -394,6 +409,7 @@ class DaemonStopped(Event):
     """The writer of this journal stopped in good order."""
 
     event = "daemon.stopped"
+    reserved = True
     name: str
     reason: str | None = None
 
@@ -403,4 +419,14 @@ class JournalRepaired(Event):
     """A last line that was never finished was cut off."""
 
     event = "journal.repaired"
+    reserved = True
     reason: str
+
+
+@frozen(kw_only=True)
+class JournalPruned(Event):
+    """The oldest parts of this journal were removed: all records up to number `count`."""
+
+    event = "journal.pruned"
+    reserved = True
+    count: int

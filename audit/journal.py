@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -13,7 +14,10 @@ from pathlib import Path
 
 from attrs import frozen
 
-from audit.events import Event, JournalRepaired
+from audit.events import Event, JournalPruned, JournalRepaired
+from audit.reserve import SIZE as RESERVE
+from audit.reserve import Reserve
+from audit.segments import list_segments, segment_name
 
 VERSION = 1
 LINE_LIMIT = 2 * 1024 * 1024
@@ -32,11 +36,24 @@ class JournalUnavailable(Exception):
 
 @frozen
 class _Head:
-    """The last line: its number, its hash, and where the next one begins."""
+    """The last line: its number, its hash, and where the next one begins.
+
+    `first` is the number of the first line of this file.
+    """
 
     seq: int
     hash: str
     offset: int
+    first: int
+
+
+@frozen
+class Sizes:
+    """Bytes of one file before the next is begun, how many older ones stay, and the reserve."""
+
+    segment: int = 64 << 20
+    keep: int = 64
+    reserve: int = RESERVE
 
 
 def line_hash(line: bytes) -> str:
@@ -51,57 +68,85 @@ def open_journal(
     *,
     uid: int | None = None,
     sync: Callable[[int], None] = os.fsync,
+    sizes: Sizes = Sizes(),  # noqa: B008 - frozen
 ) -> Journal:
     """The journal at `path`, made if missing and owned by `uid` (default: us), ready to go on.
 
     A last line without its newline was never acknowledged; it is cut off, and the next record
     says so.
     """
-    where = Path(path)
+    where, owner = Path(path), os.geteuid() if uid is None else uid
     try:
         folder = os.open(where.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as problem:
         raise _unavailable(problem) from problem
+    opened = [folder]
     try:
-        fd = _open_file(folder, where.name, os.geteuid() if uid is None else uid)
+        opened.append(fd := _open_file(folder, where.name, owner))
+        head, torn = _resume(fd, _before(folder, where.name))
+        opened.append(spare := _open_file(folder, f"{where.stem}.reserve", owner))
     except JournalUnavailable:
-        os.close(folder)
+        for each in opened:
+            os.close(each)
         raise
-    try:
-        head, torn = _resume(fd)
-    except JournalUnavailable:
-        os.close(fd)
-        os.close(folder)
-        raise
-    return Journal(folder, where.name, fd, head, torn, host, now, sync)
+    place = _Place(folder, where.name, owner, sizes)
+    return Journal(place, fd, Reserve(spare, sizes.reserve), head, torn, host, now, sync)
+
+
+@frozen
+class _Place:
+    folder: int
+    name: str
+    uid: int
+    sizes: Sizes
 
 
 class Journal:
-    """The one writer of a journal file; made by `open_journal`."""
+    """The one writer of a journal; made by `open_journal`."""
 
     def __init__(
         self,
-        folder: int,
-        name: str,
+        place: _Place,
         fd: int,
+        reserve: Reserve,
         head: _Head,
         torn: bytes,
         host: str,
         now: Callable[[], float],
         sync: Callable[[int], None],
     ) -> None:
-        self._folder, self._name, self._fd = folder, name, fd
+        self._place, self._folder, self._name, self._fd = place, place.folder, place.name, fd
+        self._reserve = reserve
         self._head = head
         self._excess = bool(torn)  # the file is longer than the chain
         self._owed: tuple[Event, ...] = (_repair(torn),) if torn else ()
+        self._unwanted: tuple[str, ...] = ()
         self._host, self._now, self._sync = host, now, sync
+        self._working = reserve.hold()  # whether the last attempt to write went well
 
     def record(self, event: Event, durable: bool = True) -> int:
         """Append an event and return its number; when this returns it is on disk if `durable`.
 
         On JournalUnavailable nothing was recorded; the next call tries afresh.
         """
+        self._working = False
+        if not event.reserved and not self._reserve.hold():
+            raise JournalUnavailable("the disk is full but for what is kept for pushes and grants")
         data, head = self._chain((*self._owed, event))
+        if self._head.offset and head.offset > self._place.sizes.segment:
+            self._begin_file()
+            data, head = self._chain((*self._owed, event))
+        try:
+            self._append(data, durable)
+        except OSError as problem:
+            if not self._make_room(event, problem):
+                raise _unavailable(problem) from problem
+            self._try_again(data, durable)
+        self._head, self._owed, self._working = head, (), True
+        self._remove_unwanted()
+        return head.seq
+
+    def _append(self, data: bytes, durable: bool) -> None:
         try:
             self._check_place()
             self._drop_excess()
@@ -109,19 +154,106 @@ class Journal:
             _write_all(self._fd, data)
             if durable:
                 self._sync(self._fd)
-        except OSError as problem:
+        except OSError:
             self._take_back()
+            raise
+        self._excess = False
+
+    def _make_room(self, event: Event, problem: OSError) -> bool:
+        full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+        return full and event.reserved and self._reserve.give_up()
+
+    def _try_again(self, data: bytes, durable: bool) -> None:
+        try:
+            self._append(data, durable)
+        except OSError as problem:
             raise _unavailable(problem) from problem
-        self._head, self._excess, self._owed = head, False, ()
-        return head.seq
+
+    def works(self) -> bool:
+        """Whether records can be written; after a failure it is found out anew, without one."""
+        if not self._working:
+            try:
+                self._check_place()
+                self._sync(self._fd)
+                self._working = self._reserve.hold()
+            except (OSError, JournalUnavailable):
+                pass
+        return self._working
 
     def head(self) -> tuple[int, str]:
         """Number and hash of the last line; (0, zeros) before the first."""
         return self._head.seq, self._head.hash
 
+    def keep_head(self) -> None:
+        """Writes the head beside the journal, for `verify` while nobody runs who knows it."""
+        name = f"{Path(self._name).stem}.head"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(f"{name}.new", flags, 0o600, dir_fd=self._folder)
+            try:
+                _write_all(fd, b"%d %s\n" % (self._head.seq, self._head.hash.encode()))
+            finally:
+                os.close(fd)
+            os.rename(f"{name}.new", name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except OSError:
+            pass  # an older head is true too
+
     def close(self) -> None:
+        self.keep_head()
+        self._reserve.close()
         os.close(self._fd)
         os.close(self._folder)
+
+    # A file is full: the next one
+
+    def _begin_file(self) -> None:
+        """Goes on in a new file; where that fails, in the old one."""
+        fresh, closed = f"{self._name}.new", segment_name(self._name, self._head.first)
+        try:
+            self._check_place()
+            os.fsync(self._fd)
+            fd = self._make_file(fresh)
+        except (OSError, JournalUnavailable):
+            return
+        try:
+            _rename(self._folder, self._name, closed)
+        except OSError:
+            os.close(fd)
+            return
+        try:
+            _rename(self._folder, fresh, self._name)
+            os.fsync(self._folder)
+        except OSError:
+            _rename(self._folder, closed, self._name)
+            os.close(fd)
+            return
+        os.close(self._fd)
+        self._fd, self._excess = fd, False
+        self._head = _Head(self._head.seq, self._head.hash, 0, self._head.seq + 1)
+        self._prune()
+
+    def _make_file(self, name: str) -> int:
+        try:
+            os.unlink(name, dir_fd=self._folder)  # of a writer that died here
+        except FileNotFoundError:
+            pass
+        return _open_file(self._folder, name, self._place.uid)
+
+    def _prune(self) -> None:
+        """The next record says that the oldest files go; then they do."""
+        known = list_segments(self._folder, self._name)
+        old = known[: -self._place.sizes.keep]
+        if old:
+            self._unwanted = tuple(each.name for each in old)
+            self._owed = (*self._owed, JournalPruned(count=known[len(old)].first - 1))
+
+    def _remove_unwanted(self) -> None:
+        unwanted, self._unwanted = self._unwanted, ()
+        for name in unwanted:
+            try:
+                os.unlink(name, dir_fd=self._folder)
+            except OSError:
+                pass  # it stays a part of the chain, and goes the next time
 
     def _chain(self, events: Sequence[Event]) -> tuple[bytes, _Head]:
         data, head = b"", self._head
@@ -130,7 +262,8 @@ class Journal:
             if len(line) >= LINE_LIMIT:
                 raise JournalUnavailable("the event is too long for a journal line")
             data += line + b"\n"
-            head = _Head(head.seq + 1, line_hash(line), head.offset + len(line) + 1)
+            end = head.offset + len(line) + 1
+            head = _Head(head.seq + 1, line_hash(line), end, head.first)
         return data, head
 
     def _line(self, event: Event, head: _Head) -> bytes:
@@ -211,7 +344,25 @@ def _check_file(found: os.stat_result, uid: int) -> None:
         raise JournalUnavailable("the journal has a second name")
 
 
-def _resume(fd: int) -> tuple[_Head, bytes]:
+def _before(folder: int, name: str) -> _Head:
+    """Where the files before this one end."""
+    known = list_segments(folder, name)
+    if not known:
+        return _Head(0, FIRST_PREV, 0, 1)
+    try:
+        fd = os.open(known[-1].name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as problem:
+        raise _unavailable(problem) from problem
+    try:
+        last, torn = _resume(fd, _Head(0, FIRST_PREV, 0, 1))
+    finally:
+        os.close(fd)
+    if torn or not last.seq:
+        raise JournalUnavailable("the file before the last one is damaged")
+    return _Head(last.seq, last.hash, 0, last.seq + 1)
+
+
+def _resume(fd: int, before: _Head) -> tuple[_Head, bytes]:
     """Where the chain ends, and the unfinished bytes behind it."""
     size = os.fstat(fd).st_size
     start = max(0, size - 2 * LINE_LIMIT)
@@ -220,9 +371,9 @@ def _resume(fd: int) -> tuple[_Head, bytes]:
     if end == 0:
         if start:
             raise JournalUnavailable("the journal ends in something that is not a line")
-        return _Head(0, FIRST_PREV, 0), tail
+        return before, tail
     last = tail[: end - 1].rpartition(b"\n")[2]
-    return _Head(_seq_of(last), line_hash(last), start + end), tail[end:]
+    return _Head(_seq_of(last), line_hash(last), start + end, before.seq + 1), tail[end:]
 
 
 def _seq_of(line: bytes) -> int:
@@ -237,6 +388,10 @@ def _seq_of(line: bytes) -> int:
 
 def _repair(torn: bytes) -> JournalRepaired:
     return JournalRepaired(reason=f"cut {len(torn)} bytes, sha256 {line_hash(torn)}")
+
+
+def _rename(folder: int, old: str, new: str) -> None:
+    os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _timestamp(seconds: float) -> str:

@@ -23,12 +23,18 @@ from bench.places import Direct, Through, open_places
 Run = Callable[[], None]
 
 
+def _nothing() -> None:
+    """There is nothing to prepare."""
+
+
 @frozen
 class Row:
     name: str
     ours: Run
     theirs: Run
     rounds: int = 7
+    before_ours: Run = _nothing  # neither is measured
+    before_theirs: Run = _nothing
 
 
 @frozen
@@ -48,11 +54,14 @@ def seconds(run: Run) -> float:
 def measure(row: Row) -> Result:
     """Interleaved, so that a busy moment hits both."""
     ours, theirs = [], []
-    row.ours()
-    row.theirs()
-    for _ in range(row.rounds):
-        ours.append(seconds(row.ours))
-        theirs.append(seconds(row.theirs))
+    for number in range(row.rounds + 1):
+        row.before_ours()
+        first = seconds(row.ours)
+        row.before_theirs()
+        second = seconds(row.theirs)
+        if number:  # the first round warms up
+            ours.append(first)
+            theirs.append(second)
     a, b = statistics.median(ours), statistics.median(theirs)
     return Result(row.name, a / b, a, b)
 
@@ -78,6 +87,14 @@ def rows(direct: Direct, through: Through) -> list[Row]:
         Row("clone, small repository", through.clone_small, direct.clone_small, 9),
         Row("clone, 200 MB pack", through.clone_large, direct.clone_large, 3),
         Row("push, 64 MB", through.push_large, direct.push_large, 3),
+        Row(
+            "the gate's ls-remote, command floods / command idles",
+            through.gate,
+            through.gate,
+            9,
+            through.begin_flood,
+            through.end_flood,
+        ),
     ]
 
 

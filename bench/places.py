@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +13,14 @@ from pathlib import Path
 
 from attrs import define
 
+from bench.flooding import FLOOD
 from hostctl.demo_repositories import create_repository
 from hostctl.demo_stage import ALLOWED, Stage, close_stage, open_stage
 from hostctl.output import Output
 
 LARGE = "acme/large"
 _BOX = "bench"
+_GATED = "bench-gate"
 _MIB = 1 << 20
 
 
@@ -53,6 +56,7 @@ class Through:
     """The same git, as the untrusted uid of a sandbox in agent mode."""
 
     stage: Stage
+    _flood: subprocess.Popen[bytes] | None = None
 
     def ls_remote(self) -> None:
         self._sh(f"git ls-remote {self.stage.url(ALLOWED)} >/dev/null")
@@ -65,6 +69,29 @@ class Through:
 
     def push_large(self) -> None:
         self._sh(_push_script(self.stage.url(ALLOWED)))
+
+    def gate(self) -> None:
+        """The owner's ls-remote for a sandbox whose command has no git."""
+        self.stage.hostctl("git", _GATED, "--", "ls-remote", "origin").expect_success("the gate")
+
+    def begin_flood(self) -> None:
+        command = ["/usr/bin/python3", "-I", "-c", FLOOD, "500", "100000"]
+        root = str(self.stage.root)
+        self._flood = subprocess.Popen(
+            [sys.executable, "-P", "-m", "hostctl", "--root", root, "exec", _GATED, "--", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._flood.stdout is not None
+        self._flood.stdout.readline()
+
+    def end_flood(self) -> None:
+        assert self._flood is not None
+        script = "kill $(cat flood.pid); rm flood.pid"
+        self.stage.hostctl("exec", _GATED, "--", "/bin/sh", "-c", script)
+        self._flood.communicate()
 
     def memory(self) -> dict[str, int]:
         inspected = json.loads(self.stage.hostctl("--json", "inspect", _BOX).out)
@@ -129,6 +156,10 @@ def open_places() -> Iterator[tuple[Direct, Through]]:
             "run", "-d", "--name", _BOX, "--agent", *repositories, "--push", "agent/**",
             "--", "sleep", "infinity", timeout=300,
         ).expect_success("starting the sandbox")  # fmt: skip
+        stage.hostctl(
+            "run", "-d", "--name", _GATED, "--repo", stage.url(ALLOWED), "--", "sleep", "infinity",
+            timeout=300,
+        ).expect_success("starting the other sandbox")  # fmt: skip
         yield Direct(stage, home), Through(stage)
     finally:
         close_stage(stage)

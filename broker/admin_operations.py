@@ -19,6 +19,7 @@ from broker.authority import unrecorded
 from broker.clocks import WallClock
 from broker.desk import Desk
 from broker.errors import Problem
+from broker.overview import problems, session_row, upstream_states
 from broker.own_key import OwnKey
 from broker.providers.credential import parse_password
 from broker.sessions import Session
@@ -56,6 +57,7 @@ class AdminOperations:
             "key-switch": self.key_switch,
             "clock-accept": self.clock_accept,
             "audit-head": self.audit_head,
+            "top": self.top,
         }
 
     def status(self, fields: Fields, uid: int) -> Fields:
@@ -66,7 +68,8 @@ class AdminOperations:
             "key": self._key.text,
             "key_since": self._key.since(),
             "clock_behind": self._clock.behind(),
-            "healthy": True,
+            "healthy": not (wrong := problems(self._desk)),
+            "problems": wrong,
             "uid": os.getuid(),
             "sessions": len(self._desk.sessions.living()),
             "upstreams": sorted(self._desk.routes.now.by_upstream),
@@ -228,6 +231,14 @@ class AdminOperations:
         )
         self._clock.accept()
         return {"behind": behind}
+
+    def top(self, fields: Fields, uid: int) -> Fields:
+        desk = self._desk
+        return {
+            "items": [session_row(desk, session) for session in desk.sessions.living()],
+            "operations": {"running": desk.admission.running, "waiting": desk.admission.waiting},
+            "upstreams": upstream_states(desk),
+        }
 
     def audit_head(self, fields: Fields, uid: int) -> Fields:
         seq, head = self._desk.journal.head()

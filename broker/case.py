@@ -115,12 +115,14 @@ class Case:
     def record_allowed(self, rule: str) -> None:
         """On disk when it returns; JournalUnavailable otherwise."""
         self.desk.journal.record(self._decision("allow", rule, None, None))
+        self._count("allow", "")
 
     def record_denied(self, code: str, rule: str, reason: str) -> None:
         """A refusal takes effect whether or not it can be recorded.
 
         Of a push whose commands are known always; of anything else in a flood only the number.
         """
+        self._count("deny", code)
         if self.commands is None and not self.session.denials.own_record(code, self.desk.now()):
             return
         event = self._decision("deny", rule or None, code, reason or None)
@@ -128,6 +130,9 @@ class Case:
             self.desk.journal.record(event, durable=isinstance(self.asked.request, Push))
         except JournalUnavailable as error:
             log.error("refusal {req} not recorded: {what}", req=self.request_id, what=error.what)
+
+    def _count(self, decision: Decision, code: str) -> None:
+        self.desk.metrics.decided(self.op, self.asked.tier.value, decision, code)
 
     def _decision(
         self, decision: Decision, rule: str | None, code: str | None, reason: str | None
@@ -152,15 +157,23 @@ class Case:
             decision=decision,
             tier=self.asked.tier.value,
             repo=self.repo,
-            refs=_changes(self.commands),
+            refs=_changes(self.commands, self._refs_shown(decision)),
             rule=rule,
             code=code,
             req=self.request_id,
             reason=reason,
         )
 
+    def _refs_shown(self, decision: Decision) -> int:
+        """What is allowed is written whole; of what is refused, in a flood, only the first."""
+        count = len(self.commands.commands) if self.commands is not None else 0
+        if decision == "allow":
+            return count
+        return self.session.denials.refs_shown(count, self.desk.now())
+
     def record_outcome(self, code: str | None, reason: str, up: int, down: int) -> None:
-        stored = self.session.stored
+        stored, seconds = self.session.stored, self.desk.now() - self._began
+        self.desk.metrics.ended(self.op, code or "", up, down, seconds)
         event = GitOutcome(
             sandbox=stored.sandbox,
             session=stored.id,
@@ -168,7 +181,7 @@ class Case:
             repo=self.repo,
             bytes_up=up,
             bytes_down=down,
-            ms=int((self.desk.now() - self._began) * 1000),
+            ms=int(seconds * 1000),
             code=code,
             req=self.request_id,
             reason=reason or None,
@@ -179,5 +192,8 @@ class Case:
             log.error("outcome of {req} not recorded: {what}", req=self.request_id, what=error.what)
 
 
-def _changes(commands: PushCommands) -> tuple[RefChange, ...]:
-    return tuple(RefChange(one.ref.text, one.old.hex, one.new.hex) for one in commands.commands)
+def _changes(commands: PushCommands, most: int) -> tuple[RefChange, ...]:
+    shown = commands.commands[:most]
+    changes = [RefChange(one.ref.text, one.old.hex, one.new.hex) for one in shown]
+    rest = len(commands.commands) - len(shown)
+    return (*changes, RefChange(f"and {rest} more", "", "")) if rest else tuple(changes)

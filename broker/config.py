@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from attrs import define, evolve, field
 
+from audit.journal import Sizes
 from broker.errors import Misconfigured
 from broker.files import Tree
 from broker.providers.credential import is_username
@@ -38,7 +39,7 @@ from netpolicy.ceiling import Ceiling
 from netpolicy.matchers import parse_repo_pattern
 from netpolicy.owner_helper import owner_helper
 from netpolicy.reading import PolicyError, Table, open_table
-from netpolicy.units import parse_duration
+from netpolicy.units import parse_duration, parse_size
 
 Thing = TypeVar("Thing")
 
@@ -433,6 +434,26 @@ def _limits(table: Table) -> BrokerLimits:
     return given
 
 
+def _metrics(table: Table) -> Address | None:
+    if not table.has("address"):
+        table.close()
+        return None
+    address = _listen(table)
+    if not ipaddress.ip_address(address.host).is_loopback:
+        _fail(table, "address", "is not on loopback", 'write address = "127.0.0.1:9418"')
+    return address
+
+
+def _audit(table: Table) -> Sizes:
+    default = Sizes()
+    given = Sizes(
+        segment=table.quantity("segment", parse_size, default.segment, 1 << 40),
+        keep=table.number("keep", default.keep, 100_000),
+    )
+    table.close()
+    return given
+
+
 def _rate(table: Table, key: str, default: int) -> int:
     return table.number(key, default, 10_000_000)
 
@@ -447,6 +468,8 @@ def _main(table: Table, merged: _Merged) -> BrokerConfig:
         store=_store(table.table("store")),
         timeouts=merged.timeouts,
         limits=_limits(table.table("limits")),
+        audit=_audit(table.table("audit")),
+        metrics=_metrics(table.table("metrics")),
         upstreams=merged.upstreams,
         providers=merged.providers,
         hosts=merged.hosts,

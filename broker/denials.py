@@ -13,6 +13,8 @@ from attrs import define, field
 from limits.buckets import KeyedBuckets, TokenBucket
 
 _EACH = TokenBucket(rate=0.5, burst=20)
+_REFS = TokenBucket(rate=10, burst=4000)
+FEW_REFS = 5
 _BUSY = frozenset({"G303", "B106", "U108", "U101"})
 
 
@@ -24,6 +26,7 @@ class DenialLog:
     _busy: KeyedBuckets = field(
         factory=lambda: KeyedBuckets(rate=1 / 60, burst=1, keys=len(_BUSY)), init=False
     )
+    _refs: TokenBucket = field(factory=lambda: TokenBucket(_REFS.rate, _REFS.burst), init=False)
     _counted: Counter[str] = field(factory=Counter, init=False)
 
     def own_record(self, code: str, now: float) -> bool:
@@ -32,6 +35,10 @@ class DenialLog:
         if wait:
             self._counted[code] += 1
         return not wait
+
+    def refs_shown(self, count: int, now: float) -> int:
+        """How many refs of a refused push are written: all, unless a flood of them is on."""
+        return count if count <= FEW_REFS or not self._refs.take(now, count) else FEW_REFS
 
     def summary(self) -> dict[str, int]:
         """How many of each code were counted since the last time."""

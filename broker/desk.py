@@ -10,6 +10,7 @@ from audit.journal import Journal
 from broker.admission import Admission
 from broker.authority import Authority
 from broker.governors import Governors
+from broker.metrics import Metrics
 from broker.routes import CurrentRoutes
 from broker.sessions import Sessions
 from broker.upstream import Upstreams
@@ -27,3 +28,4 @@ class Desk:
     upstreams: Upstreams
     admission: Admission
     governors: Governors
+    metrics: Metrics

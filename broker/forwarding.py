@@ -216,6 +216,7 @@ class Forwarding:
         """The head the sidecar sees: of the upstream's own, only its meaning is left."""
         request = self.case.asked.request
         self.case.desk.governors.answered(self.route, head)
+        self.case.desk.metrics.upstream(self.route.config.name, head.status)
         code = judge(head, request, self._answer_limit)
         if code is not None:
             log.info("upstream answered {status} to {req}", status=head.status, req=self._id)

@@ -11,6 +11,7 @@ from broker.bodies import collect, number, parse_object, text
 from broker.desk import Desk
 from broker.errors import Problem
 from broker.guard import guarded
+from broker.overview import problems
 from broker.sessions import Session
 from broker.store.interface import State
 from broker.version import VERSION
@@ -93,4 +94,4 @@ def upstreams(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> Non
 
 
 def health(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
-    answer({"healthy": True, "version": VERSION, "pid": os.getpid()})
+    answer({"healthy": not problems(desk), "version": VERSION, "pid": os.getpid()})

@@ -67,6 +67,10 @@ class Listener:
             return True
         return len(self._connections) <= self._limit and self._desk.sessions.by_key(key) is not None
 
+    @property
+    def open(self) -> int:
+        return len(self._connections)
+
     def full(self) -> bool:
         if len(self._connections) < self._limit + RESERVED:
             return False

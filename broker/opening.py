@@ -16,7 +16,7 @@ from pathlib import Path
 from attrs import frozen
 from nacl.signing import SigningKey
 
-from audit.journal import Journal, JournalUnavailable, open_journal
+from audit.journal import Journal, JournalUnavailable, Sizes, open_journal
 from broker.config import load_config
 from broker.errors import Misconfigured, Problem
 from broker.files import Tree, open_tree
@@ -56,6 +56,7 @@ class Opened:
     address: Address
     admin: socket.socket
     state: int  # the open state directory
+    metrics: tuple[socket.socket, ...]
     key: SigningKey
     store: Store
     journal: Journal
@@ -121,6 +122,19 @@ def _listen_admin(paths: Paths) -> socket.socket:
     return listen_control(paths.broker_admin_socket, uid, root=paths.root)
 
 
+def _listen_metrics(paths: Paths, config: BrokerConfig, own: bool) -> tuple[socket.socket, ...]:
+    """A Unix socket beside the admin's, and an address on loopback if one is configured.
+
+    Without `own` the directory is not ours: a service manager made the admin's socket there.
+    """
+    found = []
+    if own:
+        found.append(listen_control(paths.broker_metrics_socket, os.geteuid(), root=paths.root))
+    if config.metrics is not None:
+        found.append(bind(config.metrics))
+    return tuple(found)
+
+
 def _open_store(path: Path, ids: Ids) -> Store:
     try:
         store = open_sqlite(path)
@@ -132,9 +146,9 @@ def _open_store(path: Path, ids: Ids) -> Store:
     return store
 
 
-def _open_journal(path: Path, ids: Ids) -> Journal:
+def _open_journal(path: Path, ids: Ids, sizes: Sizes) -> Journal:
     try:
-        return open_journal(path, "broker", time.time, uid=ids.uid)
+        return open_journal(path, "broker", time.time, uid=ids.uid, sizes=sizes)
     except JournalUnavailable as error:
         fix = f"look at {path}"
         raise Problem("B103", "the audit journal cannot be written", error.what, fix) from None
@@ -173,6 +187,7 @@ def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened
     host, port = listener.getsockname()[:2]
     try:
         admin = _listen_admin(paths) if handed is None else _take_admin(paths, handed)
+        metrics = _listen_metrics(paths, config, own=handed is None)
         _make_directories(paths, ids)
         key = _load_key(config, paths, ids)
     except ControlSocketError as error:
@@ -189,8 +204,9 @@ def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened
         address=Address(host, port),
         admin=admin,
         state=_open_directory(paths.broker_state),
+        metrics=metrics,
         key=key,
         store=_open_store(paths.broker_store, ids),
-        journal=_open_journal(paths.broker_audit, ids),
+        journal=_open_journal(paths.broker_audit, ids, config.audit),
         vault=_open_vault(paths.broker_vault, key),
     )

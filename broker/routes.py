@@ -126,7 +126,9 @@ class CurrentRoutes:
 
 
 def _refuse_restart(old: BrokerConfig, new: BrokerConfig) -> None:
-    for key in ("listen", "uid", "gid", "key_file", "store", "timeouts", "limits"):
+    for key in (
+        "listen", "uid", "gid", "key_file", "store", "timeouts", "limits", "audit", "metrics",
+    ):  # fmt: skip
         if getattr(old, key) != getattr(new, key):
             what = "this change needs a restart"
             fix = "`hostctl down` and `hostctl up`, or take it back"

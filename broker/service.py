@@ -24,7 +24,10 @@ from broker.egress import record_use
 from broker.governors import Governors
 from broker.helper_link import HelperLink
 from broker.listener import Listener, serve, server_timeouts
+from broker.metrics import Metrics
+from broker.metrics_port import MetricsPort
 from broker.opening import Opened, read_config
+from broker.overview import samples
 from broker.own_key import OwnKey
 from broker.providers.making import Maker
 from broker.routes import CurrentRoutes, Routes, check_files, make_routes
@@ -79,6 +82,7 @@ class Broker:
         config = self._opened.config
         timeouts = server_timeouts(config.timeouts)
         self._listener = Listener(self.desk, config.limits.connections, timeouts)
+        self.desk.metrics.watch(lambda: samples(self.desk, self._listener.open))
 
     def _make_desk(self) -> Desk:
         opened, boot = self._opened, boot_id()
@@ -101,6 +105,7 @@ class Broker:
             upstreams=upstreams,
             admission=Admission(limits),
             governors=Governors(limits.credential_requests_per_minute, self._now),
+            metrics=Metrics(),
         )
 
     def _routes(self, config: BrokerConfig) -> Routes:
@@ -125,7 +130,10 @@ class Broker:
         self._own_key.on_change(lambda key: server.use(bytes(key)))
         port = serve(self._reactor, opened.listener, self._listener, server)
         admin = serve_admin(self._reactor, opened.admin, self.admin())
-        self._ends = [port.stopListening, admin.close]
+        metrics = [
+            MetricsPort(self._reactor, sock, self.desk.metrics.text) for sock in opened.metrics
+        ]
+        self._ends = [port.stopListening, admin.close, *(each.close for each in metrics)]
 
     def admin(self) -> Admin:
         opened = self._opened
@@ -159,8 +167,10 @@ class Broker:
             record_use(self.desk, session)
 
     def _keep_head(self) -> None:
-        head = AuditHead(*self._opened.journal.head())
+        journal = self._opened.journal
+        head = AuditHead(*journal.head())
         if head != self._head:
+            journal.keep_head()
             self._opened.store.keep_audit_head(head)
             self._head = head
 
@@ -177,6 +187,7 @@ class Broker:
         self._listener.cut_all()
         self.desk.upstreams.forget_all()
         self._record_use()
+        self.desk.authority.summarise()
         try:
             self._opened.journal.record(DaemonStopped(name="broker"))
             self._keep_head()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from audit.events import Event
 from audit.journal import JournalUnavailable
 from broker.authority import unrecorded
 from broker.bodies import collect, parse_object
@@ -84,8 +85,7 @@ def report(desk: Desk, session: Session, incoming: Incoming) -> None:
             send(incoming, json_reply(429, {"code": "G303", "what": "not recorded"}))
             return
         if event.verdict == "deny":
-            count = event.fields().get("count")
-            session.brake.refused(desk.now(), count if isinstance(count, int) else 1)
+            _count_reported(desk, session, event)
         try:
             desk.journal.record(event, durable=False)
         except JournalUnavailable as error:
@@ -93,3 +93,11 @@ def report(desk: Desk, session: Session, incoming: Incoming) -> None:
         send(incoming, json_reply(200, {}))
 
     collect(incoming, REPORT_LIMIT, guarded(incoming, told))
+
+
+def _count_reported(desk: Desk, session: Session, event: Event) -> None:
+    told = event.fields()
+    count = told.get("count")
+    number = count if isinstance(count, int) else 1
+    session.brake.refused(desk.now(), number)
+    desk.metrics.reported(str(told.get("code", "")), number)

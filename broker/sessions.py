@@ -22,6 +22,7 @@ from netpolicy.policy import Policy
 
 Cut = Callable[[], None]
 
+REPORTS_PER_MINUTE = 60
 # How long the key of an ended session is still told that it has ended.
 _REMEMBER = 24 * 3600.0
 
@@ -42,7 +43,8 @@ class Session:
     bytes: ByteQuota
     used: float
     ended: float | None = None
-    reports: TokenBucket = field(factory=lambda: TokenBucket.per_minute(60))
+    requests: int = 0
+    reports: TokenBucket = field(factory=lambda: TokenBucket.per_minute(REPORTS_PER_MINUTE))
     denials: DenialLog = field(factory=DenialLog)
     brake: DenialBrake = field(factory=DenialBrake)
     egress: EgressUse = field(init=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
+from audit.journal import Sizes
 from netpolicy.ceiling import Ceiling
 
 DEFAULT_UID = 1999999999
@@ -137,6 +138,8 @@ class BrokerConfig:
     timeouts: Timeouts
     limits: BrokerLimits
     key_file: Path | None  # not ours to make or to replace: a systemd credential
+    audit: Sizes
+    metrics: Address | None
     upstreams: Mapping[str, UpstreamConfig]
     providers: Mapping[str, ProviderConfig]
     hosts: Mapping[str, HostConfig]

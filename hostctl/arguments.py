@@ -14,10 +14,10 @@ from hostctl.output import Output
 VERBS = (
     "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec", "explain",
     "git", "host", "init", "inspect", "logs", "ls", "policy", "reload", "rm", "run", "session",
-    "start", "status", "stop", "up", "upstream", "verify", "version",
+    "start", "status", "stop", "top", "up", "upstream", "verify", "version",
 )  # fmt: skip
 LATER = (
-    "attach", "top",
+    "attach",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {

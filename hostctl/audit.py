@@ -1,4 +1,4 @@
-"""`hostctl audit`: reads and verifies the journals of broker and hostd."""
+"""`hostctl audit`: reads, searches, verifies and exports the journals of broker and hostd."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from hostctl.arguments import sub_parsers
-from hostctl.failure import Failure
+from hostctl.failure import NOT_FOUND, Failure
 from hostctl.output import Output, need_root
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
     from hostctl.journals import Record
     from identity.paths import Paths
 
-ABOUT = "Reads and verifies the audit journals."
+ABOUT = "Reads, searches, verifies and exports the audit journals."
 _FOLLOW_SECONDS = 0.5
+_EXPORT = "audit.schema.json"
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -25,81 +29,224 @@ def arguments(parser: ArgumentParser) -> None:
     tail.add_argument("-n", "--lines", type=int, default=20, metavar="N", help="default 20")
     tail.add_argument("--sandbox", metavar="S", help="only this sandbox, by id or name")
     tail.add_argument("--denied", action="store_true", help="only what was denied")
-    add("verify", "Checks that every record is there and unchanged.")
+    query = add("query", "Shows every record that matches; --json: one object per line.")
+    _filters(query)
+    verify = add("verify", "Checks that every record is there and unchanged.")
+    verify.add_argument("--from", dest="source", metavar="DIR", help="what `export` wrote there")
+    export = add("export", "Copies both journals, their heads and their schema to a new directory.")
+    export.add_argument("directory", metavar="DIR")
+    add("schema", "Prints the JSON Schema of a record.")
+
+
+def _filters(query: ArgumentParser) -> None:
+    add = query.add_argument
+    add("--since", type=_moment, metavar="T", help="a duration (90m, 2d) ago, or a UTC time")
+    add("--until", type=_moment, metavar="T", help="the same, for the end")
+    add("--sandbox", metavar="S", help="only this sandbox, by id or name")
+    add("--session", metavar="ID")
+    add("--event", metavar="NAME", help="push.decision, session.revoked, ...")
+    add("--decision", choices=("allow", "deny"))
+    add("--denied", action="store_true", help="the same as --decision deny")
+    add("--code", metavar="CODE")
+    add("--repo", metavar="UPSTREAM:PATH")
+    add("--req", metavar="REQUEST-ID")
+    add("-n", "--lines", type=int, metavar="N", help="the last N only")
+
+
+def _moment(text: str) -> str:
+    from hostctl.journals import moment
+
+    return moment(text)
 
 
 def main(args: Namespace, out: Output) -> int:
+    if args.action == "schema":
+        return _schema(out)
     need_root("`hostctl audit`")
     from identity.paths import Paths
 
     paths = Paths(args.root)
-    return _tail(args, out, paths) if args.action == "tail" else _verify(out, paths)
+    match args.action:
+        case "tail":
+            return _tail(args, out, paths)
+        case "query":
+            return _query(args, out, paths)
+        case "export":
+            return _export(args, out, paths)
+        case _:
+            return _verify(args, out, paths)
 
 
 def _tail(args: Namespace, out: Output, paths: Paths) -> int:
-    shown = _selected(args, paths)
-    for event in shown[-args.lines :] if args.lines > 0 else []:
-        _show(event, out)
-    while args.follow:
+    from hostctl.journals import Follower, Wanted, journal_paths, records, sandbox_names
+
+    # Made first, so that nothing falls between; what is shown twice by that is left out below.
+    followers = [Follower(path) for path in journal_paths(paths).values()] if args.follow else []
+    ends: dict[object, int] = {}
+    names = sandbox_names(args.sandbox, records(paths)) if args.sandbox else frozenset()
+    wanted = Wanted(names, "deny" if args.denied else None)
+    found = filter(wanted.matches, _noting(records(paths), ends))
+    _show_all(_last(found, max(0, args.lines)), out)
+    while followers:
         time.sleep(_FOLLOW_SECONDS)
-        now = _selected(args, paths)
-        for event in now[len(shown) :]:
-            _show(event, out)
-        shown = now
+        come = (event for follower in followers for event in follower.arrived())
+        new = [event for event in come if _number(event) > ends.get(event.get("host"), 0)]
+        _show_all(sorted(filter(wanted.matches, new), key=lambda e: str(e.get("ts"))), out)
     return 0
 
 
-def _selected(args: Namespace, paths: Paths) -> list[Record]:
-    from hostctl.journals import events, matches, sandbox_names
+def _noting(found: Iterable[Record], ends: dict[object, int]) -> Iterator[Record]:
+    """The same, remembering how far each journal was read."""
+    for event in found:
+        ends[event.get("host")] = _number(event)
+        yield event
 
-    everything = events(paths)
-    wanted = sandbox_names(args.sandbox, everything) if args.sandbox else frozenset()
-    return [event for event in everything if matches(event, wanted, args.denied)]
+
+def _number(event: Record) -> int:
+    seq = event.get("seq")
+    return seq if isinstance(seq, int) else 0
 
 
-def _show(event: Record, out: Output) -> None:
+def _query(args: Namespace, out: Output, paths: Paths) -> int:
+    from hostctl.journals import Wanted, records, sandbox_names
+
+    names = sandbox_names(args.sandbox, records(paths)) if args.sandbox else frozenset()
+    exact = {key: getattr(args, key) for key in ("session", "event", "code", "repo", "req")}
+    wanted = Wanted(
+        names,
+        "deny" if args.denied else args.decision,
+        {key: value for key, value in exact.items() if value},
+        args.since or "",
+        args.until or "",
+    )
+    found = filter(wanted.matches, records(paths))
+    _show_all(found if args.lines is None else _last(found, max(0, args.lines)), out)
+    return 0
+
+
+def _last(found: Iterable[Record], count: int) -> Iterable[Record]:
+    from collections import deque
+
+    return deque(found, maxlen=count)
+
+
+def _show_all(found: Iterable[Record], out: Output) -> None:
     from hostctl.journals import event_line
 
-    if out.json:
-        out.emit(event)
-        return
-    line = event_line(event)
-    out.line(out.bad(line) if event.get("decision") == "deny" else line)
+    for event in found:
+        if out.json:
+            out.emit(event)
+            continue
+        line = event_line(event)
+        out.line(out.bad(line) if event.get("decision") == "deny" else line)
 
 
-def _broker_head(paths: Paths) -> tuple[int, str] | None:
-    """Where the running broker says its chain ends; None when it does not run."""
+def _schema(out: Output) -> int:
+    from json import dumps
+
+    from audit.schema import journal_schema
+
+    out.line(dumps(journal_schema(), indent=None if out.json else 2))
+    return 0
+
+
+# What the running writers say of their ends
+
+
+def _head(socket: Path, journal: Path) -> tuple[int, str] | None:
+    """Where the writer says its chain ends; what it left behind when it does not run."""
+    from audit.verify import kept_head
     from hostctl.client import ask
 
     try:
-        answer = ask(paths.broker_admin_socket, {"op": "audit-head"})
+        answer = ask(socket, {"op": "audit-head"})
     except Failure as failure:
         if failure.code == "C103":
-            return None
+            return kept_head(journal)
         raise
     seq, head = answer.get("seq"), answer.get("hash")
     return (seq, head) if isinstance(seq, int) and isinstance(head, str) else None
 
 
-def _verify(out: Output, paths: Paths) -> int:
-    from audit.verify import JournalBroken, verify_journal
-    from hostctl.journals import journal_broken, journal_paths
+def _checked(paths: Paths) -> dict[str, dict[str, object]]:
+    """Both journals, verified; the heads are asked for first, so they must be in the files."""
+    from hostctl.journals import journal_paths
 
-    found: dict[str, dict[str, object]] = {}
-    anchor = _broker_head(paths)  # asked for first, so that it must be in the file by now
-    for name, path in journal_paths(paths).items():
-        try:
-            verified = verify_journal(path, anchor if name == "broker" else None)
-        except FileNotFoundError:
-            continue
-        except JournalBroken as broken:
-            raise journal_broken(path, broken) from None
-        found[name] = {"records": verified.count, "head": verified.head}
+    sockets = {"broker": paths.broker_admin_socket, "hostd": paths.hostd_socket}
+    journals = journal_paths(paths)
+    heads = {name: _head(sockets[name], path) for name, path in journals.items() if path.exists()}
+    found = {name: _check(journals[name], head) for name, head in heads.items()}
     if not found:
-        raise Failure("C103", "there is no journal yet", fix="hostctl up", exit_code=4)
+        raise Failure("C103", "there is no journal yet", fix="hostctl up", exit_code=NOT_FOUND)
+    return found
+
+
+def _check(path: Path, anchor: tuple[int, str] | None) -> dict[str, object]:
+    from audit.verify import JournalBroken, verify_journal
+    from hostctl.journals import journal_broken
+
+    try:
+        verified = verify_journal(path, anchor)
+    except JournalBroken as broken:
+        raise journal_broken(path, broken) from None
+    return {"records": verified.count, "first": verified.first, "head": verified.head}
+
+
+def _verify(args: Namespace, out: Output, paths: Paths) -> int:
+    found = _checked(paths) if args.source is None else _checked_export(args.source)
     if out.json:
         out.emit({"schema": "gitmoat.audit-verify/1", "journals": found, "whole": True})
-    else:
-        for name, about in found.items():
-            out.line(f"{name}: {about['records']} records, chain whole, head {about['head']}")
+        return 0
+    for name, about in found.items():
+        older = f" (older than {about['first']} were removed)" if about["first"] != 1 else ""
+        out.line(f"{name}: {about['records']} records{older}, chain whole, head {about['head']}")
+    return 0
+
+
+def _checked_export(directory: str) -> dict[str, dict[str, object]]:
+    import json
+    from pathlib import Path
+
+    where = Path(directory)
+    try:
+        heads = json.loads((where / "heads.json").read_text("ascii"))
+        anchors = {
+            name: (about["first"] + about["records"] - 1, about["head"])
+            for name, about in heads.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        what = f"{directory} is not what `hostctl audit export` wrote"
+        raise Failure("B105", what, fix="export again", exit_code=1) from None
+    return {name: _check(where / f"{name}.ndjson", anchor) for name, anchor in anchors.items()}
+
+
+def _export(args: Namespace, out: Output, paths: Paths) -> int:
+    """The lines as they are, so that they can be verified elsewhere."""
+    import json
+    from pathlib import Path
+
+    from audit.schema import journal_schema
+    from audit.verify import read_lines
+    from hostctl.journals import journal_paths
+
+    found, where = _checked(paths), Path(args.directory)
+    try:
+        where.mkdir(mode=0o700)
+    except OSError as error:
+        fix = "name a directory that does not exist yet"
+        raise Failure("C109", f"cannot make {where}", error.strerror or "", fix) from None
+    for name, about in found.items():
+        records = about["records"]
+        with (where / f"{name}.ndjson").open("xb") as copy:
+            for number, line in enumerate(read_lines(journal_paths(paths)[name]), 1):
+                if number > int(str(records)):
+                    break
+                copy.write(line + b"\n")
+    (where / "heads.json").write_text(json.dumps(found) + "\n", "ascii")
+    (where / _EXPORT).write_text(json.dumps(journal_schema(), indent=2) + "\n", "ascii")
+    total = sum(int(str(about["records"])) for about in found.values())
+    out.result(
+        f"{total} records are in {where}; `hostctl audit verify --from {where}` checks them",
+        {"schema": "gitmoat.audit-export/1", "directory": str(where), "journals": found},
+    )
     return 0

@@ -39,6 +39,8 @@ def stop_all(paths: Paths, out: Output) -> list[str]:
     for name, socket in (("hostd", paths.hostd_socket), ("broker", paths.broker_admin_socket)):
         if stop_daemon(name, socket):
             remove_stale_control(socket, root=paths.root)
+            if name == "broker":
+                remove_stale_control(paths.broker_metrics_socket, root=paths.root)
             out.progress(f"stopped {name}")
             stopped.append(name)
     return stopped

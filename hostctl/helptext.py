@@ -38,6 +38,7 @@ what is enforced
   verify     measure a sandbox's walls from inside, as both of its users
 
 what happened
+  top        what every sandbox does now: streams, rates, refusals
   audit      read and verify the audit journals
   explain    what an error code or a request id means
   completion print a completion script for bash, zsh or fish

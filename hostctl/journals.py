@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from hostctl.clock import moment_text
 from hostctl.failure import Failure, plain
 from identity.paths import Paths
 
 Record = Mapping[str, object]
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,3})?)?)?Z?)?")
 
 
 def journal_paths(paths: Paths) -> dict[str, Path]:
@@ -18,8 +25,13 @@ def journal_paths(paths: Paths) -> dict[str, Path]:
 
 def events(paths: Paths) -> list[Record]:
     """All records of both journals in the order of their time stamps."""
-    found = [event for path in journal_paths(paths).values() for event in _read(path)]
-    return sorted(found, key=lambda event: str(event.get("ts", "")))
+    return list(records(paths))
+
+
+def records(paths: Paths) -> Iterator[Record]:
+    """The same one by one, so that a long journal needs no memory."""
+    each = [_read(path) for path in journal_paths(paths).values()]
+    return merge(*each, key=lambda event: str(event.get("ts", "")))
 
 
 def _read(path: Path) -> Iterator[Record]:
@@ -35,6 +47,85 @@ def _read(path: Path) -> Iterator[Record]:
         raise journal_broken(path, broken) from None
 
 
+class Follower:
+    """What is added to a journal from now on, also when its writer begins another file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._held = b""
+        if self._open():
+            self._skip()
+
+    def arrived(self) -> list[Record]:
+        """The whole lines that have come since."""
+        found = self._rest()
+        if self._replaced():
+            found += self._rest()  # what came between the two looks
+            self._open()
+            found += self._rest()
+        return found
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _open(self) -> bool:
+        self.close()
+        try:
+            self._file = self._path.open("rb")
+        except FileNotFoundError:
+            self._file = None
+        return self._file is not None
+
+    def _skip(self) -> None:
+        if self._file is not None:
+            self._file.seek(0, os.SEEK_END)
+
+    def _replaced(self) -> bool:
+        try:
+            now = self._path.stat()
+        except FileNotFoundError:
+            return False
+        return self._file is None or not os.path.samestat(now, os.fstat(self._file.fileno()))
+
+    def _rest(self) -> list[Record]:
+        data = self._file.read() if self._file is not None else b""
+        *lines, self._held = (self._held + data).split(b"\n")
+        return [record for line in lines if isinstance(record := json.loads(line), dict)]
+
+
+class Wanted(NamedTuple):
+    """Which records are asked for; what is empty asks for nothing."""
+
+    sandboxes: frozenset[str] = frozenset()
+    decision: str | None = None
+    exact: Mapping[str, str] = {}
+    since: str = ""
+    until: str = ""
+
+    def matches(self, event: Record) -> bool:
+        moment = str(event.get("ts", ""))
+        if moment < self.since or (self.until and moment >= self.until):
+            return False
+        if any(event.get(key) != value for key, value in self.exact.items()):
+            return False
+        return matches(event, self.sandboxes, False) and self.decision in (
+            None,
+            event.get("decision"),
+        )
+
+
+def moment(text: str, now: float | None = None) -> str:
+    """`90m`, which is that long ago, or a UTC time, as journals write it."""
+    from hostctl.quantities import duration
+
+    if _TIME.fullmatch(text):
+        return text.rstrip("Z")
+    seconds = (time.time() if now is None else now) - duration(text)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
 def journal_broken(path: Path, broken: Exception) -> Failure:
     return Failure("B105", f"the journal {path} is not whole", str(broken))
 
@@ -46,7 +137,7 @@ def matches(event: Record, sandboxes: frozenset[str], denied_only: bool) -> bool
     return not sandboxes or not sandboxes.isdisjoint(named)
 
 
-def sandbox_names(sandbox: str, all_events: list[Record]) -> frozenset[str]:
+def sandbox_names(sandbox: str, all_events: Iterable[Record]) -> frozenset[str]:
     """A name stands for every id the journals have known it by, also of removed sandboxes."""
     ids = {str(e["sandbox"]) for e in all_events if e.get("name") == sandbox and e.get("sandbox")}
     return frozenset({sandbox, *ids})

@@ -6,10 +6,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from hostctl.failure import UNREACHABLE, Failure
+from hostctl.failure import FAILED, UNREACHABLE, Failure
 from hostctl.output import Output
 
-ABOUT = "Says whether broker and hostd answer; exit 5 if one does not."
+ABOUT = "Says whether broker and hostd answer (else exit 5) and can work (else exit 1)."
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -36,6 +36,8 @@ def main(args: Namespace, out: Output) -> int:
         out.line(_line("hostd", hostd, "1 sandbox" if sandboxes == 1 else f"{sandboxes} sandboxes"))
     if broker["healthy"] and hostd["healthy"]:
         return 0
+    if broker["pid"] is not None and hostd["pid"] is not None:
+        return FAILED
     if not out.json and not (broker["healthy"] or hostd["healthy"]):
         out.progress("hint: hostctl up")
     return UNREACHABLE
@@ -55,8 +57,11 @@ def daemon_status(socket: Path) -> dict[str, object]:
 
 
 def _line(name: str, status: Mapping[str, object], more: str = "") -> str:
-    if not status["healthy"]:
+    if status["pid"] is None:
         return f"{name:<7} not running"
+    wrong = status.get("problems")
+    told = "; ".join(map(str, wrong)) if isinstance(wrong, list) else ""
+    more = more if status["healthy"] else f"unhealthy: {told}"
     place = str(status.get("address") or "")
     parts = [f"{name:<7} running", f"pid {status['pid']}", place, more, _age(status)]
     return "  ".join(part for part in parts if part)

@@ -37,6 +37,7 @@ from netpolicy.upstreams import UpstreamTable, gitconfig_for
 from netpolicy.writing import policy_to_mapping
 
 _log = Logger()
+DIAL_CAP = 16
 _GATE_LIMITS = ResourceLimits(pids=256)
 _NO_LIMITS = ResourceLimits()
 _MOST_EGRESS = 64  # as many as `sidecar.budgets` has room for
@@ -313,7 +314,7 @@ def _sidecar_configuration(host: Host, sandbox: Sandbox) -> dict[str, Any]:
         "broker_keys": list(host.keys.pins),
         "policy": policy_to_mapping(plan.policy),
         "upstreams": sandbox.upstreams.to_mapping(),
-        "dial_cap": 16,
+        "dial_cap": DIAL_CAP,
         "egress_cap": min(plan.policy.limits.egress_connections, _MOST_EGRESS),
     }
 

@@ -53,6 +53,7 @@ class Operations:
             "rotate-key": self.rotate_key,
             "policies": self.policies,
             "verify": self.verify,
+            "audit-head": self.audit_head,
             "shutdown": self.shutdown,
         }
 
@@ -61,11 +62,17 @@ class Operations:
             "pid": os.getpid(),
             "version": self._version,
             "zygote": self._host.spawner.zygote_pid,
+            "healthy": (works := self._host.journal.works()),
+            "problems": [] if works else ["the audit journal cannot be written (B103)"],
             "sandboxes": len(self._sandboxes.live()),
             "broker_reachable": await self._broker.healthy(),
             "host": self._host.grants.host,
             **described(self._host.paths, self._host.keys),
         }
+
+    async def audit_head(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        seq, head = self._host.journal.head()
+        return {"seq": seq, "hash": head}
 
     async def run(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         request = parse_run(body)

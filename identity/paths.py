@@ -113,6 +113,10 @@ class Paths:
         return self.run / "broker-admin.sock"
 
     @property
+    def broker_metrics_socket(self) -> Path:
+        return self.run / "broker-metrics.sock"
+
+    @property
     def sandboxes_run(self) -> Path:
         return self.run / "sb"
 

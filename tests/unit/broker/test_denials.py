@@ -25,6 +25,13 @@ def test_one_record_a_minute_says_that_a_rate_is_exceeded() -> None:
     assert log.summary() == {"G303": 2}
 
 
+def test_refused_pushes_keep_their_refs_until_they_are_a_flood() -> None:
+    log = DenialLog()
+    assert [log.refs_shown(1000, 0.0) for _ in range(6)] == [1000] * 4 + [5] * 2
+    assert log.refs_shown(3, 0.0) == 3
+    assert log.refs_shown(1000, 100.0) == 1000
+
+
 @given(st.lists(st.tuples(st.sampled_from(["G101", "G105", "G303", "U108"]), st.floats(0, 5))))
 def test_every_refusal_is_recorded_or_counted(steps: list[tuple[str, float]]) -> None:
     log, now, own, counted = DenialLog(), 0.0, 0, 0

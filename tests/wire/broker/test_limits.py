@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from twisted.internet.defer import ensureDeferred
+
+from broker.forwarding import Forwarding
 from gitwire.framing import Chunked
 from gitwire.http import Length
 from gitwire.pktline import format_data
@@ -191,23 +195,22 @@ async def test_a_new_sidecar_or_a_new_broker_brings_no_new_bytes(scene: Scene) -
     assert scene.world.sessions.by_id("session-1").bytes.used == moved  # type: ignore[union-attr]
 
 
+def watches(scene: Scene) -> list[Any]:
+    """The timers that look at a transfer's rate."""
+    calls = scene.world.reactor.getDelayedCalls()
+    return [each for each in calls if getattr(each.func, "__func__", None) is Forwarding._watch]
+
+
 @on_reactor
 async def test_a_trickle_is_ended_and_said(scene: Scene) -> None:
-    from broker import forwarding
-
     sidecar = await scene.world.session()
     scene.upstream.on_request = lambda talk: None
     out, reply = sidecar.begin_push(Chunked())
     out.write(commands("refs/heads/agent/a") + b"PACK")
-    await scene.until(lambda: scene.upstream.talks)
-    (cut,) = [
-        call
-        for call in scene.world.reactor.getDelayedCalls()
-        if getattr(call.func, "__func__", None) is forwarding.Forwarding._watch
-    ]
+    await scene.until(lambda: watches(scene))
     scene.world.now += 30
     out.write(b"x")
-    cut.reset(0)
+    watches(scene)[0].reset(0)
     told = await reply.done
     assert b"(G306)" in told.data
     (outcome,) = scene.world.audit("git.outcome")
@@ -216,27 +219,12 @@ async def test_a_trickle_is_ended_and_said(scene: Scene) -> None:
 
 @on_reactor
 async def test_a_server_that_thinks_for_long_is_no_trickle(scene: Scene) -> None:
-    from broker import forwarding
-
     sidecar = await scene.world.session()
     scene.upstream.on_request = lambda talk: None
-    pending = sidecar.fetch()
-    waiting: list[object] = []
-
-    def watch() -> list[object]:
-        waiting[:] = [
-            call
-            for call in scene.world.reactor.getDelayedCalls()
-            if getattr(call.func, "__func__", None) is forwarding.Forwarding._watch
-        ]
-        return waiting
-
-    from twisted.internet.defer import ensureDeferred
-
-    done = ensureDeferred(pending)
-    await scene.until(lambda: scene.upstream.talks and watch())
+    done = ensureDeferred(sidecar.fetch())
+    await scene.until(lambda: watches(scene) and scene.upstream.heads)
     scene.world.now += 30
-    waiting[0].reset(0)  # type: ignore[attr-defined]
+    watches(scene)[0].reset(0)
     await scene.pause(0.1)
     scene.upstream.talks[0].say(RESULT + b"Content-Length: 4\r\n\r\n0000")
     assert (await done).status == 200
@@ -276,3 +264,8 @@ async def test_a_flood_of_refusals_is_a_number_in_the_audit_and_pushes_never(
     assert len(denied) + summary["count"] == 30
     assert summary["code"] == "G101" and summary["count"] >= 5
     assert len(scene.world.audit("push.decision")) == 5
+    for _ in range(6):
+        await sidecar.push(commands(*(f"refs/heads/no/{n}" for n in range(900))) + b"PACK")
+    last = scene.world.audit("push.decision")[-1]
+    assert len(last["refs"]) == 6 and last["refs"][-1]["ref"] == "and 895 more"
+    assert len(scene.world.audit("push.decision")) == 11

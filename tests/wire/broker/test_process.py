@@ -75,6 +75,21 @@ async def test_it_serves_under_its_own_uid_below_a_directory_it_could_not_enter(
 
 @as_root
 @on_reactor
+async def test_its_journal_goes_on_in_new_files_under_its_own_uid(world: ProcessWorld) -> None:
+    world.write_config('[audit]\nsegment = "1KiB"\nkeep = 3\n')
+    world.start()
+    sidecar = await world.session()
+    for _ in range(12):
+        assert (await sidecar.refs()).status == 200
+    names = sorted(path.name for path in world.paths.broker_audit.parent.glob("audit-*.ndjson"))
+    assert len(names) == 3
+    assert names[0] > "audit-000000000001.ndjson"
+    verified = verify_journal(world.paths.broker_audit)
+    assert verified.first > 1 and verified.first + verified.count > 20
+
+
+@as_root
+@on_reactor
 async def test_nothing_is_imported_after_the_uid_is_dropped(
     world: ProcessWorld, upstream: FakeUpstream
 ) -> None:

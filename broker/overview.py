@@ -1,0 +1,72 @@
+"""The broker at a glance: for `hostctl top`, for `status`, and as numbers for metrics."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from broker.desk import Desk
+from broker.metrics import Sample
+from broker.sessions import Session
+from broker.store.interface import State
+
+
+def session_row(desk: Desk, session: Session) -> dict[str, Any]:
+    """What one session does. Counts grow; whoever wants rates asks twice."""
+    stored, now = session.stored, desk.now()
+    return {
+        "session": stored.id,
+        "sandbox": stored.sandbox,
+        "name": stored.name,
+        "host": stored.host,
+        "state": stored.state.value,
+        "streams": session.budget.running,
+        "requests": session.requests,
+        "bytes": session.bytes.used,
+        "bytes_left": session.bytes.left,
+        "denied": session.brake.total,
+        "slowed": session.brake.holds(now),
+        "idle": int(now - session.used),
+        "began": int(time.time() - (stored.ttl - (stored.deadline - now))),
+        "expires": int(time.time() + stored.deadline - now),
+    }
+
+
+def upstream_states(desk: Desk) -> dict[str, str]:
+    """`ok`, `resting` because it asked for that, or `failing`."""
+    found = {}
+    for name, route in sorted(desk.routes.now.by_upstream.items()):
+        if desk.governors.breaker(route).open:
+            found[name] = "failing"
+        else:
+            found[name] = "resting" if desk.governors.resting(route) else "ok"
+    return found
+
+
+def problems(desk: Desk) -> list[str]:
+    """Why the broker is not healthy; empty when it is."""
+    return [] if desk.journal.works() else ["the audit journal cannot be written (B103)"]
+
+
+def samples(desk: Desk, connections: int) -> Iterator[Sample]:
+    states = Counter(one.state.value for one in desk.sessions.everyone())
+    living = desk.sessions.living()
+    by_state = tuple(((state.value,), float(states[state.value])) for state in State)
+    yield Sample("gitmoat_sessions", "Sessions by state.", by_state, ("state",))
+    slowed = sum(one.brake.holds(desk.now()) for one in living)
+    yield _one("gitmoat_sessions_slowed", "Sessions whose refusals are slowed down.", slowed)
+    yield _one("gitmoat_operations_running", "Git operations under way.", desk.admission.running)
+    waiting = desk.admission.waiting
+    yield _one("gitmoat_operations_waiting", "Git operations that wait for a turn.", waiting)
+    yield _one("gitmoat_connections", "TLS connections of sidecars and hosts.", connections)
+    works = not problems(desk)
+    yield _one("gitmoat_journal_working", "1 while the audit journal can be written.", works)
+    yield _one("gitmoat_journal_records", "Number of the last record.", desk.journal.head()[0])
+    up = tuple(((name,), float(state == "ok")) for name, state in upstream_states(desk).items())
+    yield Sample("gitmoat_upstream_ok", "1 unless it rests or fails.", up, ("upstream",))
+
+
+def _one(name: str, about: str, value: float) -> Sample:
+    return Sample(name, about, (((), float(value)),))

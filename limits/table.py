@@ -1,0 +1,136 @@
+"""Every limit there is: its value, where it is set, and what happens at it.
+
+docs/limits.md is made from this table, and `tests/unit/limits/test_table.py` compares each value
+with the one in force, so that a limit cannot change without its row, nor have none.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+POLICY, BROKER = "policy", "broker.toml"
+
+
+@frozen
+class Limit:
+    """`name` is the test's key; `setting` is empty where the value is fixed."""
+
+    name: str
+    what: str
+    value: int | float
+    unit: str
+    code: str
+    end: str
+    setting: str = ""
+
+
+@frozen
+class Group:
+    title: str
+    about: str
+    limits: tuple[Limit, ...]
+
+
+_LATER = "429 with Retry-After; a push is told per ref"
+_BUSY = "503 with Retry-After; a push is told per ref"
+_WAITS = "the next connection waits in the kernel's backlog"
+
+GROUPS = (
+    Group(
+        "One session",
+        "Set in the policy. The git gate has a quarter more of the first two, for itself alone, so "
+        "that a command that uses git in a loop does not keep its owner from fetching.",
+        (
+            Limit("git_requests_per_minute", "git requests a minute, a minute's worth at once", 120, "", "G303", _LATER, f"{POLICY} `limits.git_requests_per_minute`"),
+            Limit("git_concurrency", "git requests at a time", 4, "", "G303", _LATER, f"{POLICY} `limits.git_concurrency`"),
+            Limit("push_max", "the pack of one push", 200 << 20, "bytes", "G301", "refused before anything goes up if its size is announced; else the upstream connection is cut and nothing is applied", f"{POLICY} `limits.push_max`"),
+            Limit("fetch_max", "the answer to one fetch", 4 << 30, "bytes", "G302", "the answer ends with a message between two packets", f"{POLICY} `limits.fetch_max`"),
+            Limit("session_max", "bytes of git in all, both ways, over all sidecars of a sandbox and restarts of the broker", 64 << 30, "bytes", "G305", "the transfer is ended with a message, then the session is over for good (S101)", f"{POLICY} `limits.session_max`"),
+            Limit("refs", "refs in one push", 1000, "", "G304", "the push is refused, told per ref"),
+            Limit("ttl", "from activation to the hard end", 28800, "s", "S101", "what runs is cut, everything is refused", f"{POLICY} `session.ttl`"),
+            Limit("idle_session", "without a git operation that succeeded", 1800, "s", "S101", "everything is refused", f"{POLICY} `session.idle`"),
+            Limit("reports", "reports of its sidecar a minute", 60, "", "G303", "not recorded; the sidecar adds up what is alike"),
+            Limit("denials", "refusals with a record of their own at once, then one in two seconds", 20, "", "", "the others are counted in `denials.summarised`"),
+            Limit("brake_free", "refusals before answers get slower; half is forgotten in 30 s", 10, "", "", "each answer 0.25 s later than the one before, up to 5 s, with the advice not to retry"),
+        ),
+    ),
+    Group(
+        "One sandbox's sidecar",
+        "Each socket has its own connections and its own rate of new ones. Together with the links to the "
+        "broker they stay below the descriptors a sidecar may have, so the untrusted uid cannot take the last.",
+        (
+            Limit("helper_connections", "connections to :418", 32, "", "", _WAITS),
+            Limit("untrusted_connections", "connections to :419", 64, "", "", _WAITS),
+            Limit("untrusted_rate", "new connections a second to :419, 200 at once", 50, "", "", _WAITS),
+            Limit("credential_connections", "connections to the credential socket", 32, "", "", _WAITS),
+            Limit("credentials_per_minute", "tokens a minute", 120, "", "H106", "`quit=1`"),
+            Limit("credential_time", "one credential request", 5, "s", "H103", "closed"),
+            Limit("broker_links", "links to the broker; the untrusted port never has the last quarter", 16, "", "B101", "502 when none is free for 8 s"),
+            Limit("descriptors", "descriptors in all", 512, "", "", "accepting rests half a second at a time; nothing spins"),
+        ),
+    ),
+    Group(
+        "One request",
+        "The same on both hops.",
+        (
+            Limit("head", "the head of a request, TLS handshake", 10, "s", "G104", "408 and the end", f"{BROKER} `timeouts.head`"),
+            Limit("head_bytes", "the head of a request", 16384, "bytes", "G104", "431 and the end"),
+            Limit("headers", "header lines", 64, "", "G104", "431 and the end"),
+            Limit("idle", "without a byte in either direction", 60, "s", "U101", "both connections are cut; a push says that its result is open", f"{BROKER} `timeouts.idle`"),
+            Limit("operation", "in all", 900, "s", "U101", "the same", f"{BROKER} `timeouts.operation`"),
+            Limit("minimum_rate", "bytes a second that its client must send or read, while only the client is waited for", 512, "", "G306", "ended with a message", f"{BROKER} `limits.minimum_rate`"),
+        ),
+    ),
+    Group(
+        "The broker",
+        "Set in broker.toml. Hosts (grants, revocations, health) and the admin socket are never counted or queued.",
+        (
+            Limit("connections", "TLS connections", 4096, "", "", "closed; 16 more are for hosts", f"{BROKER} `limits.connections`"),
+            Limit("operations", "git operations at a time", 256, "", "B106", "sessions wait in turn, one operation of each; then " + _BUSY, f"{BROKER} `limits.operations`"),
+            Limit("queue", "waiting for a turn", 10, "s", "B106", _BUSY, f"{BROKER} `limits.queue`"),
+            Limit("host_requests_per_minute", "git requests a minute of one host's sessions", 6000, "", "B106", _BUSY, f"{BROKER} `limits.host_requests_per_minute`"),
+            Limit("requests_per_minute", "git requests a minute of all sessions", 12000, "", "B106", _BUSY, f"{BROKER} `limits.requests_per_minute`"),
+            Limit("credential_requests_per_minute", "upstream requests a minute with one credential", 1200, "", "U108", _LATER, f"{BROKER} `limits.credential_requests_per_minute`"),
+            Limit("longest_rest", "the longest rest an upstream can ask for with Retry-After or rate-limit headers", 3600, "s", "U108", _LATER),
+            Limit("breaker", "failures of an upstream in a row; refusals of our own never count", 5, "", "U101", "it is left alone for 2 to 30 s, then one request tries"),
+            Limit("metrics_connections", "readers of metrics at a time", 8, "", "", "closed"),
+        ),
+    ),
+    Group(
+        "The audit",
+        "See [audit](reference/audit.md).",
+        (
+            Limit("audit_text", "characters of a text", 512, "", "", "cut, with three dots"),
+            Limit("audit_segment", "one journal file", 64 << 20, "bytes", "", "another is begun, in the same chain", f"{BROKER} `audit.segment`"),
+            Limit("audit_keep", "older journal files", 64, "", "", "the oldest is removed, and a record says so", f"{BROKER} `audit.keep`"),
+            Limit("audit_reserve", "disk space kept for pushes, grants and revocations", 1 << 20, "bytes", "B103", "when only that is left everything else is refused, until there is space"),
+        ),
+    ),
+)  # fmt: skip
+
+
+def page() -> str:
+    """docs/limits.md."""
+    lines = ["# Limits", ""]
+    lines += ["Every limit, its default, and what happens at it. This page is generated from"]
+    lines += ["`limits/table.py`. Codes are explained by `hostctl explain CODE`.", ""]
+    for group in GROUPS:
+        lines += [f"## {group.title}", "", group.about, ""]
+        lines += ["| limit | default | set by | at the limit |", "|---|---|---|---|"]
+        lines += [_row(limit) for limit in group.limits]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(limit: Limit) -> str:
+    code = f"{limit.code}: " if limit.code else ""
+    return f"| {limit.what} | {_shown(limit)} | {limit.setting or 'fixed'} | {code}{limit.end} |"
+
+
+def _shown(limit: Limit) -> str:
+    if limit.unit != "bytes":
+        return f"{limit.value} {limit.unit}".rstrip()
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if limit.value >= 1 << shift:
+            return f"{int(limit.value) >> shift} {unit}"
+    return f"{limit.value} bytes"

@@ -1,0 +1,78 @@
+"""A sandbox that floods its sidecar: the git gate works on, nothing grows, the owner can see it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.flooding import FLOOD
+from hostctl.demo_stage import Stage
+from tests.live.boxes import Box, eventually
+from tests.live.conftest import MakeBox
+
+pytestmark = pytest.mark.live
+
+HOLD = 500  # in each of two processes
+
+
+def resident(pid: int) -> int:
+    """Kilobytes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+def row(stage: Stage, box: Box) -> dict[str, object]:
+    told = json.loads(stage.hostctl("--json", "top", "--once").expect_success("top"))
+    assert told["schema"] == "gitmoat.top/1"
+    (found,) = [each for each in told["items"] if each["name"] == box.name]
+    return dict(found)
+
+
+def test_the_gate_fetches_while_the_command_floods_and_the_owner_sees_who_it_is(
+    make_box: MakeBox, stage: Stage
+) -> None:
+    """Threat model 88 and 103: a thousand half-open connections, CONNECTs, refused requests and
+    credential requests, over and over."""
+    box = make_box()
+    sidecar = box.sidecar
+    box.git("ls-remote", "origin").expect_success("ls-remote before")
+    before = resident(sidecar)
+    flood = box.begin("/usr/bin/python3", "-I", "-c", FLOOD, str(HOLD), "100000")
+    assert flood.stdout is not None
+    assert flood.stdout.readline() == b"ready\n"
+    for _ in range(3):
+        box.git("ls-remote", "origin").expect_success("ls-remote")
+        box.git("fetch", "origin").expect_success("fetch")
+    assert flood.poll() is None, "it was there all the time"
+    eventually(lambda: int(str(row(stage, box)["denied"])) > 100, "the refusals are counted")
+    assert row(stage, box)["slowed"] is True
+    assert resident(sidecar) - before < 12_000
+    assert box.sidecar == sidecar
+    words = ("--json", "audit", "query", "--sandbox", box.name, "--denied", "--code", "H101")
+    told = [json.loads(line) for line in stage.hostctl(*words).out.splitlines()]
+    assert 1 <= len(told) < 200
+    assert sum(each.get("count", 1) for each in told) > len(told)
+    # Ending it is not held up either.
+    box.remove()
+    flood.communicate(timeout=60)
+
+
+def test_the_journals_fit_their_schema_and_verify(stage: Stage) -> None:
+    """Whatever the tests of this run did so far."""
+    from jsonschema import Draft202012Validator
+
+    schema = json.loads(stage.hostctl("audit", "schema").expect_success("schema"))
+    validator = Draft202012Validator(schema)
+    lines = stage.hostctl("--json", "audit", "query").expect_success("query").splitlines()
+    assert len(lines) > 3
+    for line in lines:
+        validator.validate(json.loads(line))
+    stage.hostctl("audit", "verify").expect_success("verify")
+
+
+def test_health_is_told_to_scripts(stage: Stage) -> None:
+    told = json.loads(stage.hostctl("--json", "status").expect_success("status"))
+    assert (told["broker"]["healthy"], told["hostd"]["healthy"]) == (True, True)
+    assert told["broker"]["problems"] == told["hostd"]["problems"] == []

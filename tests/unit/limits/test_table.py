@@ -1,0 +1,96 @@
+"""The table of limits says what is in force, and its page says what the table does.
+
+docs/limits.md is generated: `python -m tests.unit.limits.test_table` writes it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from audit.events import TEXT_LIMIT
+from audit.journal import Sizes
+from broker import denials, governor, metrics_port
+from broker.sessions import REPORTS_PER_MINUTE
+from broker.settings import BrokerLimits, Timeouts
+from gitwire.http import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
+from gitwire.receivepack import CommandReader
+from hostd import lifecycle
+from limits import brake
+from limits.table import GROUPS, Limit, page
+from netpolicy.codes import CODES
+from netpolicy.policy import Limits
+from netpolicy.policy import Session as SessionTimes
+from sidecar import budgets, credential_socket
+
+PAGE = Path(__file__).parents[3] / "docs" / "limits.md"
+ROWS = [limit for group in GROUPS for limit in group.limits]
+POLICY, BROKER, TIMES = Limits(), BrokerLimits(), Timeouts()
+IN_FORCE: dict[str, float] = {
+    "git_requests_per_minute": POLICY.git_requests_per_minute,
+    "git_concurrency": POLICY.git_concurrency,
+    "push_max": POLICY.push_max,
+    "fetch_max": POLICY.fetch_max,
+    "session_max": POLICY.session_max,
+    "refs": inspect.signature(CommandReader).parameters["max_commands"].default,
+    "ttl": SessionTimes().ttl,
+    "idle_session": SessionTimes().idle,
+    "reports": REPORTS_PER_MINUTE,
+    "denials": denials._EACH.burst,
+    "brake_free": brake.FREE,
+    "helper_connections": budgets.HELPER_GIT.connections,
+    "untrusted_connections": budgets.UNTRUSTED_GIT.connections,
+    "untrusted_rate": budgets.UNTRUSTED_GIT.per_second,
+    "credential_connections": budgets.CREDENTIAL.connections,
+    "credentials_per_minute": budgets.CREDENTIALS_PER_MINUTE,
+    "credential_time": credential_socket.PATIENCE,
+    "broker_links": lifecycle.DIAL_CAP,
+    "descriptors": budgets.DESCRIPTORS,
+    "head": TIMES.head,
+    "head_bytes": REQUEST_HEAD_LIMIT,
+    "headers": MAX_REQUEST_HEADERS,
+    "idle": TIMES.idle,
+    "operation": TIMES.operation,
+    "minimum_rate": BROKER.minimum_rate,
+    "connections": BROKER.connections,
+    "operations": BROKER.operations,
+    "queue": BROKER.queue,
+    "host_requests_per_minute": BROKER.host_requests_per_minute,
+    "requests_per_minute": BROKER.requests_per_minute,
+    "credential_requests_per_minute": BROKER.credential_requests_per_minute,
+    "longest_rest": governor.LONGEST,
+    "breaker": governor._FAILURES,
+    "metrics_connections": metrics_port.CONNECTIONS,
+    "audit_text": TEXT_LIMIT,
+    "audit_segment": Sizes().segment,
+    "audit_keep": Sizes().keep,
+    "audit_reserve": Sizes().reserve,
+}
+
+
+def test_every_row_is_checked_once() -> None:
+    names = [row.name for row in ROWS]
+    assert len(names) == len(set(names))
+    assert set(names) == set(IN_FORCE)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_says_what_is_in_force_with_a_code_and_an_end(row: Limit) -> None:
+    assert row.value == IN_FORCE[row.name]
+    assert row.end
+    assert not row.code or row.code in CODES
+
+
+def test_every_limit_of_the_brokers_configuration_has_a_row() -> None:
+    for key in inspect.signature(BrokerLimits).parameters:
+        assert any(row.setting.endswith(f"`limits.{key}`") for row in ROWS), key
+
+
+def test_the_page_is_the_one_of_the_table() -> None:
+    assert PAGE.read_text() == page(), "run `python -m tests.unit.limits.test_table`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
