@@ -12,8 +12,6 @@ from hostctl.output import Output
 from tests.docker.engines import TestEngine
 from tests.live.conftest import MakeBox, box_maker
 
-pytest_plugins: list[str] = []
-
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[TestEngine]:
