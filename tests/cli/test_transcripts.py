@@ -66,6 +66,7 @@ HOSTD: dict[str, Operation | Message] = {
     ],
     "run": run_locally,
     "exec": run_locally,
+    "pins": {"ok": True},
 }
 BROKER: dict[str, Operation | Message] = {
     "status": {"ok": True, "pid": 811, "address": "127.0.0.1:8443", "version": "0.1.0"},

@@ -1,0 +1,134 @@
+"""DNS, proxy, synthetic addresses, nftables, `policy explain` and what people are shown come from
+one Policy: nothing has a list of its own that could say something else."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+
+from gitwire.dnsmessage import A
+from gitwire.hostname import Destination, HostName
+from netpolicy.document import policy_digest, policy_from_mapping, policy_to_mapping
+from netpolicy.egress import EgressAllow, decide_egress
+from netpolicy.egresstext import refusal
+from netpolicy.nearest_host import nearest_host_change
+from netpolicy.nftables import Uids, render
+from netpolicy.policy import Policy, Scheme
+from netpolicy.upstreams import Upstream, UpstreamTable
+from sidecar.dns_answers import DnsAnswers
+from sidecar.egress_office import EgressOffice
+from sidecar.forwarding import Scope
+from sidecar.synthetic import SyntheticAddresses
+from tests.fakes.policies import destinations, host_names, patient, policies, schemes
+
+ROOT = Path(__file__).parents[2]
+GIT = UpstreamTable((Upstream("forge", ("a.example",), False),))
+SCHEMES: tuple[Scheme, ...] = ("tls", "http")
+NOERROR, NXDOMAIN = 0, 3
+# Who asks whether a host may be reached, and of whom.
+ASKERS = {
+    "sidecar/dns_answers.py",
+    "sidecar/egress_office.py",
+    "broker/egress.py",
+    "hostctl/policies/explain.py",
+}
+
+
+def allowed(policy: Policy, to: Destination, scheme: Scheme) -> bool:
+    return isinstance(decide_egress(policy, to, scheme, GIT.names), EgressAllow)
+
+
+def question(name: HostName) -> bytes:
+    labels = b"".join(bytes([len(x)]) + x.encode() for x in name.text.split("."))
+    head = b"\x00\x01" + b"\x01\x00" + b"\x00\x01" + bytes(6)
+    return head + labels + b"\x00" + A.to_bytes(2) + b"\x00\x01"
+
+
+@patient
+@given(policies(), host_names)
+def test_dns_knows_a_name_exactly_if_some_connection_to_it_is_allowed(
+    policy: Policy, name: HostName
+) -> None:
+    answers = DnsAnswers(Scope(policy, GIT), SyntheticAddresses(0), lambda name, code: None)
+    reply = answers.reply(question(name))
+    assert reply is not None
+    ports = {port for rule in policy.egress for port in rule.ports}
+    reachable = any(
+        allowed(policy, Destination(name, port), scheme) for port in ports for scheme in SCHEMES
+    )
+    assert reply[3] & 15 == (NOERROR if reachable else NXDOMAIN)
+
+
+@patient
+@given(policies(), destinations)
+def test_the_sidecars_ports_say_what_the_policy_says(policy: Policy, to: Destination) -> None:
+    unused = cast(Any, None)
+    office = EgressOffice(
+        unused, Scope(policy, GIT), 1, unused, lambda report: None, str, cast(Any, None)
+    )
+    tunnel = office.decide_tunnel(to)
+    assert tunnel == decide_egress(policy, to, "tls", GIT.names)
+    plain = office.decide_plain(to, b"GET")
+    assert not isinstance(plain, EgressAllow) or allowed(policy, to, "http")
+
+
+@patient
+@given(policies(), destinations, schemes)
+def test_what_a_refused_client_is_shown_and_the_nearest_change_agree_with_the_decision(
+    policy: Policy, to: Destination, scheme: Scheme
+) -> None:
+    verdict = decide_egress(policy, to, scheme, GIT.names)
+    assert (nearest_host_change(policy, to, scheme, GIT.names) is None) == allowed(
+        policy, to, scheme
+    )
+    if not isinstance(verdict, EgressAllow):
+        body = refusal(verdict.code, to.text, "id", policy).body.decode()
+        (line,) = (line for line in body.splitlines() if line.startswith("allowed: "))
+        rules = [rule for rule in policy.egress if rule.effect == "allow"]
+        hosts = {host.text for rule in rules for host in rule.hosts}
+        shown = {place.partition(":")[0] for place in line[9:].split(", ") if ":" in place}
+        assert shown <= hosts and bool(shown) == bool(hosts)
+
+
+@patient
+@given(policies(), policies())
+def test_the_rules_carry_the_checksum_of_the_policy_they_were_made_for(
+    policy: Policy, other: Policy
+) -> None:
+    uids = Uids(1, 2, 3)
+    digest = policy_digest(policy)
+    assert digest in render(uids, digest)
+    same = policy_from_mapping(json.loads(json.dumps(policy_to_mapping(policy))))
+    assert policy_digest(same) == digest
+    assert (policy_digest(other) == digest) == (other == policy)
+
+
+def _reads_rules(tree: ast.Module) -> bool:
+    """Looks into a policy's rules about hosts, or names their class."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "egress":
+            owner = node.value
+            name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+            if name.lstrip("_") == "policy":
+                return True
+        if isinstance(node, ast.ImportFrom) and any(a.name == "EgressRule" for a in node.names):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("package", ["broker", "hostd", "sidecar", "streams"])
+def test_no_daemon_looks_into_the_rules_itself(package: str) -> None:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        assert not _reads_rules(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+def test_everybody_asks_the_one_function() -> None:
+    for name in sorted(ASKERS):
+        tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+        sources = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert "netpolicy.egress" in sources, name
