@@ -58,7 +58,7 @@ def turn(word: str, script: str) -> None:
         with suppress(OSError):
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 words = file.read().split(b"\0")
-            if words[0] != b"/usr/bin/git":
+            if words[0] != b"git":
                 continue
             place = waiting_in_open(pid)
             if place is not None and word.encode() in words:
