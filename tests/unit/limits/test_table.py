@@ -34,6 +34,10 @@ IN_FORCE: dict[str, float] = {
     "push_max": POLICY.push_max,
     "fetch_max": POLICY.fetch_max,
     "session_max": POLICY.session_max,
+    "egress_connections": POLICY.egress_connections,
+    "egress_per_minute": POLICY.egress_per_minute,
+    "egress_max": POLICY.egress_max,
+    "egress_idle": POLICY.egress_idle,
     "refs": inspect.signature(CommandReader).parameters["max_commands"].default,
     "ttl": SessionTimes().ttl,
     "idle_session": SessionTimes().idle,
@@ -44,6 +48,11 @@ IN_FORCE: dict[str, float] = {
     "untrusted_connections": budgets.UNTRUSTED_GIT.connections,
     "untrusted_rate": budgets.UNTRUSTED_GIT.per_second,
     "credential_connections": budgets.CREDENTIAL.connections,
+    "proxy_connections": budgets.PROXY.connections,
+    "plain_connections": budgets.PLAIN.connections,
+    "tls_connections": budgets.TLS.connections,
+    "dns_connections": budgets.DNS_TCP.connections,
+    "egress_links": budgets.EGRESS_LINKS,
     "credentials_per_minute": budgets.CREDENTIALS_PER_MINUTE,
     "credential_time": credential_socket.PATIENCE,
     "broker_links": lifecycle.DIAL_CAP,
@@ -83,9 +92,17 @@ def test_a_row_says_what_is_in_force_with_a_code_and_an_end(row: Limit) -> None:
     assert not row.code or row.code in CODES
 
 
-def test_every_limit_of_the_brokers_configuration_has_a_row() -> None:
-    for key in inspect.signature(BrokerLimits).parameters:
-        assert any(row.setting.endswith(f"`limits.{key}`") for row in ROWS), key
+@pytest.mark.parametrize(
+    ("kind", "file"), [(BrokerLimits, "broker.toml"), (Limits, "policy")], ids=["broker", "policy"]
+)
+def test_every_limit_that_can_be_set_has_a_row(kind: type, file: str) -> None:
+    for key in inspect.signature(kind).parameters:
+        assert any(row.setting == f"{file} `limits.{key}`" for row in ROWS), key
+
+
+def test_every_socket_of_a_sidecar_has_a_row() -> None:
+    found = [each for each in vars(budgets).values() if isinstance(each, budgets.SocketBudget)]
+    assert len(found) == sum(row.name.endswith("_connections") for row in GROUPS[1].limits)
 
 
 def test_the_page_is_the_one_of_the_table() -> None:
