@@ -25,10 +25,16 @@ class Budget:
     _slots: Slots = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._shared = TokenBucket.per_minute(self.per_minute)
-        self._reserve = TokenBucket.per_minute(max(1, self.per_minute // 4))
-        kept = max(1, self.concurrency // 4)
-        self._slots = Slots(self.concurrency + kept, reserved={Tier.HELPER: kept})
+        self._slots = Slots(2, reserved={Tier.HELPER: 1})
+        self.limit(self.per_minute, self.concurrency)
+
+    def limit(self, per_minute: int, concurrency: int) -> None:
+        """Another policy: what runs still counts."""
+        self.per_minute, self.concurrency = per_minute, concurrency
+        self._shared = TokenBucket.per_minute(per_minute)
+        self._reserve = TokenBucket.per_minute(max(1, per_minute // 4))
+        kept = max(1, concurrency // 4)
+        self._slots.total, self._slots.reserved = concurrency + kept, {Tier.HELPER: kept}
 
     @property
     def running(self) -> int:

@@ -194,6 +194,8 @@ class Sessions:
         session.stored = evolve(session.stored, scope=scope)
         session.policy = policy
         session.egress.limit(policy.limits)
+        session.budget.limit(policy.limits.git_requests_per_minute, policy.limits.git_concurrency)
+        session.bytes.limit = policy.limits.session_max
         return session.egress.cut_disallowed()
 
     def extend(self, session: Session, seconds: int) -> None:

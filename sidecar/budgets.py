@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from limits.buckets import TokenBucket
 from netpolicy.policy import Limits
@@ -44,7 +44,7 @@ DESCRIPTORS: Final = 512
 CREDENTIALS_PER_MINUTE: Final = 120
 
 
-@frozen(eq=False)
+@define(eq=False)
 class RequestRate:
     """Of one port. Never less than the broker lets through, which counts again.
 
@@ -52,17 +52,21 @@ class RequestRate:
     broker, which refuses it in words, until nobody can mean it any more.
     """
 
-    opening: TokenBucket
-    more: TokenBucket
+    _limits: Limits
+    reserve: bool  # the git gate's quarter on top
+    _opening: TokenBucket = field(init=False)
+    _more: TokenBucket = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.limit(self._limits)
+
+    def limit(self, limits: Limits) -> None:
+        """Those of the policy, or of another one."""
+        count = limits.git_requests_per_minute
+        count += max(1, count // 4) if self.reserve else 0
+        self._opening, self._more = TokenBucket.per_minute(count), TokenBucket.per_minute(count)
 
     def wait(self, now: float, opens: bool) -> float:
         """0.0 when it may go on; else seconds to wait."""
-        wait = self.opening.take(now)
-        return wait if not wait or opens else self.more.take(now)
-
-
-def request_rate(limits: Limits, reserve: bool) -> RequestRate:
-    """`reserve`: the git gate's quarter on top."""
-    count = limits.git_requests_per_minute
-    count += max(1, count // 4) if reserve else 0
-    return RequestRate(TokenBucket.per_minute(count), TokenBucket.per_minute(count))
+        wait = self._opening.take(now)
+        return wait if not wait or opens else self._more.take(now)

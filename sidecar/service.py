@@ -21,7 +21,7 @@ from identity.peer import Attestation
 from netpolicy.policy import Tier
 from netpolicy.writing import policy_digest
 from sidecar.broker_link import BrokerLink
-from sidecar.budgets import HELPER_GIT, UNTRUSTED_GIT, request_rate
+from sidecar.budgets import HELPER_GIT, UNTRUSTED_GIT, RequestRate
 from sidecar.config import Config, Misconfigured, parse_config, parse_policy
 from sidecar.control_socket import ROOT, ControlSocket, Orders
 from sidecar.credential_socket import CredentialSocket, Issuer
@@ -69,6 +69,7 @@ class Service:
         self._active = self._stopping = False
         self._deadline: Timer | None = None
         self._scope = scope = Scope(config.policy, config.upstreams)
+        self._rates: list[RequestRate] = []
         tokens = Tokens(loop.seconds)
         self._timeouts = Timeouts(idle=config.upstreams.idle + _LONGER)
         keys, egress = config.broker_keys, config.egress_cap
@@ -108,7 +109,8 @@ class Service:
     def _port(self, scope: Scope, tokens: Tokens, port: Port, fd: int) -> GitListener:
         pool, report = self.link.pool, self._reporter
         timeouts = self._timeouts
-        rate = request_rate(scope.policy.limits, reserve=port.tier is Tier.HELPER)
+        rate = RequestRate(scope.policy.limits, reserve=port.tier is Tier.HELPER)
+        self._rates.append(rate)
         brakes = Brakes(self._loop, rate)
         office = Office(port, scope, tokens.accepts, pool, report, new_request_id, timeouts, brakes)
         return GitListener(self._loop, _listener(fd), office)
@@ -136,6 +138,8 @@ class Service:
         except Misconfigured as error:
             self._log.error("policy refused: {why}", why=str(error))
         else:
+            for rate in self._rates:
+                rate.limit(self._scope.policy.limits)
             cut = self._egress.policy_changed()
             self._log.info("another policy is in force; {cut} connections cut", cut=cut)
         return bytes.fromhex(policy_digest(self._scope.policy))

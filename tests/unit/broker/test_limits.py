@@ -50,6 +50,17 @@ def test_a_command_that_uses_up_everything_leaves_the_gate_its_reserve() -> None
     assert budget.enter(GATE, 0.0) == 0
 
 
+def test_another_policy_changes_the_numbers_and_what_runs_still_counts() -> None:
+    budget = Budget(per_minute=2, concurrency=2)
+    assert [budget.enter(COMMAND, 0.0) for _ in range(2)] == [0, 0]
+    budget.limit(per_minute=100, concurrency=3)
+    assert [budget.enter(COMMAND, 0.0) for _ in range(2)] == [0, 1]
+    assert budget.running == 3
+    budget.limit(per_minute=100, concurrency=1)
+    budget.leave(COMMAND)
+    assert budget.enter(COMMAND, 0.0) == 1
+
+
 def test_the_gates_reserve_ends_too() -> None:
     budget = Budget(per_minute=4, concurrency=100)
     assert [budget.enter(GATE, 0.0) for _ in range(6)] == [0, 0, 0, 0, 0, 60]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from netpolicy.policy import Limits
 from sidecar import budgets
-from sidecar.budgets import SocketBudget, request_rate
+from sidecar.budgets import RequestRate, SocketBudget
 from sidecar.config import _LARGEST_CAP
 
 
@@ -20,11 +20,18 @@ def test_full_to_the_brim_a_sidecar_still_has_descriptors() -> None:
 
 
 def test_over_the_rate_an_operation_is_not_opened_but_a_running_one_may_go_on() -> None:
-    rate = request_rate(Limits(git_requests_per_minute=2), reserve=False)
+    rate = RequestRate(Limits(git_requests_per_minute=2), reserve=False)
     assert [rate.wait(0.0, True) for _ in range(3)] == [0.0, 0.0, 30.0]
     assert [rate.wait(0.0, False) for _ in range(3)] == [0.0, 0.0, 30.0]
 
 
 def test_the_gate_has_a_quarter_more() -> None:
-    rate = request_rate(Limits(git_requests_per_minute=8), reserve=True)
+    rate = RequestRate(Limits(git_requests_per_minute=8), reserve=True)
     assert [rate.wait(0.0, True) > 0 for _ in range(11)] == [False] * 10 + [True]
+
+
+def test_another_policy_has_another_rate_at_once() -> None:
+    rate = RequestRate(Limits(git_requests_per_minute=1), reserve=False)
+    assert [rate.wait(0.0, True) > 0 for _ in range(2)] == [False, True]
+    rate.limit(Limits(git_requests_per_minute=2))
+    assert [rate.wait(0.0, True) > 0 for _ in range(3)] == [False, False, True]
