@@ -11,6 +11,7 @@ _OPENAT2 = 437  # the same on every architecture
 _AT_FDCWD = -100
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_IN_ROOT = 0x10
 _FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 Identity = tuple[int, int]
@@ -24,6 +25,15 @@ def open_directory(path: str) -> int:
     return linux.system_call(
         "openat2", _OPENAT2, _AT_FDCWD, os.fsencode(path) + b"\0", how, len(how)
     )
+
+
+def open_inside(root: int, path: str) -> int:
+    """An O_PATH descriptor of what a process with this root directory calls by that path; links
+    lead nowhere out of it."""
+    how = struct.pack(
+        "=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS
+    )
+    return linux.system_call("openat2", _OPENAT2, root, os.fsencode(path) + b"\0", how, len(how))
 
 
 def identity(descriptor: int) -> Identity:

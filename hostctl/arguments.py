@@ -12,12 +12,9 @@ from hostctl.failure import Failure, usage
 from hostctl.output import Output
 
 VERBS = (
-    "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec", "explain",
-    "git", "host", "init", "inspect", "logs", "ls", "policy", "reload", "rm", "run", "session",
-    "start", "status", "stop", "top", "up", "upstream", "verify", "version",
-)  # fmt: skip
-LATER = (
-    "attach",
+    "attach", "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec",
+    "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload", "rm", "run",
+    "session", "start", "status", "stop", "top", "up", "upstream", "verify", "version",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {
@@ -154,8 +151,6 @@ def _verb_place(argv: Sequence[str]) -> int:
 def _check_verb(verb: str) -> None:
     if verb in VERBS:
         return
-    if verb in LATER:
-        raise not_yet(f"`hostctl {verb}`")
     from difflib import get_close_matches
 
     close = get_close_matches(verb, VERBS, 1)

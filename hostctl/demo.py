@@ -82,7 +82,7 @@ def main(args: Namespace, out: Output) -> int:
     from hostctl.interrupts import ignore_signals, raise_on_signals
 
     if args.runtime == "docker":
-        raise not_yet("the docker runtime")
+        raise not_yet("the demo in a Docker image")
     begun = time.monotonic()
     raise_on_signals()
     stage = open_stage(out, args.keep)

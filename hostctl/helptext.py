@@ -15,6 +15,7 @@ start here
 
 sandboxes
   run        start a sandbox and a command in it
+  attach     serve a container that others started, sealed
   ls         list the sandboxes
   inspect    everything about one sandbox
   exec       another command in a running sandbox

@@ -23,7 +23,7 @@ from hostd.lifecycle import end_processes, pin_namespace, remove_files, supervis
 from hostd.outputs import keep_on
 from hostd.registry import ProcessRecord, Record, Step, start_time
 from hostd.runtimes.bwrap import StartedRoom
-from hostd.sandbox import Container, Plan, PolicySource, Repository, Sandbox
+from hostd.sandbox import FOREIGN, Container, Plan, PolicySource, Repository, Sandbox
 from hostd.spawner import Process, Watch
 from hostd.uids import UidRange
 from hostd.workdir import Workdir
@@ -56,12 +56,12 @@ async def take_over(host: Host, uids: UidRange) -> Found:
 
 
 async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> None:
-    if record.step is Step.SERVED:
+    if record.step in (Step.SERVED, Step.PREPARED):
         sandbox = _adopted(host, uids, record)
         if sandbox is not None:
             found.live[record.id] = sandbox
             return
-    if record.step in (Step.SERVED, Step.ENDING, Step.STOPPED):
+    if record.step in (Step.SERVED, Step.PREPARED, Step.ENDING, Step.STOPPED):
         await _end_recorded(host, record)
         stopped = evolve(record, step=Step.STOPPED, processes={}, session=None)
         host.registry.save(stopped)
@@ -102,7 +102,9 @@ async def _swept(host: Host, identifier: str) -> bool:
 async def _end_recorded(host: Host, record: Record) -> None:
     """By pid and start time, for a host without cgroups; then by cgroup."""
     if record.boot_id == boot_id():
-        for recorded in record.processes.values():
+        for name, recorded in record.processes.items():
+            if record.image == FOREIGN and name.startswith("room"):
+                continue  # somebody else's
             process = adopt_process(host, recorded)
             if process is not None:
                 os.kill(process.pid, signal.SIGKILL)
@@ -200,10 +202,11 @@ def _enter_rooms(host: Host, sandbox: Sandbox) -> bool:
         sandbox.holder = _adopt_room(host, "holder", recorded.processes)
     rooms = sandbox.rooms().values()
     sandbox.descriptors += [room.pidfd for room in rooms if room]
-    if sandbox.room is None or not all(rooms):
+    standing = sandbox.room or sandbox.holder
+    if standing is None or not all(rooms):
         return False
     try:
-        pin_namespace(sandbox, sandbox.room)
+        pin_namespace(sandbox, standing)
     except OSError:  # it has ended just now
         return False
     return sandbox.record.netns == recorded.netns
@@ -217,11 +220,15 @@ def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
     except PolicyError as problem:
         _log.warn("{name} cannot be adopted: {why}", name=record.name, why=str(problem))
         return None
-    if not _enter_rooms(host, sandbox) or sandbox.room is None:
+    if not _enter_rooms(host, sandbox):
         sandbox.close_descriptors()
         return None
     for room in ROOMS:
         sandbox.cgroups[room] = host.cgroups.directories(f"{record.id}-{room}")
+    if sandbox.room is None:
+        sandbox.container = None
+        sandbox.state = "prepared"
+        return sandbox
     if sandbox.plan.image is not None:
         sandbox.cgroups["sandbox"] = groups_of(sandbox.room.pid)
     if sandbox.plan.workdir is not None:

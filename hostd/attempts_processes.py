@@ -27,6 +27,7 @@ def privileges(found: Mapping[str, str], uid: int) -> list[str]:
     """What a confined process must not have; empty for one that has nothing."""
     wrong = [f"{name} {found[name]}" for name in _CAPABILITIES if int(found[name], 16)]
     wrong += [f"uid {found['Uid']}"] if set(found["Uid"].split()) != {str(uid)} else []
+    # Its own once more is what Docker gives the first process of a container.
     wrong += [f"groups {found['Groups']}"] if set(found["Groups"].split()) - {str(uid)} else []
     wrong += ["new privileges"] if found["NoNewPrivs"] != "1" else []
     wrong += ["no system-call filter"] if found["Seccomp"] != "2" else []

@@ -103,7 +103,7 @@ def settings_for(limits: ResourceLimits, controller: str, v2: bool) -> dict[str,
 
 
 def thaw(directories: Sequence[str]) -> None:
-    """A process that is frozen is not killed either."""
+    """A process that is frozen, as after `docker pause`, is not killed either."""
     for directory in directories:
         for name, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
             path = Path(directory, name)

@@ -44,7 +44,7 @@ def command_for(
         {**(sandbox.environment if untrusted else HELPER_SHELL), **env},
         stdio,
         uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
-        cwd=WORKSPACE if untrusted else "/",
+        cwd=WORKSPACE if untrusted and not sandbox.plan.foreign else "/",
         room=room.join(),
         cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
         tty=tty,

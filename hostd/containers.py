@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, DeferredLock, gatherResults
 from twisted.logger import Logger
 
 from confine.docker import docker_profile
@@ -20,6 +20,7 @@ from confine.profiles import SANDBOX
 from hostd.cgroups import directories_of
 from hostd.environment import container_environment
 from hostd.failures import Failed
+from hostd.foreign_mounts import MountJudge
 from hostd.runtimes import pause
 from hostd.runtimes.bwrap import HOME, RUN, WORKSPACE, StartedRoom
 from hostd.runtimes.docker import LABEL, Bind, ContainerSpec, Engine, Limits
@@ -67,8 +68,10 @@ class Containers:
     engine: Engine
     instance: str
     pause: Path
+    judge: MountJudge
     # Names of containers that Docker did not answer about when they were to go.
     _owed: set[str] = field(factory=set)
+    _removing: DeferredLock = field(factory=DeferredLock)
     seccomp: dict[str, Any] = field(
         factory=lambda: docker_profile(SANDBOX, os.uname().machine), repr=False
     )
@@ -104,6 +107,7 @@ class Containers:
             sysctls=_HOLDER_SYSCTLS,
             dns=["127.0.0.1"],
         )
+        await self._make_room_for(plan.id)
         container = await self.engine.create(spec)
         found = await self.engine.start(container)
         evidence = await self._seen(found, Seal("none", _NOBODY, self.seccomp), ())
@@ -170,6 +174,18 @@ class Containers:
         sandbox.cgroups["sandbox"] = groups_of(evidence.process.pid)
         await self._check_alone(sandbox)
 
+    async def admit(self, sandbox: Sandbox, found: dict[str, Any]) -> None:
+        """A container that somebody else started: its room, if it is sealed."""
+        _demand([each.reason for each in unsealed(found, self._seal(sandbox))])
+        evidence = await self._seen(found, self._seal(sandbox), ())
+        _demand(await self.judge.wrong(sandbox, found, evidence.process.pid))
+        given = container_environment((found["Config"] or {}).get("Env") or ())
+        sandbox.environment = given | {"HOME": "/tmp"}  # noqa: S108 - the container's own
+        sandbox.container = evidence.container
+        sandbox.room = _room(sandbox, evidence.process)
+        sandbox.cgroups["sandbox"] = groups_of(evidence.process.pid)
+        await self._check_alone(sandbox)
+
     # Looking
 
     def _seal(self, sandbox: Sandbox) -> Seal:
@@ -206,7 +222,8 @@ class Containers:
         pid: int,
     ) -> list[str]:
         wrong = [each.reason for each in unsealed(found, seal)]
-        wrong += [f"{each} is mounted in it" for each in strange_mounts(found, mounts)]
+        if mounts:  # ours; another's are judged by what the kernel says
+            wrong += [f"{each} is mounted in it" for each in strange_mounts(found, mounts)]
         status = _read(pid, "status")
         wrong += wrong_in_kernel(status, seal.uid) if status else ["it has ended"]
         if container_of(_read(pid, "cgroup")) != identifier:
@@ -251,6 +268,8 @@ class Containers:
             if (state["Pid"], state["StartedAt"]) != (container.pid, container.started):
                 return "its container was restarted"
             wrong = self._wrong(found, seal, container.mounts, container.id, container.pid)
+            if sandbox.plan.foreign and container is sandbox.container:
+                wrong += await self.judge.wrong(sandbox, found, container.pid)
             if wrong:
                 return f"its container is not sealed any more: {wrong[0]}"
         others = await self._companions(sandbox)
@@ -277,12 +296,23 @@ class Containers:
         if identifier in await self.leftover():
             await self.remove(identifier)
 
+    async def _make_room_for(self, identifier: str) -> None:
+        """What could not be removed at its end must be gone before its name is used again."""
+        async with self._removing:
+            for name in (name_of(identifier), name_of(identifier, holder=True)):
+                if name in self._owed:
+                    await self.engine.remove(name)
+                    self._owed.discard(name)
+
     async def _remove(self, name: str) -> None:
-        try:
-            await self.engine.remove(name)
-            self._owed.discard(name)
-        except Failed as problem:
-            _log.warn("container {name} is still there: {why}", name=name, why=str(problem))
+        async with self._removing:
+            if name not in self._owed:
+                return
+            try:
+                await self.engine.remove(name)
+                self._owed.discard(name)
+            except Failed as problem:
+                _log.warn("container {name} is still there: {why}", name=name, why=str(problem))
 
     def remove_overdue(self) -> None:
         for name in sorted(self._owed):

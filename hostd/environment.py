@@ -28,6 +28,13 @@ UNTRUSTED: Mapping[str, str] = {
     "no_proxy": _NO_PROXY,
 }
 
+# Where git and other tools find the sidecar; the rest of the list is about a room of ours.
+PLACES: Mapping[str, str] = {
+    name: value
+    for name, value in UNTRUSTED.items()
+    if name.startswith("GIT_") or name.lower().endswith("_proxy")
+}
+
 # An image says where its programs are and how they speak; not what git does, whose files are read
 # first, or where to connect.
 _NOT_OF_AN_IMAGE = ("GIT_", "SSH_", "XDG_", "HOME", "USER", "LOGNAME", "TMPDIR")

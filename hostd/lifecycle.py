@@ -21,7 +21,7 @@ from hostd.cgroups import ResourceLimits, thaw
 from hostd.failures import Failed
 from hostd.grants import SandboxSessions, boot_id, boot_seconds
 from hostd.host import ROOMS, Host
-from hostd.nft import apply_ruleset, find_program
+from hostd.nft import apply_ruleset, find_program, loaded_hash
 from hostd.outputs import end_output, remove_output
 from hostd.probes import ACTIVATION
 from hostd.programs import Program
@@ -56,6 +56,12 @@ def _save_if_possible(host: Host, sandbox: Sandbox, step: Step, **changes: Any) 
         _log.error("{id} not recorded: {why}", id=sandbox.plan.id, why=str(problem))
 
 
+def _life(plan: Plan) -> dict[str, Any]:
+    """How long a session may be, from now on."""
+    ttl = plan.policy.session.ttl
+    return {"expires": time.time() + ttl, "began": boot_seconds(), "ttl": ttl}
+
+
 def _first_record(plan: Plan, upstreams: UpstreamTable) -> Record:
     now = time.time()
     return Record(
@@ -71,9 +77,7 @@ def _first_record(plan: Plan, upstreams: UpstreamTable) -> Record:
         source=None if plan.source is None else plan.source.to_json(),
         image=plan.image,
         boot_id=boot_id(),
-        expires=now + plan.policy.session.ttl,
-        began=boot_seconds(),
-        ttl=plan.policy.session.ttl,
+        **_life(plan),
     )
 
 
@@ -88,14 +92,13 @@ async def create(host: Host, plan: Plan, upstreams: UpstreamTable) -> Sandbox:
     except BaseException:
         await destroy(host, sandbox, "start failed")
         raise
-    sandbox.state = "running"
+    sandbox.state = "prepared" if plan.foreign else "running"
     return sandbox
 
 
 async def start(host: Host, sandbox: Sandbox) -> None:
     """Make a stopped sandbox run again, on its old files, with a new session."""
-    ttl = sandbox.plan.policy.session.ttl
-    life = {"expires": time.time() + ttl, "began": boot_seconds(), "ttl": ttl}
+    life = _life(sandbox.plan)
     save(host, sandbox, Step.ENDING, boot_id=boot_id(), **life)
     try:
         await remove_run_files(host, sandbox.plan.id)
@@ -104,7 +107,7 @@ async def start(host: Host, sandbox: Sandbox) -> None:
     except BaseException:
         await stop(host, sandbox, "start failed")
         raise
-    sandbox.state = "running"
+    sandbox.state = "prepared" if sandbox.plan.foreign else "running"
 
 
 async def _provision(host: Host, sandbox: Sandbox) -> None:
@@ -123,10 +126,53 @@ async def _provision(host: Host, sandbox: Sandbox) -> None:
     rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
     note(Step.LISTENERS, rules=rules)
     await make_listeners(host, sandbox)
+    if sandbox.plan.foreign:
+        save(host, sandbox, Step.PREPARED)
+        return
     note(Step.SIDECAR)
     sandbox.sidecar = supervisor(host, sandbox)
     await sandbox.sidecar.start()
     save(host, sandbox, Step.SERVED if again else Step.WORKSPACE)
+
+
+async def attach(host: Host, sandbox: Sandbox, plan: Plan, found: dict[str, Any]) -> None:
+    """Serve a container that others started in the network that was prepared for it."""
+    if await loaded_hash(host.programs, sandbox.network()) != sandbox.record.rules:
+        raise Failed("N207", "the network rules were changed since they were prepared")
+    ruleset = render(plan.uids, plan.policy_hash)
+    rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
+    sandbox.plan = plan
+    sandbox.record = evolve(
+        sandbox.record,
+        policy=policy_to_mapping(plan.policy),
+        repositories=tuple(each.to_json() for each in plan.repositories),
+        upstreams=sandbox.upstreams.to_mapping(),
+        rules=rules,
+        **_life(plan),
+    )
+    _write_policy(sandbox)
+    try:
+        await host.containers.admit(sandbox, found)
+        save(host, sandbox, Step.PREPARED, **_found(sandbox))
+        sandbox.sidecar = supervisor(host, sandbox)
+        await sandbox.sidecar.start()
+    except BaseException:
+        await detach(host, sandbox, "attach failed")
+        raise
+    sandbox.state = "running"
+    save(host, sandbox, Step.SERVED)
+
+
+async def detach(host: Host, sandbox: Sandbox, reason: str) -> None:
+    """No session any more; network, rules and listeners stay for the next container."""
+    sandbox.state = "ending"
+    if sandbox.sidecar is not None:
+        await sandbox.sidecar.stop(reason)
+        sandbox.sidecar = None
+    sandbox.room = sandbox.container = None
+    sandbox.cgroups["sandbox"] = host.cgroups.directories(f"{sandbox.plan.id}-sandbox")
+    _save_if_possible(host, sandbox, Step.PREPARED, session=None, **_found(sandbox))
+    sandbox.state = "prepared"
 
 
 def _claim_workdir(host: Host, sandbox: Sandbox) -> None:
@@ -150,13 +196,16 @@ def _make_run_directory(sandbox: Sandbox) -> None:
     """What is mounted at /run/gitmoat; gone with a reboot, so made at every start."""
     plan, directories = sandbox.plan, sandbox.directories
     directories.run.mkdir(mode=0o755)
-    if plan.image is not None:
+    if plan.image is not None and not plan.foreign:
         (directories.run / "pause").touch(mode=0o444)  # a container's first program goes over it
     gitconfig = gitconfig_for(sandbox.upstreams, GIT_UNTRUSTED, bwrap.WORKSPACE)
     (directories.run / "gitconfig").write_text(gitconfig, encoding="ascii")
-    (directories.run / "policy.json").write_text(
-        json.dumps(policy_to_mapping(plan.policy), indent=1), encoding="ascii"
-    )
+    _write_policy(sandbox)
+
+
+def _write_policy(sandbox: Sandbox) -> None:
+    text = json.dumps(policy_to_mapping(sandbox.plan.policy), indent=1)
+    (sandbox.directories.run / "policy.json").write_text(text, encoding="ascii")
 
 
 def join_cgroups(host: Host, sandbox: Sandbox) -> None:
@@ -174,7 +223,8 @@ async def _make_rooms(host: Host, sandbox: Sandbox) -> None:
         sandbox.descriptors.append(sandbox.room.pidfd)
     else:
         sandbox.holder = network = await host.containers.start_holder(sandbox)
-        await _create_container(host, sandbox)
+        if not plan.foreign:
+            await _create_container(host, sandbox)
     arguments = bwrap.gate_room(directories, plan.name)
     sandbox.gate = await start_room(
         host.reactor, host.spawner, arguments, sandbox.network(), sandbox.cgroups["gate"]
@@ -365,9 +415,11 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
     if sandbox.sidecar is not None:
         await sandbox.sidecar.stop(reason)
         sandbox.sidecar = None
-    if sandbox.plan.image is not None:
+    ours = [sandbox.gate, sandbox.holder]
+    if not sandbox.plan.foreign:
         thaw(sandbox.cgroups.get("sandbox", ()))
-    for room in (sandbox.gate, sandbox.room, sandbox.holder):
+        ours.insert(1, sandbox.room)
+    for room in ours:
         if room is not None:
             room.end()
             await room.monitor.wait()

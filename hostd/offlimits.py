@@ -47,6 +47,18 @@ def why_not(path: str, descriptor: int, ours: Paths) -> str | None:
     return _why_credentials(place, descriptor)
 
 
+def forbidden_places(ours: Paths) -> list[tuple[str, bool]]:
+    """Path, and whether all that lies in it is forbidden too."""
+    return [(path, False) for path in _TOP] + [
+        (path, True) for path in (*_SYSTEM, *_own_places(ours))
+    ]
+
+
+def why_credentials(path: str, descriptor: int) -> str | None:
+    """Of any directory or file, wherever it is mounted."""
+    return _why_credentials(PurePosixPath(path), descriptor)
+
+
 def _own_places(ours: Paths) -> tuple[str, ...]:
     """Of this instance, and of the one that a machine usually has."""
     found = [place for paths in (ours, Paths("/")) for place in _places_of(paths)]
@@ -69,6 +81,8 @@ def _identities(paths: Iterable[PurePosixPath]) -> set[Identity]:
 
 
 def _why_credentials(place: PurePosixPath, descriptor: int) -> str | None:
+    if place.name in _CREDENTIALS:
+        return f"{place.name} holds credentials"
     for names in _CREDENTIAL_PLACES:
         if _contains(place.parts, names):
             return f"{'/'.join(names)} holds credentials"

@@ -8,6 +8,7 @@ from typing import Any
 
 from audit.events import AdminOperation
 from hostd.admin import Channel, Operation
+from hostd.attaching import options_for, write_profile
 from hostd.broker_client import BrokerClient
 from hostd.commands import attend, command_for, start_command
 from hostd.config import load_config
@@ -17,7 +18,7 @@ from hostd.gitgate import GitGate
 from hostd.host import Host
 from hostd.keys import described, next_key, promote
 from hostd.outputs import kept_output
-from hostd.planning import RunRequest, check_variables, parse_run
+from hostd.planning import RunRequest, check_variables, parse_run, prepared
 from hostd.refspecs import parse_gate
 from hostd.sandbox import Sandbox
 from hostd.sandboxes import Sandboxes
@@ -40,6 +41,8 @@ class Operations:
         self.table: Mapping[str, Operation] = {
             "status": self.status,
             "run": self.run,
+            "prepare": self.prepare,
+            "attach": self.attach,
             "exec": self.execute,
             "git": self.git,
             "ls": self.list_all,
@@ -92,6 +95,22 @@ class Operations:
         status = await attend(self._host.reactor, channel, process)
         await self._sandboxes.command_ended(sandbox, status)
         return {"exit": status}
+
+    async def prepare(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        """Everything of a sandbox but its container; what to start that one with."""
+        (name,) = _texts([body.get("name")])
+        containers, seccomp = self._host.containers, self._host.paths.seccomp
+        await containers.check()
+        write_profile(seccomp, containers.seccomp)
+        sandbox = await self._sandboxes.create(prepared(name), channel.still_wanted)
+        options = options_for(sandbox, seccomp)
+        return {"sandbox": sandbox.plan.id, "name": name, "options": options}
+
+    async def attach(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        (container,) = _texts([body.pop("container", None)])
+        request = parse_run({**body, "argv": ["-"]})
+        sandbox = await self._sandboxes.attach(container, request)
+        return {"sandbox": sandbox.plan.id, "name": sandbox.plan.name}
 
     async def execute(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         sandbox = self._sandboxes.running(body.get("sandbox"))

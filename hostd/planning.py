@@ -14,7 +14,7 @@ from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 from hostd.cgroups import ResourceLimits
 from hostd.failures import Failed
 from hostd.runtimes.bwrap import WORKSPACE
-from hostd.sandbox import Plan, PolicySource, Repository
+from hostd.sandbox import FOREIGN, Plan, PolicySource, Repository
 from hostd.uids import UidRange
 from hostd.workdir import Workdir, parse_workdir
 from netpolicy.allowhost import only_hosts, parse_hosts, with_hosts
@@ -71,8 +71,15 @@ def parse_run(body: Mapping[str, Any]) -> RunRequest:
         raise Failed("C105", "hostd does not understand this request", why=str(problem)) from None
     if not request.argv:
         raise Failed("C105", "there is no command to run", exit_code=2)
+    if request.image == FOREIGN:
+        raise Failed("C105", "an image has a name", exit_code=2)
     check_variables(request.env)
     return request
+
+
+def prepared(name: str) -> RunRequest:
+    """For a container of others: what it may do is said when it is attached."""
+    return RunRequest(argv=("-",), name=name, image=FOREIGN)
 
 
 def check_variables(variables: Mapping[str, str]) -> None:
@@ -192,8 +199,8 @@ def _image(request: RunRequest) -> str | None:
             fix="hostctl run --image IMAGE, or neither --image nor --runtime docker",
             exit_code=2,
         )
-    if request.image is not None and not _IMAGE.fullmatch(request.image):
-        raise Failed("C105", f"{request.image[:60]!r} is not the name of an image", exit_code=2)
+    if request.image not in (None, FOREIGN) and not _IMAGE.fullmatch(request.image or ""):
+        raise Failed("C105", f"{request.image!r:.60} is not the name of an image", exit_code=2)
     return request.image
 
 

@@ -21,7 +21,8 @@ _SCHEMA = "gitmoat.sandbox/2"
 
 
 class Step(Enum):
-    """In the order of a life. Only a sandbox whose command was started is worth keeping."""
+    """In the order of a life. Only a sandbox whose command was started, or that was prepared for
+    a container of others, is worth keeping."""
 
     DIRECTORIES = "directories"
     ROOMS = "rooms"
@@ -29,6 +30,7 @@ class Step(Enum):
     LISTENERS = "listeners"
     SIDECAR = "sidecar"
     WORKSPACE = "workspace"
+    PREPARED = "prepared"
     SERVED = "served"
     ENDING = "ending"
     STOPPED = "stopped"

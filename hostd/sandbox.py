@@ -47,6 +47,10 @@ class Repository:
         return f"http://127.0.0.1:{port}/{self.upstream.hosts[0]}/{self.path.text}.git"
 
 
+# The image of a container that somebody else starts, and that `attach` is told of.
+FOREIGN = ""
+
+
 @frozen
 class PolicySource:
     """The installed policy a sandbox was started with, and --push and --allow-host beside it."""
@@ -75,6 +79,11 @@ class Plan:
     workdir: Workdir | None = None
     source: PolicySource | None = None
     image: str | None = None
+
+    @property
+    def foreign(self) -> bool:
+        """Its container is not ours to make, to start or to end."""
+        return self.image == FOREIGN
 
 
 @frozen
@@ -132,9 +141,11 @@ class Sandbox:
         return room.join(network_only=True)
 
     def rooms(self) -> dict[str, StartedRoom | None]:
-        """Those that must stand while it runs."""
-        rooms = {"room": self.room, "gate": self.gate}
-        return rooms | {"holder": self.holder} if self.plan.image is not None else rooms
+        """Those that must stand while it runs, or, if its container is another's, is prepared."""
+        if self.plan.image is None:
+            return {"room": self.room, "gate": self.gate}
+        rooms = {"gate": self.gate, "holder": self.holder}
+        return rooms if self.plan.foreign and self.room is None else {"room": self.room, **rooms}
 
     def close_descriptors(self) -> None:
         for descriptor in (*self.descriptors, *self.listeners):

@@ -16,11 +16,21 @@ from twisted.logger import Logger
 
 from audit.events import AdminOperation, SandboxCreated, SandboxRemoved
 from hostd.adoption import Found, adopt_process, restore
+from hostd.attaching import find_prepared, refusal
 from hostd.broker_client import BrokerClient
 from hostd.commands import hang_up
 from hostd.failures import Failed
 from hostd.host import Host
-from hostd.lifecycle import create, destroy, remove_files, save, start, stop
+from hostd.lifecycle import (
+    attach,
+    create,
+    destroy,
+    detach,
+    remove_files,
+    save,
+    start,
+    stop,
+)
 from hostd.planning import RunRequest, make_plan
 from hostd.policies import changes, replace
 from hostd.registry import ProcessRecord, Record, Step
@@ -111,13 +121,43 @@ class Sandboxes:
             raise
         return sandbox
 
+    async def attach(self, container: str, request: RunRequest) -> Sandbox:
+        """Serve a container of others; found by the network it is in, and by nothing else."""
+        upstreams = UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
+        containers = self._host.containers
+        foreign = [sandbox for sandbox in self.live() if sandbox.plan.foreign]
+        sandbox, _ = await find_prepared(containers, container, foreign)
+        async with self._turn(sandbox.plan.id):
+            _, found = await find_prepared(containers, container, [sandbox])
+            self._check_prepared(sandbox)
+            given = make_plan(request, upstreams, (), self._uids, sandbox.plan.uid_index)
+            plan = evolve(
+                sandbox.plan,
+                policy=given.policy,
+                policy_hash=given.policy_hash,
+                repositories=given.repositories,
+            )
+            sandbox.upstreams = upstreams
+            try:
+                await attach(self._host, sandbox, plan, found)
+            except Failed as problem:
+                raise refusal(problem, sandbox, self._host.paths.seccomp) from None
+            if sandbox.room is not None:
+                sandbox.room.monitor.wait().addCallback(lambda _: self._room_ended(sandbox))
+        return sandbox
+
+    def _check_prepared(self, sandbox: Sandbox) -> None:
+        if sandbox.state != "prepared":
+            name = sandbox.plan.name
+            raise Failed("R108", f"{name} has a container already", fix=f"hostctl rm {name}")
+
     async def start(self, wanted: object) -> str:
         """A stopped sandbox's rooms, rules, sidecar and session again; no command with them."""
         identifier = self._identify(wanted)
         async with self._turn(identifier):
             record = self._stopped.get(identifier)
             if record is None:
-                return self.running(identifier).plan.id
+                return self.find(identifier).plan.id
             sandbox = self._restored(record)
             try:
                 await start(self._host, sandbox)
@@ -303,9 +343,20 @@ class Sandboxes:
                 room.monitor.wait().addCallback(lambda _: self._room_ended(sandbox))
 
     def _room_ended(self, sandbox: Sandbox) -> None:
-        rooms = sandbox.rooms().values()
-        if sandbox.state == "running" and not all(room and room.alive() for room in rooms):
+        rooms = sandbox.rooms()
+        ended = [name for name, room in rooms.items() if room is None or not room.alive()]
+        if not ended or sandbox.state not in ("running", "prepared"):
+            return
+        if sandbox.plan.foreign and ended == ["room"]:
+            _in_background(self._detach(sandbox))
+        else:
             _in_background(self._stop(sandbox, "its processes were ended"))
+
+    async def _detach(self, sandbox: Sandbox) -> None:
+        async with self._turn(sandbox.plan.id):
+            room = sandbox.room
+            if sandbox.state == "running" and room is not None and not room.alive():
+                await detach(self._host, sandbox, "its container ended")
 
 
 def _in_background(work: Coroutine[Deferred[Any], Any, None]) -> None:

@@ -19,6 +19,7 @@ from hostd.broker_client import BrokerClient
 from hostd.cgroups import Cgroups
 from hostd.config import Config, load_config
 from hostd.containers import Containers
+from hostd.foreign_mounts import MountJudge
 from hostd.grants import Grants
 from hostd.helper_files import HelperFiles
 from hostd.helper_link import HelperLink
@@ -106,6 +107,7 @@ class Service:
                 self._engine,
                 _instance(self._paths.root),
                 self._paths.hostd_state / "pause",
+                MountJudge(self._paths, self._engine),
             ),
             broker_address=config.broker_address,
             keys=self._keys,

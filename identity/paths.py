@@ -51,6 +51,11 @@ class Paths:
         return self.etc / "hostd.toml"
 
     @property
+    def seccomp(self) -> Path:
+        """The system-call filter in Docker's words, for containers that others start."""
+        return self.etc / "seccomp.json"
+
+    @property
     def policies(self) -> Path:
         return self.etc / "policies"
 

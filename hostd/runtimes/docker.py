@@ -20,7 +20,9 @@ from hostd.runtimes import pause
 
 _log = Logger()
 _THREADS = 4
-_ANSWERS_WITHIN = 30
+_ANSWERS_WITHIN = 60
+_KNOWS_ITSELF_WITHIN = 10
+_SILENCE = 5.0  # who did not answer just now is not asked again at once
 _PAUSE_IMAGE = "gitmoat/pause"
 _OLDEST_API = (1, 41)  # Docker 20.10
 LABEL = "gitmoat.instance"
@@ -74,6 +76,7 @@ class Engine:
         self._pool = ThreadPool(0, _THREADS, "docker")
         self._version = "auto"
         self._started = False
+        self._silent_until = 0.0
 
     def stop(self) -> None:
         if self._started:
@@ -95,7 +98,9 @@ class Engine:
         return await self._ask(make)
 
     async def info(self) -> dict[str, Any]:
-        return await self._ask(lambda client: dict(client.info()))
+        """The first question of every start: a Docker that hangs is found out quickly."""
+        self._silent_until = 0.0
+        return await self._ask(lambda client: dict(client.info()), _KNOWS_ITSELF_WITHIN)
 
     async def image(self, name: str) -> dict[str, Any]:
         def look(client: Client) -> dict[str, Any]:
@@ -153,14 +158,25 @@ class Engine:
 
         await self._ask(away)
 
-    async def _ask(self, question: Callable[[Client], Answer]) -> Answer:
+    async def _ask(
+        self, question: Callable[[Client], Answer], within: int = _ANSWERS_WITHIN
+    ) -> Answer:
+        if self._reactor.seconds() < self._silent_until:
+            raise unreachable(self.socket, TimeoutError("it did not answer just now"))
         if not self._started:
             self._started = True
             self._pool.start()
-        answer: Answer = await deferToThreadPool(self._reactor, self._pool, self._answer, question)
+        try:
+            answer: Answer = await deferToThreadPool(
+                self._reactor, self._pool, self._answer, question, within
+            )
+        except Failed as problem:
+            if problem.code == "R113":
+                self._silent_until = self._reactor.seconds() + _SILENCE
+            raise
         return answer
 
-    def _answer(self, question: Callable[[Client], Answer]) -> Answer:
+    def _answer(self, question: Callable[[Client], Answer], within: int) -> Answer:
         """In a thread. A client of its own each time: a restarted Docker leaves no stale one."""
         import docker
         from docker.errors import APIError, DockerException, NotFound
@@ -168,7 +184,7 @@ class Engine:
 
         try:
             client = docker.APIClient(
-                base_url=f"unix://{self.socket}", version=self._version, timeout=_ANSWERS_WITHIN
+                base_url=f"unix://{self.socket}", version=self._version, timeout=within
             )
             try:
                 self._keep_version(client)

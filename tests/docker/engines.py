@@ -26,6 +26,7 @@ class TestEngine:
 
     __test__ = False
     directory: Path = field(factory=lambda: Path(tempfile.mkdtemp(prefix="gmd-", dir="/tmp")))
+    options: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -45,7 +46,7 @@ class TestEngine:
                     *("dockerd", "--data-root", str(place / "data")),
                     *("--exec-root", str(place / "exec"), "--pidfile", str(place / "pid")),
                     *("-H", f"unix://{self.socket}", "--bridge=none"),
-                    *("--iptables=false", "--ip6tables=false"),
+                    *("--iptables=false", "--ip6tables=false", *self.options),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -20,7 +20,7 @@ _DEBIAN = (
 )  # fmt: skip
 _APPLETS = (
     "sh", "env", "cat", "ls", "head", "sleep", "true", "false", "id", "tar", "mkdir", "test", "rm",
-    "ln", "chmod", "nc", "grep", "sort", "tail", "dd", "touch", "seq", "wget",
+    "ln", "chmod", "nc", "grep", "sort", "tail", "dd", "touch", "seq", "timeout",
 )  # fmt: skip
 _GIT_CORE = ("git", "git-remote-http", "git-remote-https", "git-credential-cache")
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")

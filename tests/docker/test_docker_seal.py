@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -86,6 +87,14 @@ def _groups_of(command: bytes) -> list[str]:
             if Path("/proc", pid, "cmdline").read_bytes() == command:
                 return Path("/proc", pid, "cgroup").read_text().splitlines()
     return []
+
+
+def test_verify_finds_every_control_enforced(box: Box) -> None:
+    ran = box.stage.hostctl("--json", "verify", box.name, timeout=120)
+    report = json.loads(ran.out)
+    wrong = [probe for probe in report["probes"] if not probe["ok"]]
+    assert (wrong, ran.code) == ([], 0)
+    assert report["total"] > 20
 
 
 def test_docker_exec_as_root_has_no_privilege_either(box: Box, engine: TestEngine) -> None:

@@ -27,7 +27,9 @@ def allows(call: str, *arguments: int) -> bool:
         return outcomes[condition["op"]]
 
     return any(
-        call in entry["names"] and all(map(holds, entry["args"])) for entry in PROFILE["syscalls"]
+        call in entry["names"] and all(map(holds, entry["args"]))
+        for entry in PROFILE["syscalls"]
+        if entry["action"] == "SCMP_ACT_ALLOW"
     )
 
 
@@ -56,6 +58,14 @@ def test_everyday_calls_are_allowed(call: str, arguments: tuple[int, ...]) -> No
 )  # fmt: skip
 def test_what_the_profile_refuses_is_not_allowed(call: str, arguments: tuple[int, ...]) -> None:
     assert not allows(call, *arguments)
+
+
+def test_what_no_rule_names_is_not_there_for_an_engine_without_a_default_errno_either() -> None:
+    (refusing,) = [e for e in PROFILE["syscalls"] if e["action"] == "SCMP_ACT_ERRNO"]
+    assert refusing["errnoRet"] == PROFILE["defaultErrnoRet"] == 38
+    assert {"clone3", "openat2", "io_uring_setup", "mount"} <= set(refusing["names"])
+    others = {name for entry in PROFILE["syscalls"][:-1] for name in entry["names"]}
+    assert not others & set(refusing["names"])
 
 
 def test_one_argument_is_compared_once_per_rule() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostctl.arguments import LATER, VERBS, parse, verb_module
+from hostctl.arguments import VERBS, parse, verb_module
 from hostctl.failure import Failure
 from hostctl.helptext import HELP
 
@@ -20,10 +20,6 @@ def test_every_verb_has_a_module_and_a_line_in_the_help(verb: str) -> None:
     module = verb_module(verb)
     assert module.ABOUT and callable(module.main) and callable(module.arguments)
     assert f"\n  {verb:<10} " in HELP
-
-
-def test_the_help_promises_no_verb_of_a_later_version() -> None:
-    assert not [verb for verb in LATER if f"\n  {verb} " in HELP]
 
 
 def test_help_fits_a_terminal() -> None:
@@ -91,9 +87,3 @@ def test_misuse_is_exit_code_2(argv: list[str], part: str) -> None:
 def test_a_command_without_dashes_is_told_where_they_go() -> None:
     assert "-- CMD..." in refused("run", "ls", "-l").fix
     assert "-- fetch|push|ls-remote" in refused("git", "s", "push").fix
-
-
-@pytest.mark.parametrize("verb", LATER)
-def test_verbs_of_later_versions_say_so(verb: str) -> None:
-    failure = refused(verb)
-    assert (failure.code, failure.exit_code) == ("C108", 2)

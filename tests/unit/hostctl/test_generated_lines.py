@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hostctl.__main__ import main
-from hostctl.arguments import LATER, VERBS, verb_parser
+from hostctl.arguments import VERBS, verb_parser
 from netpolicy.codes import CODES
 
 # They start daemons, change the host, or follow a journal until they are stopped.
@@ -96,7 +96,3 @@ def test_no_line_ends_in_a_traceback(
             assert found is not None, (words, printed.err)
             assert found[1] in CODES, words
             assert found[1] != "C107", (words, printed.err)
-
-
-def test_verbs_of_later_versions_say_so() -> None:
-    assert not set(LATER) & set(VERBS)

@@ -1,0 +1,76 @@
+"""A container that others started: what it must be started with, and which one it is.
+
+It is known by the network it is in, which is one that was prepared here; never by a name or a
+label, which an image can carry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hostd.containers import Containers, name_of
+from hostd.environment import PLACES
+from hostd.failures import Failed
+from hostd.runtimes.bwrap import RUN
+from hostd.sandbox import Sandbox
+
+SEALING = (
+    ("--cap-drop", "ALL"),
+    ("--security-opt", "no-new-privileges"),
+    ("--ipc", "private"),
+    ("--read-only",),
+    ("--memory", "4g"),
+    ("--pids-limit", "4096"),
+)
+
+
+def options_for(sandbox: Sandbox, seccomp: Path) -> list[list[str]]:
+    """What `docker run` needs, word by word; each list is one option."""
+    uid = sandbox.plan.uids.untrusted
+    run = sandbox.directories.run
+    return [
+        ["--network", f"container:{name_of(sandbox.plan.id, holder=True)}"],
+        ["--user", f"{uid}:{uid}"],
+        *(list(each) for each in SEALING),
+        ["--security-opt", f"seccomp={seccomp}"],
+        ["--tmpfs", f"/tmp:rw,exec,nosuid,nodev,uid={uid},gid={uid}"],  # noqa: S108
+        ["--mount", f"type=bind,source={run},target={RUN},readonly"],
+        ["--env", "HOME=/tmp"],
+        *(["--env", f"{name}={value}"] for name, value in PLACES.items()),
+    ]
+
+
+async def find_prepared(
+    containers: Containers, wanted: str, prepared: list[Sandbox]
+) -> tuple[Sandbox, dict[str, Any]]:
+    """The container, and the sandbox whose network it is in."""
+    found = await containers.engine.inspect(wanted)
+    network = found["HostConfig"].get("NetworkMode")
+    for sandbox in prepared:
+        if sandbox.holding is not None and network == f"container:{sandbox.holding.id}":
+            return sandbox, found
+    raise Failed(
+        "R115",
+        f"container {wanted} is not in a network that was prepared here",
+        why=f"its network is {str(network)[:80]}",
+        fix="hostctl attach --prepare NAME prints what to start it with",
+    )
+
+
+def refusal(problem: Failed, sandbox: Sandbox, seccomp: Path) -> Failed:
+    """With the options that were missing: all of them, so that they can be copied."""
+    if problem.code != "R115":
+        return problem
+    words = " ".join(word for option in options_for(sandbox, seccomp) for word in option)
+    return Failed("R115", problem.what, why=problem.why, fix=f"docker run {words} IMAGE")
+
+
+def write_profile(path: Path, profile: Mapping[str, Any]) -> None:
+    """Where whoever starts containers can read it."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(profile), encoding="ascii")
+    fresh.chmod(0o644)
+    fresh.replace(path)

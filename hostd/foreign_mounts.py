@@ -1,0 +1,102 @@
+"""Judges the mounts of a container that somebody else started, as the kernel has them now.
+
+Forbidden places are those of a work directory, and a container runtime's socket; what is mounted
+is opened by the name it has inside, in there, and looked at: sockets and credentials are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from confine.directories import open_inside
+from hostd.mounted import (
+    Forbidden,
+    MountLine,
+    locate,
+    of_the_host,
+    parse_mountinfo,
+    why_forbidden,
+)
+from hostd.offlimits import forbidden_places, why_credentials
+from hostd.runtimes.bwrap import RUN
+from hostd.runtimes.docker import Engine
+from hostd.sandbox import Sandbox
+from identity.paths import Paths
+
+
+class MountJudge:
+    """Looks at every mount of a container, as the kernel has it now."""
+
+    def __init__(self, paths: Paths, engine: Engine) -> None:
+        self._paths = paths
+        self._engine = engine
+
+    async def wrong(self, sandbox: Sandbox, found: dict[str, Any], pid: int) -> list[str]:
+        holder = sandbox.holding.id if sandbox.holding else ""
+        volumes = await self._plain_volumes(found)
+        inside = parse_mountinfo(_mountinfo(pid))
+        outside = parse_mountinfo(_mountinfo("self"))
+        ours = locate(os.path.realpath(sandbox.directories.run), outside)
+        mine = [each for each in inside if each.target == RUN and each.place == ours]
+        missing = [] if mine and mine[0].read_only else [f"{RUN} is not mounted read-only in it"]
+        rest = [each for each in of_the_host(inside, holder, volumes) if each.place != ours]
+        forbidden = self._forbidden(outside)
+        return missing + [
+            why for each in rest if (why := self._why(each, forbidden, outside, pid)) is not None
+        ]
+
+    async def _plain_volumes(self, found: dict[str, Any]) -> set[str]:
+        """Volumes with options can be any place of the host; those without are Docker's own."""
+        names = [m.get("Name") for m in found.get("Mounts") or () if m.get("Type") == "volume"]
+        plain = set()
+        for name in names:
+            about = await self._engine.volume(str(name))
+            if about.get("Driver") == "local" and not about.get("Options"):
+                plain.add(str(name))
+        return plain
+
+    def _forbidden(self, outside: list[MountLine]) -> list[Forbidden]:
+        places = [*forbidden_places(self._paths), (self._engine.socket, True)]
+        return [
+            Forbidden(path, locate(os.path.realpath(path), outside), below)
+            for path, below in places
+        ]
+
+    def _why(
+        self, mount: MountLine, forbidden: list[Forbidden], outside: list[MountLine], pid: int
+    ) -> str | None:
+        devices = {each.place.device for each in outside}
+        if mount.place.device not in devices:
+            return None  # made for the container: its /dev, its tmpfs
+        return why_forbidden(mount, forbidden) or _why_content(mount, pid)
+
+
+def _why_content(mount: MountLine, pid: int) -> str | None:
+    try:
+        root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return "it has ended"
+    try:
+        descriptor = open_inside(root, mount.target)
+    except OSError:  # covered by another mount, or masked: nobody in there reaches it either
+        return None
+    finally:
+        os.close(root)
+    try:
+        if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            return f"{mount.target} is a socket of the host"
+        why = why_credentials(str(mount.place.path), descriptor)
+        return None if why is None else f"{mount.target}: {why}"
+    finally:
+        os.close(descriptor)
+
+
+def _mountinfo(pid: int | str) -> str:
+    """Empty when the process is gone."""
+    try:
+        return Path("/proc", str(pid), "mountinfo").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
