@@ -20,6 +20,8 @@ def next_key(path: Path, uid: int) -> str:
         return public_text(load_or_create_key(path, uid))
     except KeyFileUnsafe as error:
         raise Failure("C101", "the next key is not safe to use", str(error)) from None
+    except FileNotFoundError:
+        raise Failure("C101", "there is no place for the next key", f"no {path.parent}") from None
 
 
 def pin(paths: Paths, keys: Sequence[str]) -> None:
