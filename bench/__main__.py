@@ -18,6 +18,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from bench import egress
 from bench.places import Direct, Through, open_places
 
 Run = Callable[[], None]
@@ -98,6 +99,14 @@ def rows(direct: Direct, through: Through) -> list[Row]:
     ]
 
 
+def _other_hosts() -> list[Result]:
+    if packages := egress.missing():
+        print(f"bench: for the rows about other hosts: apt-get install {' '.join(packages)}",
+              file=sys.stderr)  # fmt: skip
+        return []
+    return [Result(each.name, each.ratio, each.ours, each.theirs) for each in egress.compare()]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--json", action="store_true")
@@ -108,6 +117,7 @@ def main() -> int:
     with open_places() as (direct, through):
         results = [measure(row) for row in rows(direct, through)]
         memory = through.memory()
+    results += _other_hosts()
     if arguments.json:
         print(json.dumps({"ratios": {r.name: round(r.ratio, 3) for r in results}, **memory}))
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from gitwire.dnsmessage import (
     FORMERR,
@@ -29,6 +29,14 @@ _CACHED: Final = 1024
 _ANY_PORT: Final = 443
 
 
+@frozen
+class _Made:
+    """An answer without its id; `refused` is what is reported each time it is given."""
+
+    octets: bytes
+    refused: tuple[str | None, str] | None = None
+
+
 @define(eq=False)
 class DnsAnswers:
     """`refused` is told a name that is not answered for, and why."""
@@ -36,43 +44,45 @@ class DnsAnswers:
     _scope: Scope
     _addresses: SyntheticAddresses
     _refused: Callable[[str | None, str], None]
-    # The questions of a busy client are always the same; keys and values are without their ids.
-    _cache: dict[bytes, bytes] = field(factory=dict, init=False)
+    # The questions of a busy client are always the same; keys are without their ids.
+    _cache: dict[bytes, _Made] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # An address that was taken back must not be given out once more.
+        self._addresses.on_taken_back = self.forget
 
     def reply(self, data: bytes) -> bytes | None:
         """The answer to one message; None when it deserves none."""
-        known = self._cache.get(data[2:])
-        if known is not None:
-            return data[:2] + known
-        try:
-            question = parse_query(data)
-        except Malformed:
-            return refusal(data, FORMERR)
-        made, lasting = self._answer(question)
-        if lasting and len(self._cache) < _CACHED:
-            self._cache[data[2:]] = made[2:]
-        return made
+        made = self._cache.get(data[2:])
+        if made is None:
+            try:
+                question = parse_query(data)
+            except Malformed:
+                return refusal(data, FORMERR)
+            made = self._answer(question)
+            if len(self._cache) >= _CACHED:
+                self._cache.clear()
+            self._cache[data[2:]] = made
+        if made.refused is not None:
+            self._refused(*made.refused)
+        return data[:2] + made.octets
 
     def forget(self) -> None:
-        """The policy has changed."""
+        """The policy or the table of addresses has changed."""
         self._cache.clear()
 
-    def _answer(self, question: Question) -> tuple[bytes, bool]:
-        """Whether it is the same the next time: a refusal is not, it is reported each time."""
+    def _answer(self, question: Question) -> _Made:
         try:
             name = parse_host(question.name)
         except Malformed:
-            self._refused(None, "E103")
-            return answer(question, NXDOMAIN), False
-        git_hosts = self._scope.upstreams.names
-        if not ways_to(self._scope.policy, name, git_hosts):
-            self._refused(name.text, self._why(name))
-            return answer(question, NXDOMAIN), False
+            return _Made(answer(question, NXDOMAIN)[2:], (None, "E103"))
+        if not ways_to(self._scope.policy, name, self._scope.upstreams.names):
+            return _Made(answer(question, NXDOMAIN)[2:], (name.text, self._why(name)))
         if question.type != A:
             # An empty answer, so that clients go on with the address they get.
-            return answer(question, NOERROR), True
-        # Not kept: the table must hear that the name is still in use.
-        return answer(question, NOERROR, self._addresses.address_of(name), TTL), False
+            return _Made(answer(question, NOERROR)[2:])
+        address = self._addresses.address_of(name)
+        return _Made(answer(question, NOERROR, address, TTL)[2:])
 
     def _why(self, name: HostName) -> str:
         git_hosts = self._scope.upstreams.names

@@ -7,6 +7,7 @@ again when somebody connects: an address is never a permission.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from ipaddress import IPv4Network
 from typing import Final
 
@@ -28,6 +29,7 @@ class SyntheticAddresses:
     client, means nothing rather than something else."""
 
     _next: int
+    on_taken_back: Callable[[], None] = field(default=lambda: None, init=False)
     _names: OrderedDict[HostName, int] = field(factory=OrderedDict, init=False)
     _by_number: dict[int, HostName] = field(factory=dict, init=False)
 
@@ -46,6 +48,7 @@ class SyntheticAddresses:
         if len(self._names) >= MOST_NAMES:
             _, freed = self._names.popitem(last=False)
             del self._by_number[freed]
+            self.on_taken_back()
         # There are many more addresses than names, so one is not used again for long.
         self._next = (self._next + 1) % _USABLE
         while self._next in self._by_number:

@@ -126,3 +126,16 @@ def test_what_is_no_question_is_answered_shortly_or_not_at_all() -> None:
     world = World()
     assert world.answers.reply(b"\x12\x34\1\0" + bytes(8)) == b"\x12\x34\x80\1" + bytes(8)
     assert world.answers.reply(b"x") is None
+
+
+def test_what_is_kept_is_reported_again_and_forgotten_when_an_address_is_taken_back() -> None:
+    world = World()
+    first = world.address("a.cdn.example")
+    for _ in range(3):
+        assert world.ask("evil.example").rCode == dns.ENAME
+    assert world.refused == [("evil.example", "E101")] * 3
+    for number in range(MOST_NAMES):
+        world.address(f"n{number}.cdn.example")
+    assert world.addresses.name_of(first.packed) is None
+    again = world.address("a.cdn.example")
+    assert world.addresses.name_of(again.packed) == HostName("a.cdn.example")
