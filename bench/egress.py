@@ -98,7 +98,14 @@ def _peers(internet: Internet) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory, "tinyproxy.conf")
         config.write_text("Port 8888\nListen 127.0.0.1\nLogLevel Error\nConnectPort 443\n")
-        dnsmasq = ("dnsmasq", "-k", "-p", "5300", "--listen-address=127.0.0.1", "--no-resolv")
+        dnsmasq: tuple[str, ...] = (
+            "dnsmasq",
+            "-k",
+            "-p",
+            "5300",
+            "--listen-address=127.0.0.1",
+            "--no-resolv",
+        )
         dnsmasq += ("--bind-interfaces", "--no-hosts", "--conf-file=/dev/null", "--user=root")
         commands = [
             ("tinyproxy", "-d", "-c", str(config)),
