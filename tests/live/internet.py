@@ -203,7 +203,8 @@ def _certificates(directory: Path) -> tuple[Path, Path, Path]:
 
 
 @contextmanager
-def open_internet() -> Iterator[Internet]:
+def open_internet(hostd: str = "") -> Iterator[Internet]:
+    """`hostd` is added to hostd.toml."""
     directory = Path(tempfile.mkdtemp(prefix="gm-net-", dir="/tmp"))
     directory.chmod(0o755)
     www = directory / "www"
@@ -226,7 +227,7 @@ def open_internet() -> Iterator[Internet]:
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"
         made = Internet(instance, host, outside, log, www, authority)
-        _start(made)
+        _start(made, hostd)
         yield made
         made.hostctl("down", timeout=180)
     finally:
@@ -238,8 +239,10 @@ def open_internet() -> Iterator[Internet]:
         outside.close()
 
 
-def _start(internet: Internet) -> None:
+def _start(internet: Internet, hostd: str) -> None:
     paths = internet.instance.paths
+    with paths.hostd_toml.open("a") as config:
+        config.write(hostd)
     with paths.broker_toml.open("a") as config:
         config.write(f'\n[egress]\nresolvers = ["{RESOLVER}"]\n')
         config.write('[upstream.forge]\nurl = "https://git.example"\n')

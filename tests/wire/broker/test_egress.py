@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from broker.egress_dialling import Dialler, is_ours
 from broker.errors import Unavailable
 from broker.resolving import _found
+from broker.settings import Address as Place
 from gitwire.hostname import Destination, HostName
 from gitwire.http import NoBody, format_request
 from gitwire.proxying import format_connect
@@ -400,3 +401,57 @@ def test_a_resolver_that_knows_no_name_gives_no_address_and_a_broken_one_is_seen
     assert _found([nothing, nothing]) == []
     with pytest.raises(ZeroDivisionError):
         _found([nothing, (False, Failure(ZeroDivisionError()))])
+
+
+# Through a corporate proxy
+
+
+async def through(scene: Scene, answer: bytes) -> tuple[Internet, Dialler]:
+    """The proxy is the server outside: it says `answer` to whatever it is asked."""
+    internet = Internet(scene.world)
+    factory: Any = Factory.forProtocol(internet._made)
+    endpoint = TCP4ServerEndpoint(scene.world.reactor, 0, interface="127.0.0.1")
+    internet.listening = await endpoint.listen(factory)
+    place = Place("127.0.0.1", internet.listening.getHost().port)
+    dialler = Dialler(scene.world.reactor, internet.names, 2.0, place)
+
+    def answering() -> None:
+        if internet.servers and internet.servers[-1].heard.endswith(b"\r\n\r\n"):
+            internet.servers[-1].say(answer)
+        else:
+            scene.world.reactor.callLater(0.01, answering)
+
+    scene.world.reactor.callLater(0.01, answering)
+    return internet, dialler
+
+
+@on_reactor
+async def test_a_proxy_is_asked_for_the_address_that_was_checked(scene: Scene) -> None:
+    internet, dialler = await through(scene, b"HTTP/1.1 200 OK\r\n\r\n")
+    raw = await dialler.raw(WEB, False)
+    assert internet.names.asked == ["web.example"]
+    assert internet.servers[0].heard == (
+        b"CONNECT 203.0.113.5:443 HTTP/1.1\r\nHost: 203.0.113.5:443\r\n\r\n"
+    )
+    raw.abort()
+    await internet.close()
+
+
+@on_reactor
+async def test_a_proxy_that_says_no_is_a_host_that_cannot_be_reached(scene: Scene) -> None:
+    internet, dialler = await through(scene, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+    with pytest.raises(Unavailable) as refused:
+        await dialler.raw(WEB, False)
+    assert (refused.value.code, refused.value.why) == ("E107", "the proxy answered 403")
+    await internet.close()
+
+
+@on_reactor
+async def test_a_name_that_leads_inside_does_not_reach_the_proxy_either(scene: Scene) -> None:
+    internet, dialler = await through(scene, b"")
+    inside = Dialler(dialler.reactor, Fixed(["10.0.0.1"]), 2.0, dialler.proxy)
+    with pytest.raises(Unavailable) as refused:
+        await inside.raw(WEB, False)
+    assert refused.value.code == "E106"
+    assert internet.servers == []
+    await internet.close()
