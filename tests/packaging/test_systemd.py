@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import frozen
@@ -128,6 +129,15 @@ class Started:
     process: subprocess.Popen[bytes]
     log: Path
 
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    @property
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.instance.status()["broker"]
+        return found
+
 
 def reachable(path: Path) -> Iterator[str]:
     """Python and checkout may lie where only root can go; the unit's are in /opt."""
@@ -182,8 +192,8 @@ def started(tmp_path: Path) -> Iterator[Started]:
 
 @pytest.mark.live
 def test_the_broker_runs_as_its_unit_says(started: Started) -> None:
-    eventually(lambda: b"\n" in started.log.read_bytes() or started.process.poll(), "the broker")
-    status = started.instance.status()["broker"]
+    eventually(lambda: started.ended or started.status["healthy"], "the broker")
+    status = started.status
     assert status["healthy"], started.log.read_text()
     text = Path(f"/proc/{status['pid']}/status").read_text()
     shown = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
