@@ -24,7 +24,7 @@ _HELPER = "a git credential helper you have: 'gh auth git-credential'"
 
 def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
-    new = add("add", "Adds a credential; the secret comes from a file or from stdin.")
+    new = add("add", "Adds a credential; its secret never passes the command line.")
     new.add_argument("name", metavar="NAME")
     source = new.add_mutually_exclusive_group(required=True)
     source.add_argument("--file", metavar="F", help="read by the broker whenever it changes")

@@ -29,7 +29,7 @@ from identity.controlsocket import connect_control
 _log = Logger()
 _LINE_LIMIT = 4096
 _MOST = 8
-_PATIENCE = 20.0
+_PATIENCE = 12.0  # a little more than the broker has
 _AGAIN = 2.0
 _BROKER_ASKS = 0  # the broker's socket was made by root before it became somebody else
 

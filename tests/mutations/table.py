@@ -28,6 +28,7 @@ HOSTD_KILLED = "tests/faults/test_hostd_killed.py"
 SIDECAR_FAULTS = "tests/faults/test_sidecar_faults.py"
 CLIENTS = "tests/faults/test_parallel_clients.py"
 UIDS = "tests/faults/test_uids_and_peers.py"
+SESSIONS = "tests/wire/broker/test_sessions.py"
 TRICKS = "tests/adversary/test_object_tricks.py"
 
 
@@ -331,5 +332,61 @@ MUTATIONS = (
         "    busy = {uids.index_of(uid) for uid in running_uids(ours)}\n",
         "    busy: set[int | None] = set()\n",
         (f"{UIDS}::test_uids_of_a_running_process_are_passed_over",),
+    ),
+    # Sessions, keys and credentials
+    Mutation(
+        "broker: a host grants above its ceiling",
+        "broker/authority.py",
+        'return None if above is None else f"the scope is above the host',
+        'return None if True else f"the scope is above the host',
+        (f"{SESSIONS}::test_a_scope_above_the_hosts_ceiling_is_refused",),
+    ),
+    Mutation(
+        "broker: an earlier clock is believed",
+        "broker/clocks.py",
+        "        return late if late > _SLACK else 0\n",
+        "        return 0\n",
+        (f"{SESSIONS}::test_nothing_is_granted_while_the_clock_is_earlier_than_it_was",),
+    ),
+    Mutation(
+        "broker: a reboot forgets revocations",
+        "broker/sessions.py",
+        "        self._over = self._store.over()\n",
+        "",
+        (f"{SESSIONS}::test_a_revocation_outlives_a_reboot",),
+    ),
+    Mutation(
+        "broker: an extension goes past max_ttl",
+        "broker/authority.py",
+        "        if self._now() + seconds > session.stored.latest:\n",
+        "        if False:\n",
+        (f"{SESSIONS}::test_no_extension_goes_past_the_policys_max_ttl",),
+    ),
+    Mutation(
+        "broker: an App's token may be wider than asked",
+        "broker/providers/github_api.py",
+        "    if not narrow:\n",
+        "    if False:\n",
+        ("tests/unit/broker/test_github_api.py::test_a_token_for_more_than_was_asked_is_not_used",),
+    ),
+    Mutation(
+        "broker: every push may bring workflow files",
+        "netpolicy/decision.py",
+        "if rule.push is not None and rule.push.workflows",
+        "if rule.push is not None",
+        (
+            "tests/wire/broker/test_github_app.py"
+            "::test_a_token_is_minted_for_the_repository_and_for_reading_or_writing",
+        ),
+    ),
+    Mutation(
+        "sidecar: erase changes nothing",
+        "sidecar/tokens.py",
+        "        self._live.pop(repository, None)\n",
+        "        return\n",
+        (
+            "tests/wire/sidecar/test_credential_socket.py"
+            "::test_erase_ends_every_token_of_its_repository",
+        ),
     ),
 )
