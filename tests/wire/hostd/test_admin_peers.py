@@ -44,7 +44,7 @@ def test_a_request_of_anybody_but_root_is_not_read(uid: int, served: bool) -> No
         os.seteuid(0)
     with near, far:
         transport: Any = Transport(near)
-        connection = AdminConnection({"status": operation}, refused.append)
+        connection: Any = AdminConnection({"status": operation}, refused.append)
         connection.makeConnection(transport)
         connection.dataReceived(b'{"op": "status"}\n')
     assert bool(asked) == served
