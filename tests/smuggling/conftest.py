@@ -19,6 +19,7 @@ version = 1
 name = "one"
 [limits]
 git_requests_per_minute = 100000
+git_concurrency = 64
 [[git]]
 repos = ["demo:play/one", "demo:play/x-*"]
 fetch = true
