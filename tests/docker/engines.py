@@ -75,6 +75,9 @@ class TestEngine:
         for identifier in self.docker("ps", "-aq").split():
             self.try_docker("rm", "-f", identifier)
         self.stop()
+        # An engine with live-restore leaves its directory mounted on itself.
+        data = str(self.directory / "data")
+        subprocess.run(["umount", "-l", data], capture_output=True, check=False)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def try_docker(self, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
