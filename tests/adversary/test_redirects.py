@@ -20,7 +20,8 @@ pytestmark = pytest.mark.live
 
 FETCH = 'git fetch "$URL" "+refs/heads/*:refs/remotes/tried/*" || true\n'
 PUSH = 'git push "$URL" "HEAD:refs/heads/ci/tried-$$" || true\n'
-LS = 'git ls-remote "$URL" || true\n'
+# Without the variables that name proxies and exceptions: an attacker drops them as well.
+LS = """unset $(env | grep -io '^[a-z]*_proxy='| tr = ' '); git ls-remote "$URL" || true\n"""
 # The rewritten form too: what the command's git really asks, and what the gate's would.
 BOTH = 'for url in "$URL" "$GATE_URL" "$(git ls-remote --get-url "$URL")"; do\n%s\ndone\n'
 EXTERNAL = (
