@@ -14,10 +14,12 @@ Value = str | int | bool | list[dict[str, str]]
 
 TEXT_LIMIT = 512
 REFS_LIMIT = 1000
-# The order they are written in. `tier`, `name`, `to`, `count`, `reason`, `reported` are additions
-# to the published keys; v, ts, seq, host, event and prev are the journal's own.
+# The order they are written in. `tier`, `name`, `to`, `count`, `reason`, `reported` and what a
+# sandbox is known by (`container` to `epoch`) are additions to the published keys; v, ts, seq,
+# host, event and prev are the journal's own.
 KEYS = (
-    "sandbox", "session", "name", "decision", "op", "tier", "repo", "refs", "to", "rule", "code",
+    "sandbox", "session", "name", "container", "pid", "started", "netns", "cgroup", "epoch",
+    "decision", "op", "tier", "repo", "refs", "to", "rule", "code",
     "peer_uid", "bytes_up", "bytes_down", "ms", "count", "req", "reason", "reported",
 )  # fmt: skip
 
@@ -177,13 +179,19 @@ class GrantRefused(Event):
 
 @frozen(kw_only=True)
 class SessionActivated(Event):
-    """A session may be used from here on."""
+    """A session may be used from here on, by exactly this: what its later events are of."""
 
     event = "session.activated"
     reserved = True
     verdict = "allow"
     sandbox: str
     session: str
+    container: str | None = None
+    pid: int | None = None
+    started: str | None = None
+    netns: int
+    cgroup: int | None = None
+    epoch: int
 
 
 @frozen(kw_only=True)

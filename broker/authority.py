@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 
-from attrs import define
+from attrs import define, frozen
 from twisted.logger import Logger
 
 from audit.events import (
@@ -37,6 +37,17 @@ def unrecorded(error: JournalUnavailable) -> Problem:
     return Problem(
         error.code, "the audit journal cannot be written", error.what, "free space on its disk"
     )
+
+
+@frozen(kw_only=True)
+class Place:
+    """Where a session is used: its sidecar's process, and what the host knows its sandbox by."""
+
+    pid: int
+    netns: int
+    cgroup: int | None = None
+    first: int | None = None  # the sandbox's own first process
+    started: str | None = None  # as Docker says it
 
 
 @define(eq=False)
@@ -171,18 +182,28 @@ class Authority:
         except JournalUnavailable as error:
             raise unrecorded(error) from None
 
-    def activate(self, host: str, name: str, pid: int, netns: int, cgroup: int | None) -> Session:
+    def activate(self, host: str, name: str, place: Place) -> Session:
         session = self.of_host(host, name)
         if session.state is State.ENDED:
             raise Problem("S101", "this session has ended")
-        if netns != session.stored.netns:
+        stored = session.stored
+        if place.netns != stored.netns:
             raise Problem("S103", "the network namespace is not the granted one")
-        event = SessionActivated(sandbox=session.stored.sandbox, session=session.id)
+        event = SessionActivated(
+            sandbox=stored.sandbox,
+            session=session.id,
+            container=stored.container,
+            pid=place.first,
+            started=place.started,
+            netns=place.netns,
+            cgroup=place.cgroup,
+            epoch=stored.epoch,
+        )
         try:
             self._journal.record(event)
         except JournalUnavailable as error:
             raise unrecorded(error) from None
-        self._sessions.activate(session, pid, netns, cgroup)
+        self._sessions.activate(session, place.pid, place.netns, place.cgroup)
         return session
 
     def extend(self, session: Session, seconds: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
+from broker.authority import Place
 from broker.bodies import collect, number, parse_object, text
 from broker.desk import Desk
 from broker.errors import Problem
@@ -50,9 +51,14 @@ def policy(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
 def activate(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
         fields = parse_object(data)
-        cgroup = None if fields.get("cgroup") is None else number(fields, "cgroup")
-        name, pid, netns = text(fields, "session"), number(fields, "pid"), number(fields, "netns")
-        session = desk.authority.activate(host.name, name, pid, netns, cgroup)
+        place = Place(
+            pid=number(fields, "pid"),
+            netns=number(fields, "netns"),
+            cgroup=None if fields.get("cgroup") is None else number(fields, "cgroup"),
+            first=None if fields.get("first") is None else number(fields, "first"),
+            started=None if fields.get("started") is None else text(fields, "started"),
+        )
+        session = desk.authority.activate(host.name, text(fields, "session"), place)
         answer({"session": session.id, "state": session.state.value})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))

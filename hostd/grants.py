@@ -68,7 +68,7 @@ class Grants:
         grant = self._grant(sandbox, secrets.token_hex(12), public_key, remaining, elapsed)
         self._journal.record(GrantIssued(sandbox=plan.id, session=grant.session, name=plan.name))
         await self._broker.post("/host/grant", sign_grant(grant, self._keys.host))
-        sandbox.record = evolve(sandbox.record, epoch=grant.epoch + 1)
+        sandbox.record = evolve(sandbox.record, epoch=grant.epoch)
         return grant.session
 
     async def replace_policy(self, sandbox: Sandbox, session: str, public_key: bytes) -> int:
@@ -101,7 +101,7 @@ class Grants:
             runtime=plan.runtime,
             container=sandbox.container.id if sandbox.container else None,
             netns=sandbox.record.netns,
-            epoch=sandbox.record.epoch,
+            epoch=sandbox.record.epoch + 1,
             scope=policy_to_mapping(plan.policy),
             ttl=remaining,
             elapsed=max(0, int(elapsed)),
@@ -117,6 +117,8 @@ class Grants:
             "pid": pid,
             "netns": sandbox.record.netns,
             "cgroup": container.cgroup if container else None,
+            "first": sandbox.room.pid if sandbox.room else None,
+            "started": (container.started or None) if container else None,
         }
         try:
             await self._broker.post_json("/host/activate", place)

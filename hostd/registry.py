@@ -89,7 +89,7 @@ class Record:
     expires: float = 0.0  # for people; the boot clock and `ttl` decide
     began: float = 0.0
     ttl: int = 0
-    epoch: int = 1
+    epoch: int = 0  # of the last grant
     rules: str = ""
     exit_status: int | None = None
     attached: bool = False

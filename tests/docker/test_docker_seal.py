@@ -127,3 +127,18 @@ def test_a_peer_with_the_helpers_uid_in_another_container_gets_no_token(
     assert b"password=" not in done.stdout
     audit = stage.hostctl("--json", "audit", "tail", "--denied").out
     assert f'"peer_uid":{helper}' in audit.replace(" ", "")
+
+
+def test_the_audit_knows_which_container_its_sessions_records_are_of(
+    stage: Stage, box: Box, engine: TestEngine
+) -> None:
+    about = box.inspect()
+    found = engine.inspect(f"gitmoat-{about['sandbox']}")
+    text = stage.hostctl("--json", "audit", "tail", "--sandbox", box.name, "-n", "200").out
+    records = [json.loads(line) for line in text.splitlines()]
+    (activated,) = [each for each in records if each["event"] == "session.activated"]
+    assert activated["session"] == about["session"]["id"]
+    assert activated["container"] == found["Id"]
+    assert activated["pid"] == found["State"]["Pid"] == about["pid"]
+    assert activated["started"] == found["State"]["StartedAt"]
+    assert (activated["netns"], activated["epoch"]) == (about["netns"], about["epoch"])

@@ -43,6 +43,7 @@ class Sandbox:
     record: Record = field(factory=Record)
     sidecar: Sidecar = field(factory=Sidecar)
     namespace: int = 7
+    holder: str | None = None
 
     def network(self) -> None:
         return None
@@ -50,7 +51,7 @@ class Sandbox:
 
 @define
 class Host:
-    """Plays programs, spawner and grants at once; `problem` is raised by the next looks."""
+    """Plays programs, spawner, grants and Docker at once; `problem` is raised by the next looks."""
 
     reactor: Clock = field(factory=Clock)
     listing: str = RULES
@@ -58,12 +59,14 @@ class Host:
     problem: Failed | None = None
     reaped: int = 0
     closed: int = 0
+    removed: int = 0
+    docker: str | Failed | None = None
 
     @property
     def programs(self) -> Host:
         return self
 
-    spawner = grants = programs
+    spawner = grants = containers = programs
 
     async def run(self, program: object) -> Finished:
         if self.problem is not None:
@@ -78,6 +81,14 @@ class Host:
 
     def close_overdue(self) -> None:
         self.closed += 1
+
+    def remove_overdue(self) -> None:
+        self.removed += 1
+
+    async def what_is_wrong(self, sandbox: object) -> str | None:
+        if isinstance(self.docker, Failed):
+            raise self.docker
+        return self.docker
 
 
 class World:
@@ -100,7 +111,8 @@ def test_a_sandbox_that_is_as_it_was_left_is_left_alone() -> None:
     world = World()
     world.rounds(10)
     assert world.frozen == []
-    assert (world.sandbox.sidecar.checks, world.host.reaped, world.host.closed) == (10, 10, 10)
+    assert (world.sandbox.sidecar.checks, world.host.reaped) == (10, 10)
+    assert (world.host.closed, world.host.removed) == (10, 10)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +131,24 @@ def test_a_change_ends_its_access_in_the_next_round(change: dict[str, Any], word
     world.rounds(3)
     assert len(world.frozen) == 1
     assert word in world.frozen[0]
+
+
+@pytest.mark.parametrize(
+    ("holder", "said", "frozen"),
+    [
+        ("net", "its container was restarted", ["its container was restarted"]),
+        ("net", None, []),
+        ("net", Failed("R113", "Docker does not answer"), []),
+        (None, "asked about a sandbox that has no container", []),
+    ],
+)
+def test_what_docker_says_of_a_container_ends_its_access_and_its_silence_does_not(
+    holder: str | None, said: str | Failed | None, frozen: list[str]
+) -> None:
+    world = World()
+    world.sandbox.holder, world.host.docker = holder, said
+    world.rounds(3)
+    assert world.frozen == frozen
 
 
 def test_a_look_that_fails_is_taken_again_but_not_for_ever() -> None:
