@@ -16,7 +16,7 @@ PROBE = r"""
 import base64, json, socket, sys
 from concurrent.futures import ThreadPoolExecutor
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 
 
 def talk(port, exchange):

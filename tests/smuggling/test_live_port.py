@@ -64,6 +64,7 @@ def sent(
 @pytest.mark.parametrize("form", dict.fromkeys(each.form for each in refused()))
 def test_form_is_refused_at_the_port(sent: tuple[list[Sent], list[str]], form: str) -> None:
     for one in (each for each in sent[0] if each.vector.form == form):
+        assert one.heard, (one.vector.id, one.closed)
         first, *more = answers(one.heard)
         assert status_of(first) in one.vector.status, one.vector.id
         assert one.vector.code.encode() in first, one.vector.id
