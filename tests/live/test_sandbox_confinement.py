@@ -95,7 +95,8 @@ def test_a_command_starts_with_no_signal_ignored_or_blocked(agent: Box) -> None:
 def test_a_command_gets_an_environment_made_from_nothing(facts: dict[str, Any]) -> None:
     known = {"PATH", "HOME", "LANG", "TMPDIR", "USER", "LOGNAME", "LC_CTYPE"}
     git = {"GIT_CONFIG_SYSTEM", "GIT_TERMINAL_PROMPT"}
-    assert set(facts["environment"]) <= known | git
+    proxies = {"HTTPS_PROXY", "https_proxy", "http_proxy", "NO_PROXY", "no_proxy"}
+    assert set(facts["environment"]) <= known | git | proxies
 
 
 def test_loopback_is_the_only_interface(facts: dict[str, Any], agent: Box) -> None:
