@@ -45,12 +45,13 @@ class Inet:
 
 
 def inet_sockets(pid: int | str = "self") -> dict[int, Inet]:
-    """Inode → TCP socket, of the network namespace that `pid` is in."""
+    """Inode → TCP or UDP socket, of the network namespace that `pid` is in."""
     found = {}
-    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
-        words = line.split()
-        local, remote = _address(words[1]), _address(words[2])
-        found[int(words[9])] = Inet(local, remote, words[3] == "0A", int(words[7]))
+    for kind, listening in (("tcp", "0A"), ("udp", "07")):
+        for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]:
+            words = line.split()
+            local, remote = _address(words[1]), _address(words[2])
+            found[int(words[9])] = Inet(local, remote, words[3] == listening, int(words[7]))
     return found
 
 

@@ -86,6 +86,10 @@ def test_it_holds_its_listeners_its_link_the_broker_and_nothing_else(
         "log": 2,
         "listener 127.0.0.1:418": 1,
         "listener 127.0.0.1:419": 1,
+        "listener 127.0.0.1:480": 1,
+        "listener 127.0.0.1:53": 2,  # TCP and UDP
+        "listener 0.0.0.0:80": 1,  # of a network that has no interface but lo
+        "listener 0.0.0.0:443": 1,
         "cred.sock": 1,
         "control socket": 2,  # the listener, and hostd's connection
     }

@@ -202,8 +202,8 @@ MUTATIONS = (
     Mutation(
         "audit: a record need not be on disk",
         "audit/journal.py",
-        "                self._sync(self._fd)\n",
-        "                pass\n",
+        "            if durable:\n                self._sync(self._fd)\n",
+        "            if durable:\n                pass\n",
         (f"{JOURNAL}::test_a_durable_record_is_on_disk_before_it_returns",),
     ),
     Mutation(
@@ -306,8 +306,8 @@ MUTATIONS = (
     Mutation(
         "hostd: what was half made is adopted",
         "hostd/adoption.py",
-        "    if record.step is Step.SERVED:\n",
-        "    if record.step in (Step.SERVED, Step.WORKSPACE):\n",
+        "    if record.step in (Step.SERVED, Step.PREPARED):\n",
+        "    if record.step in (Step.SERVED, Step.PREPARED, Step.WORKSPACE):\n",
         (
             f"{HOSTD_KILLED}::test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on[workspace]",
         ),
