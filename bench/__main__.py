@@ -15,10 +15,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from attrs import frozen
 
-from bench import egress
+from bench import containers, egress
 from bench.places import Direct, Through, open_places
 
 Run = Callable[[], None]
@@ -99,12 +100,13 @@ def rows(direct: Direct, through: Through) -> list[Row]:
     ]
 
 
-def _other_hosts() -> list[Result]:
-    if packages := egress.missing():
-        print(f"bench: for the rows about other hosts: apt-get install {' '.join(packages)}",
-              file=sys.stderr)  # fmt: skip
+def _beside(part: ModuleType, about: str) -> list[Result]:
+    """Rows that need programs of others, which we name and do not install."""
+    if packages := part.missing():
+        words = f"bench: for the rows about {about}: apt-get install {' '.join(packages)}"
+        print(words, file=sys.stderr)
         return []
-    return [Result(each.name, each.ratio, each.ours, each.theirs) for each in egress.compare()]
+    return [Result(each.name, each.ratio, each.ours, each.theirs) for each in part.compare()]
 
 
 def main() -> int:
@@ -117,7 +119,8 @@ def main() -> int:
     with open_places() as (direct, through):
         results = [measure(row) for row in rows(direct, through)]
         memory = through.memory()
-    results += _other_hosts()
+    results += _beside(egress, "other hosts")
+    results += _beside(containers, "containers")
     if arguments.json:
         print(json.dumps({"ratios": {r.name: round(r.ratio, 3) for r in results}, **memory}))
         return 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ import pytest
 from hostctl.demo_stage import ALLOWED, Stage
 from tests.docker.attached import Prepared, preparing
 from tests.docker.engines import TestEngine, image
+from tests.fakes.long_cases import one_in
 from tests.live.boxes import alive, eventually
 from tests.live.upstream_repositories import refs
 
@@ -150,9 +151,8 @@ def places(
     link.symlink_to("/etc")
     with socket.socket(socket.AF_UNIX) as listener:
         other = tmp_path_factory.mktemp("s") / "other"
-        os.chdir(other.parent)
-        listener.bind("other")
-        os.chdir("/")
+        with chdir(other.parent):  # the whole path is too long for a socket
+            listener.bind("other")
         yield {
             "SOCKET": engine.socket,
             "ENGINE": str(engine.directory),
@@ -164,7 +164,8 @@ def places(
 
 
 @pytest.mark.parametrize(
-    ("without", "more", "reason"), REFUSED, ids=[f"{row[0]}{' '.join(row[1])}" for row in REFUSED]
+    ("without", "more", "reason"),
+    one_in(2, [pytest.param(*row, id=f"{row[0]}{' '.join(row[1])}") for row in REFUSED]),
 )
 def test_a_container_that_is_not_sealed_is_refused_with_its_reason(
     waiting: Prepared, places: dict[str, str], without: str, more: tuple[str, ...], reason: str

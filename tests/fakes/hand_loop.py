@@ -71,7 +71,7 @@ class HandLoop(Clock):
         calls: list[Any] = list(self.getDelayedCalls())
         due = [each for each in calls if each.getTime() <= self.seconds()]
         self.advance(0)
-        reading, writing, _ = select.select(self.readers, self.writers, [], 0.002)
+        reading, writing = self._ready()
         for each in writing:
             self._do(each, each.doWrite, False)
         for each in reading:
@@ -79,6 +79,22 @@ class HandLoop(Clock):
                 self._do(each, each.doRead, True)
         self.peak = max(self.peak, self.buffered)
         return bool(due or reading or writing)
+
+    def _ready(self) -> tuple[list[Any], list[Any]]:
+        """By poll: in a long run of tests, descriptors have numbers that select refuses."""
+        poll = select.poll()
+        by_number = {each.fileno(): each for each in (*self.readers, *self.writers)}
+        for number, each in by_number.items():
+            wanted = select.POLLIN if each in self.readers else 0
+            poll.register(number, wanted | (select.POLLOUT if each in self.writers else 0))
+        ready = [(by_number[number], events) for number, events in poll.poll(2)]
+        over = select.POLLHUP | select.POLLERR | select.POLLNVAL
+        reading = [it for it, events in ready if events & (select.POLLIN | over)]
+        writing = [it for it, events in ready if events & (select.POLLOUT | over)]
+        return (
+            [each for each in reading if each in self.readers],
+            [each for each in writing if each in self.writers],
+        )
 
     def _do(self, selectable: Any, action: Callable[[], object], reading: bool) -> None:
         if selectable not in self.readers and selectable not in self.writers:

@@ -16,7 +16,12 @@ from pathlib import Path
 
 from tests.faults.world import World
 
-_PASSING = ("-wal", "-shm", ".new")  # files that databases and atomic writes come and go with
+_PASSING = (
+    "audit.head",
+    "-wal",
+    "-shm",
+    ".new",
+)  # files that databases and atomic writes come and go with
 _NUMBERED = re.compile(r"\[[0-9]+\]")
 
 

@@ -56,6 +56,7 @@ def test_the_facts_are_those_of_the_sandbox(agent: Box) -> None:
     assert {"kernel", "version", "image", "host", "time"} <= set(facts)
 
 
+@pytest.mark.long  # refusals get slower, and it asks for many of them three times
 def test_nothing_is_left_of_it(agent: Box, stage: Stage) -> None:
     def files() -> set[Path]:
         return {path for top in ("etc", "run", "var") for path in (stage.root / top).rglob("*")}

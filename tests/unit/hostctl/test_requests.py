@@ -84,7 +84,7 @@ def test_a_run_with_everything() -> None:
 )
 def test_a_work_directory_is_made_absolute_and_nothing_more(text: str, path: str) -> None:
     workdir = args_of("run", "--workdir", text, "--", "true").workdir
-    assert workdir["path"] == path.replace("HERE", os.getcwd())
+    assert workdir["path"] == os.path.normpath(path.replace("HERE", os.getcwd()))
     assert workdir["read_only"] is text.endswith(":ro")
 
 
