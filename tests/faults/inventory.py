@@ -67,7 +67,17 @@ def _differences(before: dict[str, object], after: dict[str, object]) -> list[st
         f"{key}: {_difference(before[key], after[key])}"
         for key in before
         if before[key] != after[key]
+        and not (key.endswith(" descriptors") and _fewer(before[key], after[key]))
     ]
+
+
+def _fewer(before: object, after: object) -> bool:
+    """A connection that was just kept open for the next question may be closed since."""
+    return (
+        isinstance(before, list)
+        and isinstance(after, list)
+        and not Counter(after) - Counter(before)
+    )
 
 
 def _difference(before: object, after: object) -> str:
