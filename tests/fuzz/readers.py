@@ -66,7 +66,7 @@ def _or_refused(read: Callable[[Iterator[bytes]], T], pieces: Iterator[bytes]) -
     try:
         return read(pieces)
     except Malformed as malformed:
-        assert malformed.what.isascii() and malformed.status in (400, 404, 413, 415, 431)
+        assert malformed.what.isascii() and malformed.status in (400, 403, 404, 413, 415, 431)
         return None
 
 
