@@ -5,6 +5,7 @@ PY    := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 ATHERIS := .fuzz/lib/atheris
 FUZZ_SECONDS := 600
+FUZZ_SEED := 0
 SOAK_MINUTES := 30
 # git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
 # python3 (the system's own): runs the credential helper inside the gate; python3-venv: make setup
@@ -69,7 +70,7 @@ $(ATHERIS): | setup
 	@$(PY) -m pip install --quiet --disable-pip-version-check --target $(dir $@) atheris==3.0.0
 
 fuzz: setup $(ATHERIS)
-	PYTHONPATH=$(dir $(ATHERIS)) $(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	PYTHONPATH=$(dir $(ATHERIS)) $(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
 bench: setup
 	$(PY) -m bench
