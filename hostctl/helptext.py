@@ -11,7 +11,7 @@ start here
   up         start broker and hostd on this machine (idempotent)
   down       stop both
   status     are they running?
-  reload     make the broker read its configuration again
+  reload     read configuration and policies again, without a restart
 
 sandboxes
   run        start a sandbox and a command in it

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hostctl.output import Output, need_root
 from identity.paths import Paths
-
-if TYPE_CHECKING:
-    from identity.paths import Paths
 
 ABOUT = """\
 Makes the broker read broker.toml and broker.d again, and running sandboxes take their policy from
