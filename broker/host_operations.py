@@ -74,6 +74,18 @@ def extend(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
 
 
+def verifying(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+    """hostd tries what must be refused: that is not the sandbox's hammering."""
+
+    def asked(data: bytes) -> None:
+        fields = parse_object(data)
+        session = desk.authority.of_host(host.name, text(fields, "session"))
+        session.brake.lift(desk.now(), number(fields, "seconds"))
+        answer({"session": session.id})
+
+    collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
+
+
 def revoke(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
         fields = parse_object(data)

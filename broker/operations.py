@@ -40,6 +40,7 @@ TABLE: dict[tuple[bytes, bytes], HostOperation | SessionOperation] = {
     (b"POST", b"/host/policy"): HostOperation(host.policy),
     (b"POST", b"/host/activate"): HostOperation(host.activate),
     (b"POST", b"/host/extend"): HostOperation(host.extend),
+    (b"POST", b"/host/verifying"): HostOperation(host.verifying),
     (b"POST", b"/host/revoke"): HostOperation(host.revoke),
     (b"GET", b"/host/upstreams"): HostOperation(host.upstreams),
     (b"GET", b"/host/health"): HostOperation(host.health),

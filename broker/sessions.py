@@ -46,7 +46,7 @@ class Session:
     requests: int = 0
     reports: TokenBucket = field(factory=lambda: TokenBucket.per_minute(REPORTS_PER_MINUTE))
     denials: DenialLog = field(factory=DenialLog)
-    brake: DenialBrake = field(factory=DenialBrake)
+    brake: DenialBrake = field(init=False)
     egress: EgressUse = field(init=False)
     _live: dict[int, Cut] = field(factory=dict, init=False)
     _busy: set[int] = field(factory=set, init=False)
@@ -54,6 +54,7 @@ class Session:
 
     def __attrs_post_init__(self) -> None:
         self.egress = EgressUse(self.policy.limits)
+        self.brake = DenialBrake(self.policy.limits.free_refusals)
 
     @property
     def id(self) -> str:
@@ -196,6 +197,7 @@ class Sessions:
         session.egress.limit(policy.limits)
         session.budget.limit(policy.limits.git_requests_per_minute, policy.limits.git_concurrency)
         session.bytes.limit = policy.limits.session_max
+        session.brake.free = policy.limits.free_refusals
         return session.egress.cut_disallowed()
 
     def extend(self, session: Session, seconds: int) -> None:

@@ -127,6 +127,14 @@ class Grants:
                 raise
             _log.warn("the session of {id} has ended at the broker", id=sandbox.plan.id)
 
+    async def verifying(self, session: str, seconds: int) -> None:
+        """A broker that cannot be told slows refusals down as always."""
+        try:
+            asked = {"session": session, "seconds": seconds}
+            await self._broker.post_json("/host/verifying", asked)
+        except Failed as problem:
+            _log.info("verification not announced: {why}", why=str(problem))
+
     async def extend(self, sandbox: Sandbox, session: str, seconds: int) -> Record:
         """Its record as it is then: a new sidecar gets what is left of it, and no more."""
         answer = await self._broker.post_json("/host/extend", {"session": session, "ttl": seconds})

@@ -243,6 +243,11 @@ class SidecarSupervisor:
         if self._life is not None:
             self._life.link.send(json.dumps({"op": "pins", "keys": list(keys)}).encode())
 
+    def verifying(self, seconds: int) -> None:
+        """For so long at most, what is refused is not slowed down; 0: from now on it is."""
+        if self._life is not None:
+            self._life.link.send(json.dumps({"op": "verifying", "seconds": seconds}).encode())
+
     def start_soon(self) -> None:
         """Start without waiting for it, and again until it works."""
         self._reactor.callLater(0, self._replace)

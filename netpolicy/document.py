@@ -147,6 +147,7 @@ def _limits(table: Table) -> Limits:
         egress_per_minute=table.number("egress_per_minute", default.egress_per_minute, 1_000_000),
         egress_max=table.quantity("egress_max", parse_size, default.egress_max, _LARGEST),
         egress_idle=table.quantity("egress_idle", parse_duration, default.egress_idle, _MONTH),
+        free_refusals=table.number("free_refusals", default.free_refusals, 1_000_000),
     )
     table.close()
     return limits

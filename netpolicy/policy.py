@@ -44,6 +44,7 @@ class Limits:
     egress_per_minute: int = 600
     egress_max: int = 20 << 30
     egress_idle: int = 10 * 60
+    free_refusals: int = 10
 
 
 @frozen

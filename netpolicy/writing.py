@@ -55,6 +55,7 @@ def _limits(limits: Limits) -> dict[str, object]:
         "egress_per_minute": limits.egress_per_minute,
         "egress_max": format_size(limits.egress_max),
         "egress_idle": format_duration(limits.egress_idle),
+        "free_refusals": limits.free_refusals,
     }
 
 

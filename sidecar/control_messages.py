@@ -13,6 +13,7 @@ from typing import Final
 from attrs import frozen
 
 from identity.keyfile import KeyMalformed, parse_public
+from limits.brake import LIFTED
 
 SIZE: Final = 33
 DIAL: Final = b"D" + bytes(SIZE - 1)
@@ -74,7 +75,14 @@ class Stop:
     """Finish what is running and end."""
 
 
-Order = Activate | Connection | DialFailed | Pins | ReplacePolicy | SelfTest | Stop
+@frozen
+class Verifying:
+    """hostd tries what must be refused, for so many seconds at most; 0: it has done so."""
+
+    seconds: int
+
+
+Order = Activate | Connection | DialFailed | Pins | ReplacePolicy | SelfTest | Stop | Verifying
 
 _ORDERS: dict[str, Order] = {
     "activate": Activate(),
@@ -108,10 +116,18 @@ def _order(data: bytes) -> Order:
     match message:
         case {"op": "pins", "keys": list(keys), **rest} if not rest:
             return Pins(_keys(keys))
+        case {"op": "verifying", "seconds": int(seconds), **rest} if not rest:
+            return Verifying(_lifted(seconds))
         case {"op": str(operation), **rest} if not rest and operation in _ORDERS:
             return _ORDERS[operation]
         case _:
             raise ControlMalformed("not an operation we know")
+
+
+def _lifted(seconds: int) -> int:
+    if isinstance(seconds, bool) or not 0 <= seconds <= LIFTED:
+        raise ControlMalformed("no such time")
+    return seconds
 
 
 def _keys(given: list[object]) -> frozenset[bytes]:

@@ -21,6 +21,7 @@ from sidecar.control_messages import (
     ReplacePolicy,
     SelfTest,
     Stop,
+    Verifying,
     parse_order,
     ready,
     serving,
@@ -43,6 +44,7 @@ class Orders:
     policy: Callable[[bytes], bytes]  # a mapping as JSON; returns the digest of what is in force
     dial_failed: Callable[[], None]
     pins: Callable[[frozenset[bytes]], None]
+    verifying: Callable[[int], None]
     stop: Callable[[], None]
     changed: Callable[[], None]
 
@@ -126,6 +128,8 @@ class ControlSocket:
                 connection.send(serving(self._orders.policy(_read_all(fds[0]))))
             case SelfTest():
                 connection.send(tested(run_selftest()))
+            case Verifying(seconds):
+                self._orders.verifying(seconds)
             case Stop():
                 self._orders.stop()
             case _:

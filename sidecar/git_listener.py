@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from gitwire.errors import Malformed
 from gitwire.http import Headers, RequestHead, ResponseHead
 from limits.brake import DenialBrake
-from netpolicy.policy import Tier
+from netpolicy.policy import Limits, Tier
 from sidecar import forwarding
 from sidecar.budgets import RequestRate, SocketBudget
 from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Share
@@ -60,10 +60,18 @@ class Brakes:
 
     clock: Clock
     rate: RequestRate
-    denials: DenialBrake = field(factory=DenialBrake)
+    denials: DenialBrake
 
     def wait(self, head: RequestHead) -> float:
         return self.rate.wait(self.clock.seconds(), head.method == b"GET")
+
+    def limit(self, limits: Limits) -> None:
+        """Those of another policy."""
+        self.rate.limit(limits)
+        self.denials.free = limits.free_refusals
+
+    def verifying(self, seconds: int) -> None:
+        self.denials.lift(self.clock.seconds(), seconds)
 
     def refused(self) -> float:
         """One more; the seconds after which it is answered."""

@@ -18,6 +18,7 @@ from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
 from identity.peer import Attestation
+from limits.brake import DenialBrake
 from netpolicy.policy import Tier
 from netpolicy.writing import policy_digest
 from sidecar.broker_link import BrokerLink
@@ -69,7 +70,7 @@ class Service:
         self._active = self._stopping = False
         self._deadline: Timer | None = None
         self._scope = scope = Scope(config.policy, config.upstreams)
-        self._rates: list[RequestRate] = []
+        self._brakes: list[Brakes] = []
         tokens = Tokens(loop.seconds)
         self._timeouts = Timeouts(idle=config.upstreams.idle + _LONGER)
         keys, egress = config.broker_keys, config.egress_cap
@@ -110,8 +111,8 @@ class Service:
         pool, report = self.link.pool, self._reporter
         timeouts = self._timeouts
         rate = RequestRate(scope.policy.limits, reserve=port.tier is Tier.HELPER)
-        self._rates.append(rate)
-        brakes = Brakes(self._loop, rate)
+        brakes = Brakes(self._loop, rate, DenialBrake(scope.policy.limits.free_refusals))
+        self._brakes.append(brakes)
         office = Office(port, scope, tokens.accepts, pool, report, new_request_id, timeouts, brakes)
         return GitListener(self._loop, _listener(fd), office)
 
@@ -127,6 +128,7 @@ class Service:
             policy=self._replace_policy,
             dial_failed=self.link.pool.dial_failed,
             pins=self.link.pin,
+            verifying=self._verifying,
             stop=self.stop,
             changed=self.link.pool.control_changed,
         )
@@ -138,11 +140,16 @@ class Service:
         except Misconfigured as error:
             self._log.error("policy refused: {why}", why=str(error))
         else:
-            for rate in self._rates:
-                rate.limit(self._scope.policy.limits)
+            for brakes in self._brakes:
+                brakes.limit(self._scope.policy.limits)
             cut = self._egress.policy_changed()
             self._log.info("another policy is in force; {cut} connections cut", cut=cut)
         return bytes.fromhex(policy_digest(self._scope.policy))
+
+    def _verifying(self, seconds: int) -> None:
+        """What hostd is refused on purpose slows nobody down."""
+        for brakes in self._brakes:
+            brakes.verifying(seconds)
 
     def _dial(self) -> bool:
         return self._control.dial()

@@ -56,7 +56,23 @@ def test_the_facts_are_those_of_the_sandbox(agent: Box) -> None:
     assert {"kernel", "version", "image", "host", "time"} <= set(facts)
 
 
-@pytest.mark.long  # refusals get slower, and it asks for many of them three times
+def slowed(box: Box) -> bool:
+    top = json.loads(box.stage.hostctl("--json", "top", "--once").out)
+    return bool({each["name"]: each for each in top["items"]}[box.name]["slowed"])
+
+
+def test_its_refusals_slow_nobody_down_and_a_sandboxs_own_do(make_box: MakeBox) -> None:
+    box = make_box("--agent")
+    url = box.stage.url("acme/not-there")
+    for _ in range(3):
+        assert verify(box, "-q").code == 0
+    assert not slowed(box)
+    assert "do not retry" not in box.run("git", "ls-remote", url).err
+    hammer = f"for i in $(seq 20); do git ls-remote {url} 2>/dev/null & done; wait"
+    box.run("sh", "-c", hammer)
+    assert "do not retry" in box.run("git", "ls-remote", url).err
+
+
 def test_nothing_is_left_of_it(agent: Box, stage: Stage) -> None:
     def files() -> set[Path]:
         return {path for top in ("etc", "run", "var") for path in (stage.root / top).rglob("*")}

@@ -8,7 +8,6 @@ from statistics import median
 
 import pytest
 
-from limits.brake import DenialBrake
 from tests.fakes.broker_world import Sidecar
 from tests.fakes.reactor_tests import on_reactor
 from tests.fakes.vectors import Spelling
@@ -65,16 +64,9 @@ def test_answers_are_the_same_byte_for_byte(box: Box, spelling: Spelling) -> Non
     assert answer.startswith("HTTP/1.1 404 Not Found\r\n") and "(G101)" in answer
 
 
-class NoBrake(DenialBrake):
-    def refused(self, now: float, times: int = 1) -> float:
-        return 0.0
-
-
 @on_reactor
 async def test_the_broker_answers_them_the_same_and_equally_fast(scene: Scene) -> None:
     sidecar: Sidecar = await scene.world.session(_POLICY)
-    (session,) = scene.world.sessions.living()
-    session.brake = NoBrake()
     names = ("acme/x-secret", "acme/nothing", "acme/gate")
     times: dict[str, list[float]] = {name: [] for name in names}
     seen = set()
@@ -94,6 +86,7 @@ version = 1
 name = "p"
 [limits]
 git_requests_per_minute = 100000
+free_refusals = 100000
 [[git]]
 repos = ["up:acme/app", "up:acme/x-*"]
 fetch = true

@@ -18,7 +18,6 @@ from broker.settings import BrokerLimits, Timeouts
 from gitwire.http import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
 from gitwire.receivepack import CommandReader
 from hostd import lifecycle
-from limits import brake
 from limits.table import GROUPS, Limit, page
 from netpolicy.codes import CODES
 from netpolicy.policy import Limits
@@ -43,7 +42,7 @@ IN_FORCE: dict[str, float] = {
     "idle_session": SessionTimes().idle,
     "reports": REPORTS_PER_MINUTE,
     "denials": denials._EACH.burst,
-    "brake_free": brake.FREE,
+    "free_refusals": POLICY.free_refusals,
     "helper_connections": budgets.HELPER_GIT.connections,
     "untrusted_connections": budgets.UNTRUSTED_GIT.connections,
     "untrusted_rate": budgets.UNTRUSTED_GIT.per_second,

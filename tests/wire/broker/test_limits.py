@@ -12,8 +12,7 @@ from gitwire.framing import Chunked
 from gitwire.http import Length
 from gitwire.pktline import format_data
 from gitwire.smarthttp import Service
-from limits.brake import DenialBrake
-from tests.fakes.broker_world import POLICY, Sidecar, commands, post
+from tests.fakes.broker_world import POLICY, Asker, Reply, Sidecar, commands, post
 from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -31,11 +30,6 @@ def chunk(data: bytes) -> bytes:
 
 def quota(size: str) -> str:
     return POLICY.replace("[limits]", f'[limits]\nsession_max = "{size}"')
-
-
-class NoBrake(DenialBrake):
-    def refused(self, now: float, times: int = 1) -> float:
-        return 0.0
 
 
 async def begin_fetch(sidecar: Sidecar) -> None:
@@ -245,15 +239,60 @@ async def test_refused_again_and_again_is_answered_later_with_advice(scene: Scen
     assert (await sidecar.refs()).status == 200
 
 
+async def told(asker: Asker, path: str, fields: dict[str, object]) -> Reply:
+    return await asker.ask("POST", path, (), json.dumps(fields).encode())
+
+
+async def verifying(scene: Scene, seconds: object, session: str = "session-1") -> Reply:
+    host = await scene.world.host()
+    return await told(host, "/host/verifying", {"session": session, "seconds": seconds})
+
+
+@on_reactor
+async def test_what_a_verification_is_refused_slows_nobody_down(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    session = scene.world.sessions.by_id("session-1")
+    assert session is not None
+    assert (await verifying(scene, 60)).status == 200
+    refused: dict[str, object] = {"event": "git-refused", "code": "G101", "count": 40}
+    for _ in range(15):
+        assert b"do not retry" not in (await sidecar.refs("acme/other")).data
+    assert (await told(sidecar, "/report", refused)).status == 200
+    assert (await verifying(scene, 0)).status == 200
+    assert (await told(sidecar, "/report", refused)).status == 200, "one that comes late"
+    assert session.brake.total == 95
+    for _ in range(10):
+        assert b"do not retry" not in (await sidecar.refs("acme/other")).data
+    assert b"do not retry" in (await sidecar.refs("acme/other")).data
+    scene.world.now += 120
+    assert (await told(sidecar, "/report", refused)).status == 200
+    assert b"do not retry" in (await sidecar.refs("acme/other")).data
+
+
+@on_reactor
+async def test_a_sandbox_cannot_say_that_it_is_verified(scene: Scene) -> None:
+    sidecar = await scene.world.session()
+    await scene.world.session()
+    session = scene.world.sessions.by_id("session-1")
+    assert session is not None
+    wanted: dict[str, object] = {"session": "session-1", "seconds": 60}
+    assert (await told(sidecar, "/host/verifying", wanted)).status == 404
+    assert (await verifying(scene, 60, "session-2")).status == 200, "of another sandbox"
+    for wrong in (-1, "60", 1.5, True, None):
+        assert (await verifying(scene, wrong)).status == 400
+    assert (await verifying(scene, 60, "session-9")).status == 403
+    assert not session.brake.lifted(scene.world.now)
+    for _ in range(10):
+        await sidecar.refs("acme/other")
+    assert b"do not retry" in (await sidecar.refs("acme/other")).data
+
+
 @on_reactor
 async def test_a_flood_of_refusals_is_a_number_in_the_audit_and_pushes_never(
     scene: Scene,
 ) -> None:
-    policy = POLICY.replace("git_requests_per_minute = 50", "git_requests_per_minute = 1000")
-    sidecar = await scene.world.session(policy)
-    session = scene.world.sessions.by_id("session-1")
-    assert session is not None
-    session.brake = NoBrake()
+    more = "git_requests_per_minute = 1000\nfree_refusals = 1000"
+    sidecar = await scene.world.session(POLICY.replace("git_requests_per_minute = 50", more))
     for _ in range(30):
         await sidecar.refs("acme/other")
     for _ in range(5):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import socket
@@ -9,13 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
-from limits.brake import FREE
+from netpolicy.policy import Limits
 from sidecar.budgets import CREDENTIALS_PER_MINUTE, UNTRUSTED_GIT
 from streams.incoming import Incoming
 from tests.fakes.sidecar_scope import basic
-from tests.fakes.sidecar_world import World, read_to_end
+from tests.fakes.sidecar_world import Hostd, World, read_to_end
 
+FREE = Limits().free_refusals
 APP = "hub.example/acme/app"
 ADVERT = b"application/x-git-upload-pack-advertisement"
 
@@ -66,6 +69,51 @@ def test_refused_again_and_again_is_answered_later_with_advice(world: World) -> 
     assert b"do not retry" in client.received and b"allowed: " in client.received
     world.loop.pass_time(300, step=10)
     assert b"do not retry" not in world.answer(world.untrusted_port, hidden)
+
+
+def test_what_a_verification_is_refused_slows_nobody_down(world: World) -> None:
+    hostd = world.start()
+    hidden = info_refs("hub.example/acme/other")
+    hostd.link.send(b'{"op":"verifying","seconds":60}')
+    world.loop.settle()
+    for _ in range(FREE + 10):
+        assert b"do not retry" not in world.answer(world.untrusted_port, hidden)
+    hostd.link.send(b'{"op":"verifying","seconds":0}')
+    world.loop.settle()
+    for _ in range(FREE):
+        assert b"do not retry" not in world.answer(world.untrusted_port, hidden)
+    client = world.request(world.untrusted_port, hidden)
+    world.loop.pass_time(6)
+    assert b"do not retry" in client.received
+
+
+def test_a_verification_that_nobody_ends_ends_by_itself(world: World) -> None:
+    hostd = world.start()
+    hidden = info_refs("hub.example/acme/other")
+    hostd.link.send(b'{"op":"verifying","seconds":60}')
+    world.loop.settle()
+    hostd.link.close()
+    world.loop.pass_time(61, step=5)
+    for _ in range(FREE):
+        world.answer(world.untrusted_port, hidden)
+    client = world.request(world.untrusted_port, hidden)
+    world.loop.pass_time(6)
+    assert b"do not retry" in client.received
+
+
+def test_only_root_can_say_that_a_verification_runs(strangers: World) -> None:
+    """The socket's mode keeps others out; this is what a sidecar itself looks at."""
+    brakes = strangers.service._brakes
+    admitted = strangers.service._control._admitted
+    strangers.service._control._admitted = evolve(admitted, uids=frozenset({61003}))
+    intruder = Hostd(strangers)
+    strangers.loop.settle()
+    with contextlib.suppress(OSError):
+        intruder.link.send(b'{"op":"verifying","seconds":60}')
+    strangers.loop.settle()
+    assert intruder.lost and not intruder.messages
+    now = strangers.loop.seconds()
+    assert len(brakes) == 2 and not any(each.denials.lifted(now) for each in brakes)
 
 
 def test_a_slowed_port_still_serves_what_is_allowed_and_the_gate_at_once(world: World) -> None:
