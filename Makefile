@@ -16,7 +16,10 @@ TEST_PACKAGES := systemd busybox-static $(shell command -v dockerd >/dev/null ||
 # curl, wget, node and npm are clients that they run in sandboxes
 TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
 
-.PHONY: help setup packages test-packages demo test test-long soak lint bench fuzz clean lock docs man pictures dist
+# What `make bench` compares with, and what it measures with (wrk); nothing else needs them
+BENCH_PACKAGES := nginx-core fcgiwrap haproxy curl wrk
+
+.PHONY: help setup packages test-packages bench-packages demo test test-long soak lint bench fuzz clean lock docs man pictures dist
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
@@ -25,7 +28,7 @@ help:
 	@echo "make soak       half an hour of random faults over 50 sandboxes; saves docs/soak.txt"
 	@echo "make lint       ruff and mypy"
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
-	@echo "make bench      ratios against git without us"
+	@echo "make bench      what the chain costs beside nginx, haproxy and others (BENCH=--quick: less)"
 	@echo "make docs       the documentation as a site: build/docs/index.html"
 	@echo "make man        the man pages: man/"
 	@echo "make pictures   draw the diagrams and the picture of the demo anew"
@@ -72,8 +75,11 @@ $(ATHERIS): | setup
 fuzz: setup $(ATHERIS)
 	PYTHONPATH=$(dir $(ATHERIS)) $(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
-bench: setup
-	$(PY) -m bench
+bench-packages:
+	@.ci/packages $(BENCH_PACKAGES)
+
+bench: setup bench-packages
+	$(PY) -m bench $(BENCH)
 
 docs: setup
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs
@@ -99,4 +105,4 @@ lock: setup
 		--output-file requirements.lock setup.cfg
 
 clean:
-	rm -rf $(VENV) .fuzz build dist man docs/reference/cli docs/reference/made *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .fuzz .bench build dist man docs/reference/cli docs/reference/made *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

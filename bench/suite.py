@@ -1,0 +1,59 @@
+"""Rows over all chains: each way in turn, again and again, so that a busy moment hits them all."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from attrs import frozen
+
+from bench.chains.way import Way
+from bench.figures import Book
+from bench.rows import requests
+from bench.rows.gits import SHAPES
+from bench.rows.transfers import Values
+from bench.stage import Stage
+
+
+@frozen
+class Measure:
+    """One thing that each way does so often; the first time warms up."""
+
+    name: str
+    run: Callable[[Stage, Way], Values]
+    rounds: int
+
+
+def measures(quick: bool) -> list[Measure]:
+    few, some, many = (2, 3, 5) if quick else (3, 5, 9)
+    return [
+        Measure("download", lambda stage, way: stage.transfers.download(way), some),
+        Measure("upload", lambda stage, way: stage.transfers.upload(way), some),
+        Measure("latency", lambda stage, way: requests.latency(way, stage.scale.requests), some),
+        Measure("concurrency", lambda s, way: requests.concurrent(way, s.scale.seconds), few),
+        Measure("ls-remote", lambda stage, way: stage.gits.ls_remote(way), many),
+        *(Measure(name, partial(_clone, name), _rounds(name, few, many)) for name in SHAPES),
+        Measure("push", lambda stage, way: stage.gits.push(way), few),
+    ]
+
+
+def _clone(name: str, stage: Stage, way: Way) -> Values:
+    return stage.gits.clone(way, name)
+
+
+def _rounds(name: str, few: int, many: int) -> int:
+    return many if name == "clone small" else few
+
+
+def run(stage: Stage, chosen: Sequence[Measure], book: Book) -> None:
+    for measure in chosen:
+        begun = time.monotonic()
+        for number in range(measure.rounds + 1):
+            for way in stage.ways:
+                values = measure.run(stage, way)
+                if number:
+                    book.add_all(way.name, values)
+        seconds = time.monotonic() - begun
+        print(f"bench: {measure.name} took {seconds:.0f} s", file=sys.stderr, flush=True)

@@ -1,0 +1,87 @@
+"""What we want to be, beside what others are: each target is a ratio in one run, or a bound.
+
+`floor` has been reached by a prototype, so anything worse is a defect; `goal` is ahead of every
+program that somebody would put in our place.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import frozen
+
+from bench.chains.way import DIRECT, OURS
+from bench.figures import Book, figure
+
+
+class Verdict(Enum):
+    GOAL = "goal met"
+    FLOOR = "floor met"
+    MISSED = "not met"
+    UNKNOWN = "not measured"
+
+
+@frozen
+class Target:
+    """`against` is a way whose value of the same row is the measure; without it the value is.
+
+    `added` compares what two ways take longer than the direct one.
+    """
+
+    row: str
+    floor: float
+    goal: float
+    against: str = ""
+    more: bool = False  # more is better
+    added: bool = False
+
+    @property
+    def title(self) -> str:
+        over = f" / {self.against}" if self.against else ""
+        return f"{'added: ' if self.added else ''}{self.row}{over}"
+
+    @property
+    def bounds(self) -> str:
+        sign = "≥" if self.more else "≤"
+        return f"{sign} {self.floor:g} | {sign} {self.goal:g}"
+
+    def value(self, book: Book) -> float | None:
+        row = book.rows.get(self.row)
+        if row is None or OURS not in row.values:
+            return None
+        if not self.against:
+            return figure(row.values[OURS]).median
+        if not self.added:
+            return row.ratio(OURS, self.against)
+        if not {DIRECT, self.against} <= row.values.keys():
+            return None
+        base = figure(row.values[DIRECT]).median
+        other = figure(row.values[self.against]).median - base
+        return (figure(row.values[OURS]).median - base) / other if other > 0 else None
+
+    def verdict(self, book: Book) -> Verdict:
+        value = self.value(book)
+        if value is None:
+            return Verdict.UNKNOWN
+        if self._reaches(value, self.goal):
+            return Verdict.GOAL
+        return Verdict.FLOOR if self._reaches(value, self.floor) else Verdict.MISSED
+
+    def _reaches(self, value: float, bound: float) -> bool:
+        return value >= bound if self.more else value <= bound
+
+
+TARGETS = (
+    Target("download", 0.90, 1.05, "nginx", more=True),
+    Target("upload", 1.0, 1.25, "nginx", more=True),
+    Target("download: CPU", 1.1, 0.9, "nginx"),
+    Target("upload: CPU", 1.1, 0.9, "nginx"),
+    Target("clone large pack", 1.10, 1.03, DIRECT),
+    Target("clone many objects", 1.03, 1.0, DIRECT),
+    Target("push", 1.20, 1.05, DIRECT),
+    Target("ls-remote", 0.5, 0.35, DIRECT),
+    Target("request p50", 0.9, 0.6, "nginx", added=True),
+    Target("200 at a time", 1.1, 1.5, "nginx", more=True),
+    Target("download: memory grown", 4.0, 1.0),
+    Target("upload: memory grown", 4.0, 1.0),
+)
