@@ -382,6 +382,7 @@ def _timeouts(table: Table) -> Timeouts:
         head=table.quantity("head", parse_duration, Timeouts().head, _DAY),
         idle=table.quantity("idle", parse_duration, Timeouts().idle, _DAY),
         operation=table.quantity("operation", parse_duration, Timeouts().operation, _DAY),
+        drain=table.quantity("drain", parse_duration, Timeouts().drain, _DAY),
     )
     table.close()
     return given

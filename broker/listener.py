@@ -99,6 +99,16 @@ class Listener:
             return
         dispatch(self._desk, key, incoming)
 
+    def close_all(self) -> None:
+        """Each after the request that is under way; tunnels have no such end."""
+        for connection in tuple(self._connections):
+            connection.close()
+
+    @property
+    def closing(self) -> bool:
+        """Whether one that is no tunnel is still open."""
+        return not all(connection.tunnelled for connection in self._connections)
+
     def cut_all(self) -> None:
         for connection in tuple(self._connections):
             connection.abort()

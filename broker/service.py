@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
+from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -20,6 +21,7 @@ from broker.admission import Admission
 from broker.authority import Authority
 from broker.clocks import WallClock, boot_id, boot_seconds
 from broker.desk import Desk
+from broker.draining import Drain
 from broker.egress import record_use
 from broker.governors import Governors
 from broker.helper_link import HelperLink
@@ -59,6 +61,7 @@ class Broker:
     _own_key: OwnKey = field(init=False)
     _listener: Listener = field(init=False)
     _ends: list[Callable[[], object]] = field(init=False, factory=list)
+    _stop_listening: Callable[[], object] = field(init=False, default=lambda: None)
     _ticks: int = field(init=False, default=0)
     _head: AuditHead | None = field(init=False, default=None)
     _now: Callable[[], float] = boot_seconds
@@ -121,7 +124,7 @@ class Broker:
         """Answers from here on, until the reactor stops."""
         self.open_ports()
         LoopingCall(self.tick).start(_TICK).addErrback(self._broken)
-        self._reactor.addSystemEventTrigger("before", "shutdown", self.close)
+        self._reactor.addSystemEventTrigger("before", "shutdown", self._end)
 
     def open_ports(self) -> None:
         opened = self._opened
@@ -133,6 +136,7 @@ class Broker:
         metrics = [
             MetricsPort(self._reactor, sock, self.desk.metrics.text) for sock in opened.metrics
         ]
+        self._stop_listening = port.stopListening
         self._ends = [port.stopListening, admin.close, *(each.close for each in metrics)]
 
     def admin(self) -> Admin:
@@ -179,6 +183,15 @@ class Broker:
         log.failure("the clock's work failed", failure)
         self.failed = True
         self._reactor.stop()
+
+    def drain(self) -> Deferred[None]:
+        """Fires when nothing is left that is worth waiting for; `close` follows."""
+        patience = 0 if self.failed else self._opened.config.timeouts.drain
+        listener, stop = self._listener, self._stop_listening
+        return Drain(self._reactor, self.desk.sessions, listener, stop, patience).start()
+
+    def _end(self) -> Deferred[None]:
+        return self.drain().addCallback(lambda _: self.close())
 
     def close(self) -> None:
         """Cuts what runs, then records the end."""

@@ -83,6 +83,11 @@ class Session:
         self._live.pop(number, None)
         self._busy.discard(number)
 
+    @property
+    def busy(self) -> frozenset[int]:
+        """The live streams that keep it from being silent."""
+        return frozenset(self._busy)
+
     def cut_streams(self) -> None:
         live, self._live = self._live, {}
         self._busy.clear()
@@ -238,6 +243,10 @@ class Sessions:
 
     def living(self) -> list[Session]:
         return [one for one in self._by_id.values() if one.state is not State.ENDED]
+
+    def under_way(self) -> set[tuple[str, int]]:
+        """Every git operation that has begun and not ended."""
+        return {(one.id, number) for one in self._by_id.values() for number in one.busy}
 
     def everyone(self) -> Iterable[Session]:
         return self._by_id.values()

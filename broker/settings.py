@@ -73,6 +73,7 @@ class Timeouts:
     head: int = 10
     idle: int = 60
     operation: int = 900
+    drain: int = 30  # for transfers under way when the broker is told to end
 
 
 @frozen

@@ -87,6 +87,7 @@ GROUPS = (
             Limit("headers", "header lines", 64, "", "G104", "431 and the end"),
             Limit("idle", "without a byte in either direction", 60, "s", "U101", "both connections are cut; a push says that its result is open", f"{BROKER} `timeouts.idle`"),
             Limit("operation", "in all", 900, "s", "U101", "the same", f"{BROKER} `timeouts.operation`"),
+            Limit("drain", "after the broker was told to end, for requests that were under way", 30, "s", "", "no more is taken; what is left is cut 4 s later", f"{BROKER} `timeouts.drain`"),
             Limit("minimum_rate", "bytes a second that its client must send or read, while only the client is waited for", 512, "", "G306", "ended with a message", f"{BROKER} `limits.minimum_rate`"),
         ),
     ),

@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 
 from gitwire.errors import Malformed
 from gitwire.http import Headers, RequestHead, ResponseHead
+from gitwire.smarthttp import Push
 from limits.brake import DenialBrake
 from netpolicy.policy import Limits, Tier
 from sidecar import forwarding
@@ -34,7 +35,7 @@ from sidecar.loop import Clock, Loop
 from sidecar.refusals import Reply, challenge, refusal
 from sidecar.reports import Event, Report
 from streams import relay
-from streams.client import NO_ANSWER, ClientConnection
+from streams.client import NO_ANSWER, NOT_TAKEN, ClientConnection
 from streams.incoming import Incoming
 from streams.relay import Broken, Outcome, Relay, Relayed, Unanswered
 from streams.server import ServerConnection
@@ -42,6 +43,9 @@ from streams.timing import Timeouts
 from streams.wire import Transport
 
 UNREACHABLE = Refuse("B101", 502)
+# As much of a body is kept until there is an answer: all of most fetches.
+KEPT = 64 * 1024
+_TRIES = 4
 _SHARES = {Tier.HELPER: Share.TRUSTED, Tier.UNTRUSTED: Share.UNTRUSTED}
 
 
@@ -105,7 +109,8 @@ class Exchange:
     _on_end: Callable[[], None]
     _id: str = field(init=False)
     _waiting: Deferred[ClientConnection] | None = field(default=None, init=False)
-    _retried: bool = field(default=False, init=False)
+    _tries: int = field(default=1, init=False)
+    _sent: bytes = field(default=b"", init=False)  # of the body, on a link that came to nothing
 
     def start(self) -> None:
         office = self._office
@@ -142,6 +147,7 @@ class Exchange:
         self._reply(refusal(refuse, self._id, policy, tier, retry, braked), refuse.close)
 
     def _reply(self, reply: Reply, close: bool = False) -> None:
+        self._incoming.release(self)
         self._incoming.reply(reply.status, reply.headers, reply.body, close)
         self._on_end()
 
@@ -177,7 +183,10 @@ class Exchange:
 
         framing = self._incoming.head.framing
         raw = broker_head(forward, self._office.port.tier, self._id, framing)
-        Relay(self._incoming, link, raw, framing, answer).start().addCallback(ended)
+        sent, self._sent = self._sent, b""
+        relayed = Relay(self._incoming, link, raw, framing, answer, sent, keep=KEPT)
+        relayed.start().addCallback(ended)
+        self._incoming.release(self)
 
     def _ended(self, outcome: Outcome, forward: Forward) -> None:
         match outcome:
@@ -185,20 +194,25 @@ class Exchange:
                 self._on_end()
             case Unanswered(refused=relay.Refuse()):
                 self._refuse(Refuse("U104", 502))
-            case Unanswered(why=why) if self._may_retry(why):
-                self._retried = True
+            case Unanswered(why=why, body=bytes(sent)) if self._may_retry(why, forward):
+                self._tries += 1
+                self._sent = sent
+                self._incoming.hold(self)
                 self._forward(forward)
             case Unanswered():
                 self._refuse(UNREACHABLE)
             case _:
                 assert_never(outcome)
 
-    def _may_retry(self, why: str) -> bool:
-        """Once, and only what has no body: a broker that restarts leaves dead links behind.
+    def _may_retry(self, why: str, forward: Forward) -> bool:
+        """A broker that restarts leaves dead links behind, and closes others in order.
 
-        One that said nothing for so long would not be quicker now, and the client waits.
+        What it has not taken it cannot have done. When that is not known a push is not sent again;
+        a fetch is, once. A broker that said nothing for so long would not be quicker now.
         """
-        return self._incoming.head.method == b"GET" and not self._retried and why != NO_ANSWER
+        if why == NOT_TAKEN:
+            return self._tries < _TRIES
+        return self._tries == 1 and why != NO_ANSWER and not isinstance(forward.request, Push)
 
 
 def _answer(forward: Forward, tier: Tier, head: ResponseHead) -> tuple[int, Headers] | relay.Refuse:

@@ -19,6 +19,8 @@ from streams.timing import Alarm, Clock, Timeouts
 from streams.wire import Wire
 
 NO_ANSWER: Final = "no answer in time"
+# The peer said its end in order, and nothing else: what it reads after that it drops.
+NOT_TAKEN: Final = "connection was closed before an answer"
 NO_REQUEST: Final = "request stopped coming"
 _CONSUMER: Final = "the response's reader is busy"
 _DEFAULT: Final = Timeouts()
@@ -36,6 +38,7 @@ class _Exchange:
         self.head: ResponseHead | None = None
         self._heads = ResponseReader(to_head=to_head)
         self._body: BodyReader | None = None
+        self._spoken = False
         self.leftover = b""
 
     @property
@@ -67,10 +70,11 @@ class _Exchange:
     def finish(self) -> None:
         """The connection ended: raise unless the response is whole."""
         if self._body is None:
-            raise Malformed("connection was lost before an answer")
+            raise Malformed("connection was lost before an answer" if self._spoken else NOT_TAKEN)
         self._body.finish()
 
     def _take_head(self, data: bytes) -> bytes:
+        self._spoken = True
         head = self._heads.feed(data)
         if head is None:
             return b""

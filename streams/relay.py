@@ -39,12 +39,15 @@ class Relayed:
 class Unanswered:
     """Nothing was said to the client yet: reply, or (a request without body) try once more.
 
-    `refused` when `answer` refused the upstream's head; else the upstream failed.
+    `refused` when `answer` refused the upstream's head; else the upstream failed. `body` is all
+    that was sent of the request's body, if it was kept; the rest then waits where it is: relay it
+    again with `body` as prelude, or reply.
     """
 
     why: str
     refused: Refuse | None
     bytes_up: int
+    body: bytes | None = None
 
 
 @frozen
@@ -76,11 +79,15 @@ class Relay:
         max_up: int | None = None,
         max_down: int | None = None,
         to_head: bool = False,
+        keep: int | None = None,
     ) -> None:
         """`framing` is of what goes up, `prelude` included; `head` announces it.
 
-        `to_head`: the request is a HEAD, whose answer has no body.
+        `to_head`: the request is a HEAD, whose answer has no body. `keep`: up to so many bytes of
+        the body are kept, for another attempt.
         """
+        self._keep = keep or 0
+        self._kept: list[bytes] | None = None if keep is None else []
         self._to_head = to_head
         self._incoming = incoming
         self._client = client
@@ -121,8 +128,10 @@ class Relay:
         self.bytes_up += len(data)
         if self._max_up is not None and self.bytes_up > self._max_up:
             self._unanswered("request is too large")
-        else:
-            self._up.write(data)
+            return
+        if self._kept is not None:
+            self._kept = [*self._kept, data] if self.bytes_up <= self._keep else None
+        self._up.write(data)
 
     def request_done(self) -> None:
         if not self._over and self._up is not None:
@@ -181,8 +190,10 @@ class Relay:
             return
         self._over = True
         self._client.abort()
-        self._incoming.discard(self._discard_limit)
-        self.done.callback(Unanswered(why, refused, self.bytes_up))
+        if self._kept is None:
+            self._incoming.discard(self._discard_limit)
+        body = None if self._kept is None else b"".join(self._kept)
+        self.done.callback(Unanswered(why, refused, self.bytes_up, body))
 
     def _break(self, side: Side, why: str) -> None:
         if self._over:

@@ -60,6 +60,7 @@ class ServerConnection(Protocol):
         self._reader = reader()
         self._exchange: Incoming | None = None
         self._pumping = False
+        self._unwanted = False
         self._eof = False
         self.inbox: deque[bytes] = deque()
 
@@ -68,12 +69,18 @@ class ServerConnection(Protocol):
         self._cut("connection was cut")
 
     def close(self) -> None:
-        """Take no further request; close in order, after the exchange that is under way."""
-        if self._exchange is not None:
+        """Take no further request; close in order, after the exchange or handshake under way."""
+        if self._phase is Phase.SHAKING:
+            self._unwanted = True
+        elif self._exchange is not None:
             self._exchange.closes = True
             self.settle()
-        elif self._phase is not Phase.GONE:
+        elif not self.tunnelled and self._phase is not Phase.GONE:
             self._end()
+
+    @property
+    def tunnelled(self) -> bool:
+        return self._raw is not None
 
     @property
     def peer(self) -> object:
@@ -88,6 +95,8 @@ class ServerConnection(Protocol):
     def handshakeCompleted(self) -> None:
         if self._phase is Phase.SHAKING:
             self._enter(Phase.WAITING)
+            if self._unwanted:
+                self._end()
 
     def dataReceived(self, data: bytes) -> None:
         if self._raw is not None:

@@ -61,6 +61,7 @@ IN_FORCE: dict[str, float] = {
     "headers": MAX_REQUEST_HEADERS,
     "idle": TIMES.idle,
     "operation": TIMES.operation,
+    "drain": TIMES.drain,
     "minimum_rate": BROKER.minimum_rate,
     "connections": BROKER.connections,
     "operations": BROKER.operations,

@@ -42,6 +42,12 @@ def hasty(tmp_path: Path) -> Iterator[Scene]:
     yield from opened(tmp_path, 'connect = "1s"\nhead = "1s"\nidle = "1s"\noperation = "3s"\n')
 
 
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Scene]:
+    """A broker that waits a second for what is under way when it is told to end."""
+    yield from opened(tmp_path, TIMEOUTS + 'drain = "1s"\n')
+
+
 def opened(folder: Path, timeouts: str) -> Iterator[Scene]:
     from twisted.internet import reactor
 

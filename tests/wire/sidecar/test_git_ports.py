@@ -11,11 +11,13 @@ import pytest
 from gitwire.http import Chunked, Length
 from netpolicy.explain import refusal_lines
 from netpolicy.policy import Limits, Tier
+from sidecar.git_listener import KEPT
 from streams.incoming import Incoming
 from tests.fakes.sidecar_scope import POLICY, basic
-from tests.fakes.sidecar_world import GitBackend, World
+from tests.fakes.sidecar_world import Client, Collected, GitBackend, World
 
 UPLOAD = b"application/x-git-upload-pack-result"
+RESULT = b"application/x-git-receive-pack-result"
 ADVERT = b"application/x-git-upload-pack-advertisement"
 
 
@@ -36,6 +38,10 @@ def upload(repository: str, body: bytes, *headers: str) -> bytes:
         "",
     ]
     return "\r\n".join(lines).encode() + body
+
+
+def receive(repository: str, body: bytes) -> bytes:
+    return upload(repository, body).replace(b"git-upload-pack", b"git-receive-pack")
 
 
 def advertise(incoming: Incoming) -> None:
@@ -231,16 +237,67 @@ def test_a_dead_link_costs_a_get_nothing(world: World) -> None:
     assert len(world.broker.heads) == 2
 
 
-def test_a_get_is_tried_twice_at_most_and_a_post_once(world: World) -> None:
+def test_a_fetch_is_tried_twice_at_most_and_a_push_once(world: World) -> None:
     world.start()
     world.broker.handler = Incoming.abort
-    assert status(world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))) == 502
-    assert len(world.broker.heads) == 2
-    world.loop.pass_time(30)
-    answer = world.answer(world.untrusted_port, upload("hub.example/acme/app", b"0000"))
-    assert status(answer) == 502
-    assert b"B101" in answer
-    assert len(world.broker.heads) == 3
+    app = "hub.example/acme/app"
+    for raw, tries in (
+        (info_refs(app), 2),
+        (upload(app, b"0000"), 2),
+        (upload(app, b"0" * (KEPT + 1)), 1),
+        (receive(app, b"0000"), 1),
+    ):
+        world.broker.heads.clear()
+        answer = world.answer(world.untrusted_port, raw)
+        assert status(answer) == 502
+        assert b"B101" in answer
+        assert len(world.broker.heads) == tries
+        world.loop.pass_time(30)
+
+
+@pytest.mark.parametrize("size", [0, 4, KEPT])
+def test_what_a_closing_broker_did_not_take_is_sent_again_whole(world: World, size: int) -> None:
+    """Also a push: it was not begun. The client still sends when the link ends."""
+    bodies: list[bytes] = []
+
+    def collected(incoming: Incoming, body: bytes) -> None:
+        bodies.append(body)
+        incoming.reply(200, ((b"Content-Type", RESULT),), b"0000")
+
+    def collect(incoming: Incoming) -> None:
+        Collected(incoming, collected)
+
+    world.start()
+    world.broker.handler = collect
+    body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    client = close_under(world, receive("hub.example/acme/app", body + b"later")[:-5])
+    client.send(b"later")
+    world.loop.turn_until(lambda: client.whole)
+    client.close()
+    assert status(client.received) == 200
+    assert bodies == [body + b"later"]
+
+
+def test_of_a_push_that_is_too_long_to_keep_nothing_is_sent_twice(world: World) -> None:
+    world.start()
+    client = close_under(world, receive("hub.example/acme/app", b"x" * (KEPT + 1)))
+    world.loop.turn_until(lambda: client.whole)
+    client.close()
+    assert status(client.received) == 502
+    assert world.broker.heads == []
+
+
+def close_under(world: World, raw: bytes) -> Client:
+    """A request on links that the broker, which has not read it, closes in order."""
+    links = list(world.broker.connections)
+    for link in links:
+        link.hold("test")
+    client = world.request(world.untrusted_port, raw)
+    world.loop.settle()
+    for link in links:
+        link.close()
+    world.loop.settle()
+    return client
 
 
 def test_an_unreachable_broker_is_a_502_with_text_within_ten_seconds(world: World) -> None:
