@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
-from bench import saving, suite, table
+from bench import peers, saving, suite, table
 from bench.figures import Book
 from bench.machine import describe
-from bench.stage import PEERS, QUICK, Scale, open_stage
+from bench.stage import CHAINS, QUICK, Scale, open_stage
 
 
 def main() -> int:
@@ -21,17 +22,36 @@ def main() -> int:
     if os.geteuid() != 0:
         print("bench: needs root, because sandboxes do", file=sys.stderr)
         return 7
-    rows = [row for row in suite.measures(arguments.quick) if _chosen(arguments.only, row.name)]
-    peers = [name for name in PEERS if name not in arguments.without]
+    absent = peers.missing(arguments.without)
+    _say_missing(absent)
+    if any(peer.needed for peer in absent):
+        return 1
     book = Book()
-    shapes = any(row.name.startswith(("clone", "push", "ls-remote")) for row in rows)
-    with open_stage(QUICK if arguments.quick else Scale(), peers, shapes) as stage:
-        suite.run(stage, rows, book)
+    _measure(arguments, book)
     print(table.text(table.rows_table(book)), end="\n\n")
     print(table.text(table.targets_table(book)))
     kind = "some" if arguments.only else "quick" if arguments.quick else "full"
     print(f"saved: {saving.save(saving.now(kind, describe(), book))}")
-    return 0
+    _say_missing(absent)
+    return 1 if absent else 0
+
+
+def _measure(arguments: argparse.Namespace, book: Book) -> None:
+    rows = [row for row in suite.measures(arguments.quick) if _chosen(arguments.only, row.name)]
+    there = peers.available(arguments.without)
+    shapes = any(row.name.startswith(("clone", "push", "ls-remote")) for row in rows)
+    chains = [name for name in CHAINS if name in there]
+    with open_stage(QUICK if arguments.quick else Scale(), chains, shapes) as stage:
+        suite.run(stage, rows, book)
+
+
+def _say_missing(absent: Sequence[peers.Peer]) -> None:
+    for peer in absent:
+        where = peer.package or " ".join(peer.pinned)
+        print(f"bench: MISSING: {peer.name} ({where}) is not installed", file=sys.stderr)
+    if absent:
+        names = " ".join(peer.name for peer in absent)
+        print(f"bench: this run fails; --without {names} leaves them out", file=sys.stderr)
 
 
 def _chosen(only: list[str], name: str) -> bool:

@@ -12,16 +12,16 @@ from attrs import frozen
 
 from bench import repositories
 from bench.authority import make_authority
-from bench.chains import gitmoat, haproxy, nginx
+from bench.chains import flask, gitmoat, haproxy, mitmproxy, nginx
 from bench.chains.way import Setting, Way, direct
+from bench.peers import PYTHON
 from bench.processes import Programs
 from bench.rows.gits import Gits
 from bench.rows.transfers import Transfers
 from bench.upstream import Upstream, start_upstream
 from tests.live.instances import Instance
 
-PEERS = {each.NAME: each for each in (nginx, haproxy)}
-VENV = Path(__file__).parents[1] / ".bench" / "venv"
+CHAINS = {each.NAME: each for each in (nginx, haproxy, mitmproxy, flask)}
 _BOXES = 4
 
 
@@ -69,10 +69,8 @@ def open_stage(scale: Scale, peers: Sequence[str], shapes: bool = True) -> Itera
         for name in peers:
             directory = root / name
             directory.mkdir()
-            python = VENV / "bin" / "python"
-            ways.append(
-                PEERS[name].start(Setting(programs, authority, upstream, directory, python))
-            )
+            setting = Setting(programs, authority, upstream, directory, PYTHON)
+            ways.append(CHAINS[name].start(setting))
         (root / "scratch").mkdir(mode=0o711)
         gits = Gits(root / "scratch", upstream.repositories, source)
         transfers = Transfers.make(root / "transfers", scale.raw)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from attrs import frozen
 
@@ -13,17 +14,21 @@ from bench.chains.way import Way
 from bench.figures import Book
 from bench.rows import requests
 from bench.rows.gits import SHAPES
+from bench.rows.patience import slow_reader, stalled
 from bench.rows.transfers import Values
 from bench.stage import Stage
+
+_SLOW_ROUNDS = 1
 
 
 @frozen
 class Measure:
-    """One thing that each way does so often; the first time warms up."""
+    """One thing that each way does so often; the first time warms up, unless that counts too."""
 
     name: str
     run: Callable[[Stage, Way], Values]
     rounds: int
+    cold: bool = False
 
 
 def measures(quick: bool) -> list[Measure]:
@@ -36,11 +41,19 @@ def measures(quick: bool) -> list[Measure]:
         Measure("ls-remote", lambda stage, way: stage.gits.ls_remote(way), many),
         *(Measure(name, partial(_clone, name), _rounds(name, few, many)) for name in SHAPES),
         Measure("push", lambda stage, way: stage.gits.push(way), few),
+        Measure("slow reader", partial(_patience, slow_reader), 0, cold=True),
+        Measure("stalled upstream", partial(_patience, stalled), 0, cold=True),
     ]
 
 
 def _clone(name: str, stage: Stage, way: Way) -> Values:
     return stage.gits.clone(way, name)
+
+
+def _patience(row: Callable[[Way, Path, int], Values], stage: Stage, way: Way) -> Values:
+    if not way.hops:
+        return {}
+    return row(way, stage.transfers.directory / "fetch", stage.scale.seconds)
 
 
 def _rounds(name: str, few: int, many: int) -> int:
@@ -52,8 +65,10 @@ def run(stage: Stage, chosen: Sequence[Measure], book: Book) -> None:
         begun = time.monotonic()
         for number in range(measure.rounds + 1):
             for way in stage.ways:
+                if number and way.slow and number > _SLOW_ROUNDS:
+                    continue
                 values = measure.run(stage, way)
-                if number:
+                if number or measure.cold:
                     book.add_all(way.name, values)
         seconds = time.monotonic() - begun
         print(f"bench: {measure.name} took {seconds:.0f} s", file=sys.stderr, flush=True)

@@ -84,4 +84,6 @@ TARGETS = (
     Target("200 at a time", 1.1, 1.5, "nginx", more=True),
     Target("download: memory grown", 4.0, 1.0),
     Target("upload: memory grown", 4.0, 1.0),
+    Target("slow reader: memory grown", 4.0, 1.0),
+    Target("stalled upstream: memory grown", 4.0, 1.0),
 )

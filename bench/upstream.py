@@ -17,7 +17,6 @@ from attrs import frozen
 from bench.authority import Authority
 from bench.processes import Programs, free_port
 
-PACKAGES = {"nginx": "nginx-core", "fcgiwrap": "fcgiwrap"}
 USER = "bench"
 _ADVERTISEMENT = "application/x-git-upload-pack-advertisement"
 _RESULT = "application/x-git-upload-pack-result"

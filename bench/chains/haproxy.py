@@ -6,7 +6,6 @@ from bench.chains.way import Setting, Way
 from bench.processes import free_port
 
 NAME = "haproxy"
-PACKAGES = {"haproxy": "haproxy"}
 _COMMON = """
 global
   maxconn 4096

@@ -8,7 +8,6 @@ from bench.chains.way import Setting, Way
 from bench.processes import free_port
 
 NAME = "nginx"
-PACKAGES = {"nginx": "nginx-core"}
 
 
 def start(setting: Setting) -> Way:

@@ -51,6 +51,7 @@ class Way:
     ca: Path | None = None
     authorization: str = ""
     header_file: Path | None = None
+    slow: bool = False  # measured less often
 
     def url(self, repository: str) -> str:
         return f"{self.base}/{repository}.git"
@@ -78,7 +79,3 @@ def direct(upstream: Upstream, directory: Path) -> Way:
         authorization=upstream.authorization,
         header_file=header_file,
     )
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0))

@@ -13,7 +13,6 @@ from bench.chains.way import Way
 from bench.figures import percentile
 from bench.rows.transfers import Values
 
-PACKAGES = {"wrk": "wrk"}
 CONCURRENT = 200
 CLIENTS = 4
 _PATH = "/info/refs?service=git-upload-pack"
