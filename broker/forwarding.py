@@ -24,7 +24,7 @@ from broker.providers.credential import Credential, Need
 from broker.push_commands import CommandSink
 from broker.responses import judge
 from broker.routes import Route
-from broker.upstream import Acquired
+from broker.upstream import Acquired, User
 from gitwire.framing import Framing, Headers, Length
 from gitwire.gzipped import GzipReader
 from gitwire.http import ResponseHead
@@ -56,6 +56,7 @@ class Forwarding:
     _ended: Ended
     _need: Need | None = field(init=False, default=None)
     _credential: Credential | None = field(init=False, default=None)
+    _user: User | None = field(init=False, default=None)
     _unauthorised: bool = field(init=False, default=False)
     _tried_again: bool = field(init=False, default=False)
     _attempt: Deferred[None] | None = field(init=False, default=None)
@@ -98,7 +99,8 @@ class Forwarding:
         if self._over:
             return
         self._credential = credential
-        self._await(self.case.desk.upstreams.acquire(self.route, self._repeatable))
+        self._user = User(self.case.session.id, self.route, credential)
+        self._await(self.case.desk.upstreams.acquire(self._user, self._repeatable))
 
     def _unequipped(self, reason: Failure) -> None:
         if not self._over and isinstance(reason.value, Unavailable):
@@ -128,7 +130,7 @@ class Forwarding:
     def _connected(self, acquired: Acquired) -> None:
         self._attempt = None
         if self._over or self._credential is None:
-            self.case.desk.upstreams.release(self.route, acquired.connection)
+            self._give_back(acquired)
             return
         prelude, framing = self._outgoing()
         authority = self.route.config.authority
@@ -233,7 +235,7 @@ class Forwarding:
     def _relayed(self, outcome: Outcome, acquired: Acquired) -> None:
         if self._pacing.active():
             self._pacing.cancel()
-        self.case.desk.upstreams.release(self.route, acquired.connection)
+        self._give_back(acquired)
         match outcome:
             case Relayed(_, up, down):
                 self._went_through(up, down)
@@ -243,6 +245,14 @@ class Forwarding:
                 self._end(_code_of_cut(side, why, self._stopped), why, up, down)
             case _:
                 assert_never(outcome)
+
+    def _give_back(self, acquired: Acquired) -> None:
+        """Nobody follows a push, or an answer that we had to end ourselves."""
+        odd = self._relay is not None and (self._is_push or self._relay.ended is not None)
+        if odd or self._user is None:
+            acquired.connection.close()
+        else:
+            self.case.desk.upstreams.release(self._user, acquired.connection)
 
     def _went_through(self, up: int, down: int) -> None:
         ended = self._relay.ended if self._relay is not None else None

@@ -1,4 +1,4 @@
-"""Connections to upstreams: kept warm for a while, dialled when there is none."""
+"""Connections to upstreams: kept warm for a while for who used them, dialled when there is none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,21 @@ from streams.http import ClientConnection
 # so it only takes a connection that was used just now.
 FRESH_SECONDS = 4.0
 KEEP_SECONDS = 30.0
-KEEP_CONNECTIONS = 32
+# One session never has more links to us than this, so none of its connections is made in vain.
+KEEP_EACH = 16
+KEEP_CONNECTIONS = 512
+
+
+@frozen(eq=False)
+class User:
+    """Whose connection it is: servers may tie what they know of a client to its connection."""
+
+    session: str
+    route: Route
+    credential: Credential
+
+    def same_as(self, other: User) -> bool:
+        return self.route is other.route and self.credential.same_as(other.credential)
 
 
 @frozen
@@ -28,27 +42,29 @@ class Acquired:
 
 @define(eq=False)
 class _Kept:
-    route: Route
+    user: User
     connection: ClientConnection
     since: float
 
 
 @define(eq=False)
 class Upstreams:
-    """`acquire` and `release`; a connection serves one request at a time."""
+    """`acquire` and `release`; a connection serves one request at a time, of one user only."""
 
     _reactor: Any
     _now: Callable[[], float]
-    _kept: list[_Kept] = field(factory=list, init=False)
+    _kept: dict[str, list[_Kept]] = field(factory=dict, init=False)  # by session
+    _count: int = field(default=0, init=False)
 
-    def acquire(self, route: Route, repeatable: bool) -> Deferred[Acquired]:
+    def acquire(self, user: User, repeatable: bool) -> Deferred[Acquired]:
         """An idle connection or a new one; fails with Unavailable (U101, U105, U106)."""
         oldest = self._now() - (KEEP_SECONDS if repeatable else FRESH_SECONDS)
-        for kept in reversed(self._kept):
-            if kept.route is route and kept.since >= oldest and kept.connection.idle:
-                self._kept.remove(kept)
+        own = self._kept.get(user.session, [])
+        for kept in reversed(own):
+            if kept.since >= oldest and kept.connection.idle and kept.user.same_as(user):
+                self._keep(user.session, [each for each in own if each is not kept])
                 return succeed(Acquired(kept.connection, reused=True))
-        return self.dial(route)
+        return self.dial(user.route)
 
     def dial(self, route: Route) -> Deferred[Acquired]:
         dialled = _proxy_credential(route).addCallback(
@@ -56,10 +72,11 @@ class Upstreams:
         )
         return dialled.addCallback(lambda connection: Acquired(connection, reused=False))
 
-    def release(self, route: Route, connection: ClientConnection) -> None:
-        """Keeps it for the next request if the exchange on it ended cleanly."""
-        if connection.idle and len(self._kept) < KEEP_CONNECTIONS:
-            self._kept.append(_Kept(route, connection, self._now()))
+    def release(self, user: User, connection: ClientConnection) -> None:
+        """Keeps it for the user's next request if the exchange on it ended cleanly."""
+        own = self._kept.get(user.session, [])
+        if connection.idle and len(own) < KEEP_EACH and self._count < KEEP_CONNECTIONS:
+            self._keep(user.session, [*own, _Kept(user, connection, self._now())])
         else:
             connection.close()
 
@@ -72,10 +89,17 @@ class Upstreams:
         self._drop(lambda kept: True)
 
     def _drop(self, unwanted: Callable[[_Kept], bool]) -> None:
-        dropped = [kept for kept in self._kept if unwanted(kept)]
-        self._kept = [kept for kept in self._kept if kept not in dropped]
-        for kept in dropped:
-            kept.connection.close()
+        for session, own in list(self._kept.items()):
+            dropped = [kept for kept in own if unwanted(kept)]
+            if dropped:
+                self._keep(session, [kept for kept in own if kept not in dropped])
+            for kept in dropped:
+                kept.connection.close()
+
+    def _keep(self, session: str, kept: list[_Kept]) -> None:
+        self._count += len(kept) - len(self._kept.pop(session, []))
+        if kept:
+            self._kept[session] = kept
 
 
 def _proxy_credential(route: Route) -> Deferred[Credential | None]:

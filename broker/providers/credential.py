@@ -25,6 +25,9 @@ class Credential:
     scope: str = ""
     expires: int | None = None
 
+    def same_as(self, other: Credential) -> bool:
+        return self.username == other.username and self.password.same_as(other.password)
+
 
 @frozen
 class Need:

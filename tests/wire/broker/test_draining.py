@@ -1,18 +1,10 @@
 """The end in good order: what is under way ends well, and what comes late is not taken."""
 
-from gitwire.http import NoBody
 from streams.client import NOT_TAKEN
-from tests.fakes.broker_world import Asker, Reply, envelope
+from tests.fakes.broker_world import Asker, Reply
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
-from tests.wire.broker.test_git import ADVERTISEMENT, REFS
-
-TARGET = "/git/up/acme/app.git/info/refs?service=git-upload-pack"
-
-
-def begin_refs(sidecar: Asker) -> Reply:
-    headers = [*envelope(), (b"Accept", b"*/*"), (b"Git-Protocol", b"version=2")]
-    return sidecar.begin("GET", TARGET, headers, NoBody())[1]
+from tests.wire.broker.test_git import ADVERTISEMENT, REFS, begin_refs
 
 
 async def waiting(scene: Scene, sidecar: Asker) -> Reply:

@@ -1,17 +1,30 @@
 """Fetching through the broker: what the upstream sees, and what the sidecar sees of it."""
 
+from functools import partial
+
 import pytest
 import trustme
 
 from audit.journal import Journal
-from gitwire.http import Length
+from gitwire.http import Length, NoBody
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
-from tests.fakes.broker_world import BASIC, ID, PASSWORD, POLICY, Sidecar, post
+from tests.fakes.broker_world import (
+    BASIC,
+    ID,
+    PASSWORD,
+    POLICY,
+    Asker,
+    Reply,
+    Sidecar,
+    envelope,
+    post,
+)
 from tests.fakes.fake_upstream import FakeUpstream, Talk, ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
 
+TARGET = "/git/up/acme/app.git/info/refs?service=git-upload-pack"
 UPLOAD = Service.UPLOAD_PACK
 REFS = format_data(b"# service=git-upload-pack\n") + FLUSH + format_data(b"version 2\n") + FLUSH
 ADVERTISEMENT = ok(UPLOAD, "advertisement", REFS)
@@ -19,6 +32,15 @@ CHUNKED = (
     b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
 )
+
+
+def begin_refs(sidecar: Asker) -> Reply:
+    headers = [*envelope(), (b"Accept", b"*/*"), (b"Git-Protocol", b"version=2")]
+    return sidecar.begin("GET", TARGET, headers, NoBody())[1]
+
+
+def seen(scene: Scene, requests: int) -> bool:
+    return len(scene.upstream.heads) == requests
 
 
 def chunk(data: bytes) -> bytes:
@@ -225,6 +247,43 @@ async def test_a_connection_to_the_upstream_is_used_again(scene: Scene) -> None:
         assert (await sidecar.refs()).status == 200
     assert len(scene.upstream.talks) == 1
     assert len(scene.upstream.heads) == 3
+
+
+@on_reactor
+async def test_a_connection_to_the_upstream_is_of_one_session_only(scene: Scene) -> None:
+    scene.upstream.answers(ADVERTISEMENT)
+    for _ in range(2):
+        await (await scene.world.session()).refs()
+    assert len(scene.upstream.talks) == 2
+
+
+@on_reactor
+async def test_a_connection_to_the_upstream_is_of_one_credential_only(scene: Scene) -> None:
+    scene.upstream.answers(ADVERTISEMENT)
+    sidecar = await scene.world.session()
+    await sidecar.refs()
+    old = (scene.world.paths.etc / "token").read_text()
+    for password in ("rotated", old):
+        scene.world.write("fresh", password, 0o600, owner=1999999999).rename(
+            scene.world.paths.etc / "token"
+        )
+        await sidecar.refs()
+    assert len(scene.upstream.talks) == 2
+    used = [BASIC in head for head in scene.upstream.heads]
+    assert used == [True, False, True]
+
+
+@on_reactor
+async def test_as_many_connections_are_kept_as_a_session_used_at_a_time(scene: Scene) -> None:
+    first = await scene.world.session()
+    links = [first, *[await scene.world.connect(first.key, Sidecar) for _ in range(2)]]
+    for number in (1, 2, 3):
+        asked = [begin_refs(link) for link in links]
+        await scene.until(partial(seen, scene, number * len(links)))
+        for talk in scene.upstream.talks:
+            talk.say(ADVERTISEMENT)
+        assert [(await each.done).status for each in asked] == [200] * len(links)
+    assert len(scene.upstream.talks) == len(links)
 
 
 @on_reactor

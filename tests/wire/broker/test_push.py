@@ -53,6 +53,16 @@ async def test_a_chunked_push_arrives_whole_however_it_is_cut(scene: Scene) -> N
 
 
 @on_reactor
+async def test_nothing_follows_a_push_on_its_connection(scene: Scene) -> None:
+    scene.upstream.answers(DONE)
+    sidecar = await scene.world.session()
+    for number in (1, 2):
+        assert (await sidecar.push(commands(AGENT) + PACK)).status == 200
+        assert len(scene.upstream.talks) == number
+    await scene.until(lambda: all(talk.lost for talk in scene.upstream.talks))
+
+
+@on_reactor
 async def test_no_connection_is_made_before_the_commands_are_known(scene: Scene) -> None:
     scene.upstream.answers(DONE)
     sidecar = await scene.world.session()
