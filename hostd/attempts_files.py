@@ -9,6 +9,7 @@ import stat
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 from hostd.refused import Refused
 
@@ -128,7 +129,7 @@ def _marker(marker: str) -> str:
         file.write(canary)
     seen, works = 0, False
     try:
-        for where, data in (*_of_processes(), *_of_files()):
+        for where, data in chain(_of_processes(), _of_files()):
             seen += 1
             works = works or canary in data
             if wanted in data:

@@ -213,14 +213,17 @@ def test_an_interface_that_appears_is_dead_in_both_directions(bare: Namespace) -
     try:
         bare.load()
         watcher = connect_to_the_world(bare, outside)
-        bare.listen(UNTR, "0.0.0.0", 8080)
+        server = bare.listen(UNTR, "0.0.0.0", 8080)
         outside.listen(ROOT, "203.0.113.5", 443, 53)
         for uid in (UNTR, HELP, SIDE, ROOT):
             assert bare.ask(uid, "203.0.113.5", 53, "udp") == UNSENT
             assert bare.ask(uid, "203.0.113.5", 443) == "timeout"
         assert frames(watcher) == 0
         assert outside.ask(ROOT, "203.0.113.1", 8080) == "timeout"
+        assert outside.ask(ROOT, "203.0.113.1", 8080, "udp") == "timeout"
+        assert clients(server) == [], "not even the question came in"
         bare.run("nft", "flush", "ruleset")
+        bare.listen(UNTR, "0.0.0.0", 8080)
         watcher = outside.watch("world")
         assert bare.ask(UNTR, "203.0.113.5", 443) == SERVED
         assert outside.ask(ROOT, "203.0.113.1", 8080) == SERVED

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
 
 VERIFY = ("tests/live/test_verify.py::test_every_control_of_a_sandbox_is_enforced[agent]",)
+SEARCH = ("tests/wire/hostd/test_marker_search.py",)
 JUDGED = ("tests/unit/hostd/test_probes.py",)
 
 VERIFIED = (
@@ -193,6 +194,92 @@ VERIFIED = (
         "        self._attested = uid == 0\n",
         "        self._attested = True\n",
         ("tests/wire/hostd/test_admin_peers.py",),
+    ),
+    Mutation(
+        "verify: a secret of the host lies in the sandbox",
+        "hostd/verification.py",
+        "paths.run, paths.etc, paths.log_dir)",
+        "paths.run, *paths.sandboxes_run.iterdir())",
+        VERIFY,
+    ),
+    Mutation(
+        "verify: a command's environment has a token",
+        "hostd/environment.py",
+        '    "GIT_CONFIG_SYSTEM": f"{RUN}/gitconfig",\n',
+        '    "GIT_CONFIG_SYSTEM": f"{RUN}/gitconfig",\n    "TOKEN": "ghp_" + "x" * 36,\n',
+        VERIFY,
+    ),
+    Mutation(
+        "verify: the search for secrets finds none",
+        "hostd/attempts_files.py",
+        "            if wanted in data:\n",
+        "            if False:\n",
+        SEARCH,
+    ),
+    Mutation(
+        "verify: the search for secrets leaves out files",
+        "hostd/attempts_files.py",
+        "for where, data in chain(_of_processes(), _of_files()):",
+        "for where, data in _of_processes():",
+        VERIFY,
+    ),
+    Mutation(
+        "broker: a credential is in the log",
+        "broker/injection.py",
+        '    return b"Basic " + base64.b64encode(pair)\n',
+        "    from twisted.logger import Logger\n\n"
+        '    Logger().info("using {pair}", pair=pair)\n'
+        '    return b"Basic " + base64.b64encode(pair)\n',
+        ("tests/live/test_no_secret_anywhere.py::test_no_secret_is_found_anywhere_it_was_not_put",),
+    ),
+    Mutation(
+        "brake: a verification that nobody ends has no end",
+        "limits/brake.py",
+        "self._lifted = now + min(seconds, LIFTED)",
+        "self._lifted = now + seconds",
+        ("tests/unit/limits/test_quota_and_brake.py",),
+    ),
+    Mutation(
+        "brake: a sandbox is never slowed down",
+        "sidecar/git_listener.py",
+        "        delay = self._office.brakes.refused()\n",
+        "        delay = self._office.brakes.refused() * 0\n",
+        ("tests/wire/sidecar/test_floods.py",),
+    ),
+    Mutation(
+        "sidecar: whoever connects is hostd",
+        "sidecar/control_socket.py",
+        "            self._admitted.attest(sock)\n",
+        "            pass\n",
+        ("tests/wire/sidecar/test_floods.py::test_only_root_can_say_that_a_verification_runs",),
+    ),
+    Mutation(
+        "broker: a host touches sessions of others",
+        "broker/authority.py",
+        "        if session is None or session.stored.host != host:\n",
+        "        if session is None:\n",
+        ("tests/wire/broker/test_sessions.py::test_a_host_can_only_touch_its_own_sessions",),
+    ),
+    Mutation(
+        "nft: an interface that appears is heard",
+        NFT,
+        """_hook("input", 'iifname "lo" accept', 'counter name "strange_input"')""",
+        """_hook("input", "accept")""",
+        (f"{RULES_LOAD}::test_an_interface_that_appears_is_dead_in_both_directions",),
+    ),
+    Mutation(
+        "nft: untrusted code answers from the resolver's port",
+        NFT,
+        '        f"udp sport @sidecar_ports {_SQUAT}",\n',
+        "",
+        (f"{RULES_LOAD}::test_a_squatter_on_a_sidecar_port_gets_no_connection",),
+    ),
+    Mutation(
+        "nft: UDP that is not allowed is dropped in silence",
+        NFT,
+        '        f"udp dport != @sidecar_ports {untrusted}",\n        _REFUSE,\n',
+        '        f"udp dport != @sidecar_ports {untrusted}",\n',
+        (f"{RULES_LOAD}::test_ports_for_other_hosts_are_the_commands_alone",),
     ),
     Mutation(
         "grant: any signature will do",
