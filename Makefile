@@ -57,7 +57,7 @@ lint: setup
 	$(VENV)/bin/mypy .
 
 test: setup test-packages lint
-	$(PY) -m pytest -m "not long"
+	$(PY) -m tests -m "not long"
 
 test-long: setup test-packages $(ATHERIS)
 	$(PY) -m pytest -m long -s 2>&1 | tee docs/test-long.txt; exit $${PIPESTATUS[0]}

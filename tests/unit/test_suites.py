@@ -1,0 +1,19 @@
+"""`make test` runs every test file once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.__main__ import HERE, counted, suites
+
+
+def test_every_test_file_is_in_one_suite() -> None:
+    files = [path for suite in suites() for path in Path(HERE, suite).rglob("test_*.py")]
+    assert len(suites()) == len(set(suites())) > 10
+    assert sorted(files) == sorted(HERE.rglob("test_*.py"))
+
+
+def test_what_a_suite_says_of_itself_is_counted() -> None:
+    said = "=== FAILURES ===\n1 passed\n=== 1 failed, 12 passed, 3 skipped, 2 errors in 1.0s ===\n"
+    assert counted(said) == {"failed": 1, "passed": 12, "skipped": 3, "error": 2}
+    assert counted("Segmentation fault") == {}
