@@ -13,6 +13,8 @@ from hostctl.defaults import broker_uid
 from hostctl.failure import NOT_FOUND, Failure, usage
 from identity.paths import Paths
 
+_VERBS = {"provider": "cred", "upstream": "upstream", "host": "host"}
+_SPOKEN = {"provider": "credential", "upstream": "upstream", "host": "host"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
@@ -29,12 +31,11 @@ def file_of(paths: Paths, kind: str, name: str) -> Path:
 def add_file(paths: Paths, kind: str, name: str, values: Mapping[str, Value]) -> Path:
     """Writes the file and reloads; a refused file is taken back."""
     path = file_of(paths, kind, name)
-    if name in configured(paths, kind):
-        raise Failure("C109", f"the {kind} {name!r} exists already", fix=_other_name(path))
+    refuse_known(paths, kind, name)
     text = toml({f"{kind}.{name}": values})
     try:
         if not create_file(path, text, 0o640, broker_uid(paths)):
-            raise Failure("C109", f"{path} exists already", fix=_other_name(path))
+            raise _taken(kind, name, path, path)
     except (FileNotFoundError, NotADirectoryError):
         raise Failure("C103", f"{paths.broker_d} is not there", fix="hostctl up") from None
     try:
@@ -43,6 +44,11 @@ def add_file(paths: Paths, kind: str, name: str, values: Mapping[str, Value]) ->
         path.unlink()
         raise
     return path
+
+
+def refuse_known(paths: Paths, kind: str, name: str) -> None:
+    if (known := configured(paths, kind).get(name)) is not None:
+        raise _taken(kind, name, known[0], file_of(paths, kind, name))
 
 
 def remove_file(paths: Paths, kind: str, name: str) -> None:
@@ -64,11 +70,13 @@ def remove_file(paths: Paths, kind: str, name: str) -> None:
 def _not_ours(paths: Paths, kind: str, name: str) -> Failure:
     place = configured(paths, kind).get(name)
     if place is None:
-        what = f"there is no {kind} {name!r}"
+        what = f"there is no {_SPOKEN[kind]} {name!r}"
         why = "neither broker.toml nor a file in broker.d names it"
-        return Failure("C105", what, why, f"hostctl {kind} ls", exit_code=NOT_FOUND)
-    fix = f"remove it from {place[0]} and run `hostctl up`"
-    return Failure("C105", f"{kind} {name!r} was not added by hostctl", f"it is in {place[0]}", fix)
+        fix = f"`hostctl {_VERBS[kind]} ls` lists them"
+        return Failure("C105", what, why, fix, exit_code=NOT_FOUND)
+    fix = f"remove it from {place[0]}, then `hostctl reload`"
+    what = f"the {_SPOKEN[kind]} {name!r} was not added by hostctl"
+    return Failure("C105", what, f"it is in {place[0]}", fix)
 
 
 def reload_broker(paths: Paths, on_progress: Callable[[str], None] = lambda text: None) -> None:
@@ -96,5 +104,8 @@ def _document(path: Path) -> dict[str, object]:
         raise Failure("B104", f"{path} cannot be read", str(error), "correct the file") from None
 
 
-def _other_name(path: Path) -> str:
-    return f"choose another name, or remove {path} first"
+def _taken(kind: str, name: str, place: Path, ours: Path) -> Failure:
+    """Whoever added it can remove it: hostctl its own file, a person with an editor theirs."""
+    rm = f"`hostctl {_VERBS[kind]} rm {name}`" if place == ours else f"take it out of {place}"
+    what = f"the {_SPOKEN[kind]} {name!r} exists already"
+    return Failure("C109", what, f"it is in {place}", f"choose another name, or {rm} first")

@@ -58,13 +58,13 @@ def main(args: Namespace, out: Output) -> int:
 
 
 def _add(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.brokerfiles import add_file, check_name
+    from hostctl.brokerfiles import add_file, check_name, refuse_known
 
     name = check_name(args.name)
     _check_options(args)
     values = provider_values(args, os.environ.get("SUDO_USER"))
     if args.stdin:
-        _refuse_known(paths, name)
+        refuse_known(paths, "provider", name)  # or a second `add` would replace what is sealed
         _seal(paths, name, args.username or _DEFAULT_USER, read_secret())
     path = add_file(paths, "provider", name, values)
     kind = values["type"]
@@ -103,7 +103,7 @@ def provider_values(args: Namespace, caller: str | None) -> dict[str, Value]:
         raise usage("an App needs its key and its installation", fix)
     values: dict[str, Value] = {
         "type": "github-app",
-        "app_id": int(args.app) if args.app.isdigit() else args.app,
+        "app_id": int(args.app) if args.app.isascii() and args.app.isdigit() else args.app,
         "installation_id": args.installation,
         "private_key_file": _readable(args.private_key),
     }
@@ -122,15 +122,6 @@ def _helper_values(args: Namespace, caller: str | None) -> dict[str, Value]:
     except ValueError:
         raise usage("the command's quotes do not match", "hostctl cred add --help") from None
     return {"type": "git-credential", "user": user, "command": words}
-
-
-def _refuse_known(paths: Paths, name: str) -> None:
-    """Before the vault is touched: a second `add` must not replace the sealed secret."""
-    from hostctl.brokerfiles import configured
-
-    if name in configured(paths, "provider"):
-        fix = "choose another name"
-        raise Failure("C109", f"there is a credential {name!r} already", fix=fix)
 
 
 def read_secret(descriptor: int = 0) -> bytes:

@@ -52,7 +52,7 @@ GROUPS = (
             Limit("egress_idle", "a connection to another host without a byte", 600, "s", "", "cut", f"{POLICY} `limits.egress_idle`"),
             Limit("refs", "refs in one push", 1000, "", "G304", "the push is refused, told per ref"),
             Limit("ttl", "from activation to the hard end", 28800, "s", "S101", "what runs is cut, everything is refused", f"{POLICY} `session.ttl`"),
-            Limit("idle_session", "without a git operation that succeeded", 1800, "s", "S101", "everything is refused", f"{POLICY} `session.idle`"),
+            Limit("idle_session", "without a git operation that succeeded", 14400, "s", "S101", "everything is refused", f"{POLICY} `session.idle`"),
             Limit("reports", "reports of its sidecar a minute", 60, "", "G303", "not recorded; the sidecar adds up what is alike"),
             Limit("denials", "refusals with a record of their own at once, then one in two seconds", 20, "", "", "the others are counted in `denials.summarised`"),
             Limit("free_refusals", "refusals before answers get slower; half is forgotten in 30 s", 10, "", "", "each answer 0.25 s later than the one before, up to 5 s, with the advice not to retry; not while `hostctl verify` runs", f"{POLICY} `limits.free_refusals`"),

@@ -134,7 +134,11 @@ _TABLE = (
         "wait a minute; git asks once per operation, so something asks in a loop",
     ),
     # S1xx: the session
-    Code("S101", "this session has ended", "start a new sandbox, or a new session for this one"),
+    Code(
+        "S101",
+        "this session has ended",
+        "`hostctl stop S` and `hostctl start S`: the same files and a new session",
+    ),
     Code(
         "S102",
         "this session is not active yet",

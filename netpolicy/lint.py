@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from attrs import frozen
 
 from netpolicy.matchers import HostPattern
-from netpolicy.policy import EgressRule, GitRule, Policy
+from netpolicy.policy import EgressRule, GitRule, Policy, Session
 
 IsShared = Callable[[str], bool]  # does this domain belong to everybody, or to many tenants?
 
@@ -70,7 +70,8 @@ def _of_upstreams(path: str, rule: GitRule, upstreams: Collection[str] | None) -
 
 
 def _without_effect(policy: Policy) -> Iterator[Remark]:
-    if policy.session.idle > policy.session.ttl:
+    # The default is nobody's mistake.
+    if Session().idle != policy.session.idle > policy.session.ttl:
         yield Remark("session.idle", "is longer than session.ttl", "it never ends a session")
     for index, rule in enumerate(policy.git):
         if rule.effect == "allow" and _overruled(rule, policy.git):

@@ -29,7 +29,7 @@ class Session:
     """
 
     ttl: int = 8 * 3600
-    idle: int = 30 * 60
+    idle: int = 4 * 3600
     max_ttl: int = 24 * 3600
 
 

@@ -97,7 +97,33 @@ def test_a_second_upstream_of_the_same_name_is_refused(
     done = hostctl(*words[:4], "https://other.example", "--cred", "corp")
     assert done.returncode == 1
     assert "[C109]" in done.stderr
+    assert "fix: choose another name, or `hostctl upstream rm corp` first" in done.stderr
     assert (broker_d / "upstream-corp.toml").read_text() == before
+
+
+def test_whoever_wrote_it_with_an_editor_removes_it_with_one(
+    broker: FakeDaemon, broker_d: Path, hostctl: Hostctl
+) -> None:
+    (broker_d / "mine.toml").write_text('[upstream.corp]\nurl = "https://git.example"\n')
+    done = hostctl("upstream", "add", "corp", "--url", "https://other.example", "--cred", "corp")
+    assert f"or take it out of {broker_d / 'mine.toml'} first" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "folds"),
+    [
+        ("https://github.com", "true"),
+        ("https://GitHub.com:443/", "true"),
+        ("https://github.com.example", "false"),
+        ("https://git.corp.example", "false"),
+    ],
+)
+def test_names_are_taken_as_spelt_unless_the_server_is_known_to_fold_them(
+    url: str, folds: str, broker: FakeDaemon, broker_d: Path, hostctl: Hostctl
+) -> None:
+    assert hostctl("upstream", "add", "any", "--url", url, "--cred", "corp").returncode == 0
+    written = (broker_d / "upstream-any.toml").read_text()
+    assert f"case_insensitive = {folds}\n" in written
 
 
 def test_removing_an_upstream_is_taken_back_when_the_broker_refuses(

@@ -51,3 +51,7 @@ def test_what_has_no_effect_is_remarked() -> None:
     deny = '[[git]]\neffect = "deny"\nrepos = ["corp:a/b"]\n'
     assert [each.path for each in remarks(text + deny)] == ["session.idle", "git[0]"]
     assert [each.path for each in remarks(text + deny + "fetch = true")] == ["session.idle"]
+
+
+def test_a_short_session_is_no_mistake_of_the_default_for_silence() -> None:
+    assert not remarks('[session]\nttl = "1h"\n')
