@@ -31,6 +31,7 @@ from netpolicy.writing import policy_to_mapping
 
 _REASON_LIMIT = 200
 _NO_SESSION = "no session has this id, nor a sandbox of this id or name"
+_NO_LIVING = f"{_NO_SESSION}, or it has ended"
 
 
 @define(eq=False)
@@ -153,7 +154,7 @@ class AdminOperations:
         routes = self._desk.routes.now
         if name not in routes.providers:
             fix = "`hostctl cred ls` lists them"
-            raise Problem("R103", "there is no such credential", "", fix)
+            raise Problem("C110", f"there is no credential {name!r}", "", fix)
         self._record(AdminOperation(op="cred-test", decision="allow", peer_uid=uid, reason=name))
         return Deferred.fromCoroutine(Trial(routes, self._desk.upstreams, name).run(place))
 
@@ -191,7 +192,8 @@ class AdminOperations:
 
     def _one(self, text: str) -> Session:
         exact = self._desk.sessions.by_id(text)
-        found = [exact] if exact is not None else self._desk.sessions.named(text)
+        sessions = self._desk.sessions
+        found = [exact] if exact is not None else sessions.named(text) or sessions.ended(text)
         if not found:
             fix = "`hostctl session ls` lists them"
             raise Problem("R103", f"there is no session {text!r}", _NO_SESSION, fix)
@@ -214,7 +216,7 @@ class AdminOperations:
         found = self._desk.sessions.named(text)
         if not found:
             fix = "`hostctl session ls` lists them"
-            raise Problem("R103", f"there is no living session {text!r}", _NO_SESSION, fix)
+            raise Problem("R103", f"there is no living session {text!r}", _NO_LIVING, fix)
         return found
 
     def key_switch(self, fields: Fields, uid: int) -> Fields:

@@ -209,11 +209,12 @@ class Authority:
     def extend(self, session: Session, seconds: int) -> None:
         """Problem S105 when that is longer than the policy's max_ttl lets it last."""
         if session.state is State.ENDED:
-            raise Problem("S101", "this session has ended")
+            raise Problem("S101", "an ended session cannot be extended")
         if self._now() + seconds > session.stored.latest:
             left = max(0, int(session.stored.latest - self._now()))
-            why = f"its policy's max_ttl leaves {format_duration(left or 1)} at most"
-            raise Problem("S105", "this session cannot last that long", why)
+            most = f"{left // 3600}h{left % 3600 // 60:02}m"
+            what = f"its policy's max_ttl leaves this session {most} at most"
+            raise Problem("S105", what)
         event = SessionExtended(
             sandbox=session.stored.sandbox,
             session=session.id,

@@ -67,6 +67,9 @@ class Session:
     def is_of(self, host: str, sandbox: str) -> bool:
         return (self.stored.host, self.stored.sandbox) == (host, sandbox)
 
+    def is_called(self, text: str) -> bool:
+        return text in (self.id, self.stored.sandbox, self.stored.name)
+
     def hold(self, cut: Cut, busy: bool = True) -> Callable[[], None]:
         """Registers a live stream; `cut` ends it. The returned call says that it has ended.
 
@@ -253,6 +256,10 @@ class Sessions:
 
     def named(self, text: str) -> list[Session]:
         """The living sessions that this id, sandbox id or sandbox name means."""
+        return [one for one in self.living() if one.is_called(text)]
+
+    def ended(self, text: str) -> list[Session]:
+        """Those of this name that are over and not forgotten, the latest last."""
         return [
-            one for one in self.living() if text in (one.id, one.stored.sandbox, one.stored.name)
+            one for one in self._by_id.values() if one.ended is not None and one.is_called(text)
         ]

@@ -74,7 +74,8 @@ class Trial:
     def _find(self, place: str) -> tuple[Route, RepositoryPath]:
         found = self._located(place) if "://" in place else self._named(place)
         if found is None:
-            raise Problem("U107", CODES["U107"].text, place[:200], CODES["U107"].fix)
+            what = f"{place[:200]!r} is at no upstream that is configured"
+            raise Problem("U107", what, "", CODES["U107"].fix)
         route, repository = found
         if route.config.provider != self._name:
             what = f"upstream {route.upstream.name} does not use this credential"

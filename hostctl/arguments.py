@@ -61,6 +61,7 @@ def sub_parsers(parser: ArgumentParser) -> Callable[[str, str], ArgumentParser]:
             formatter_class=RawDescriptionHelpFormatter,
         )
         _add_globals(sub)
+        sub.set_defaults(prog=sub.prog)
         return sub
 
     return add
@@ -84,7 +85,10 @@ def parse(argv: Sequence[str], root: str) -> Namespace:
     if args.verb in _WITH_COMMAND and "--" in rest:
         cut = rest.index("--")
         rest, args.command = rest[:cut], rest[cut + 1 :]
-    verb_parser(args.verb).parse_args(rest, args)
+    args.prog = f"hostctl {args.verb}"  # a sub-command puts its own in this place
+    _, left = verb_parser(args.verb).parse_known_args(rest, args)
+    if left:
+        Parser(prog=args.prog).error(f"unrecognized arguments: {' '.join(left)}")
     args.root = abspath(args.root)  # noqa: PTH100 -- symlinks are judged later, not resolved
     _check_root(args.root)
     return args

@@ -86,7 +86,8 @@ def _tail(args: Namespace, out: Output, paths: Paths) -> int:
     names = sandbox_names(args.sandbox, records(paths)) if args.sandbox else frozenset()
     wanted = Wanted(names, "deny" if args.denied else None)
     found = filter(wanted.matches, _noting(records(paths), ends))
-    _show_all(_last(found, max(0, args.lines)), out)
+    if not _show_all(_last(found, max(0, args.lines)), out):
+        out.progress("no records match" + ("; waiting" if followers else ""))
     while followers:
         time.sleep(_FOLLOW_SECONDS)
         come = (event for follower in followers for event in follower.arrived())
@@ -120,7 +121,8 @@ def _query(args: Namespace, out: Output, paths: Paths) -> int:
         args.until or "",
     )
     found = filter(wanted.matches, records(paths))
-    _show_all(found if args.lines is None else _last(found, max(0, args.lines)), out)
+    if not _show_all(found if args.lines is None else _last(found, max(0, args.lines)), out):
+        out.progress("no records match")
     return 0
 
 
@@ -130,15 +132,18 @@ def _last(found: Iterable[Record], count: int) -> Iterable[Record]:
     return deque(found, maxlen=count)
 
 
-def _show_all(found: Iterable[Record], out: Output) -> None:
+def _show_all(found: Iterable[Record], out: Output) -> int:
+    """How many there were."""
     from hostctl.journals import event_line
 
-    for event in found:
+    count = 0
+    for count, event in enumerate(found, 1):  # noqa: B007 -- the last one is the answer
         if out.json:
             out.emit(event)
             continue
         line = event_line(event)
         out.line(out.bad(line) if event.get("decision") == "deny" else line)
+    return count
 
 
 def _schema(out: Output) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from hostctl.client import ask
 from hostctl.configfile import Value, create_file, toml
 from hostctl.defaults import broker_uid
-from hostctl.failure import NOT_FOUND, Failure, usage
+from hostctl.failure import Failure, usage
 from identity.paths import Paths
 
 _VERBS = {"provider": "cred", "upstream": "upstream", "host": "host"}
@@ -72,8 +72,7 @@ def _not_ours(paths: Paths, kind: str, name: str) -> Failure:
     if place is None:
         what = f"there is no {_SPOKEN[kind]} {name!r}"
         why = "neither broker.toml nor a file in broker.d names it"
-        fix = f"`hostctl {_VERBS[kind]} ls` lists them"
-        return Failure("C105", what, why, fix, exit_code=NOT_FOUND)
+        return Failure("C110", what, why, f"hostctl {_VERBS[kind]} ls")
     fix = f"remove it from {place[0]}, then `hostctl reload`"
     what = f"the {_SPOKEN[kind]} {name!r} was not added by hostctl"
     return Failure("C105", what, f"it is in {place[0]}", fix)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hostctl.arguments import sub_parsers
-from hostctl.failure import FAILED, NOT_FOUND, Failure, usage
+from hostctl.failure import FAILED, Failure, usage
 from hostctl.output import Output, need_root
 
 if TYPE_CHECKING:
@@ -192,8 +192,7 @@ def _known(paths: Paths, name: str) -> dict[str, object]:
     items = items_of(ask(paths.broker_admin_socket, {"op": "cred-ls"}))
     found = next((item for item in items if item.get("name") == name), None)
     if found is None:
-        fix = "hostctl cred ls"
-        raise Failure("R103", f"there is no credential {name!r}", fix=fix, exit_code=NOT_FOUND)
+        raise Failure("C110", f"there is no credential {name!r}", fix="hostctl cred ls")
     return found
 
 
@@ -264,13 +263,24 @@ def _secret_of(args: Namespace) -> bytes:
         os.close(descriptor)
 
 
+def _refuse_needed(paths: Paths, name: str) -> None:
+    """The broker would refuse it too, with the words of a broken file."""
+    from hostctl.brokerfiles import configured
+
+    for upstream, (_, values) in configured(paths, "upstream").items():
+        if name in (values.get("provider"), values.get("proxy_provider")):
+            what = f"the credential {name!r} is needed by the upstream {upstream!r}"
+            raise Failure("C111", what, fix=f"hostctl upstream rm {upstream}")
+
+
 def _rm(args: Namespace, out: Output, paths: Paths) -> int:
-    """The configuration first: the broker refuses while an upstream still needs it."""
+    """The configuration first: then nothing asks for what leaves the vault."""
     from hostctl.brokerfiles import check_name, configured, remove_file
     from hostctl.client import ask
 
     name = check_name(args.name)
     known = _known(paths, name)
+    _refuse_needed(paths, name)
     if name in configured(paths, "provider"):
         remove_file(paths, "provider", name)
     if known.get("type") == "vault":

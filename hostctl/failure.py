@@ -25,7 +25,9 @@ _EXITS = {
     "C105": USAGE,
     "C106": TIMED_OUT,
     "C108": USAGE,
+    "C110": NOT_FOUND,
     "R103": NOT_FOUND,
+    "U107": NOT_FOUND,
     "U105": INVALID,
 }
 _FAMILY_EXITS = {"G": DENIED, "H": DENIED, "S": DENIED, "E": DENIED, "P": INVALID}

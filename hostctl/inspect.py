@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from hostctl.output import Output
 
 ABOUT = "Shows everything about one sandbox."
+_MOMENTS = ("created", "expires", "issued")
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -24,19 +25,32 @@ def main(args: Namespace, out: Output) -> int:
     if out.json:
         out.emit({"schema": "gitmoat.inspect/1", **about})
     else:
-        for name, value in flat(about):
-            out.line(f"{name + ':':<18} {value}")
+        show(about, out)
     return 0
+
+
+def show(about: Mapping[str, object], out: Output) -> None:
+    for name, value in flat(about):
+        out.line(f"{name + ':':<18} {value}")
 
 
 def flat(fields: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
     """Nested fields as dotted names, in the order they came."""
-    from hostctl.failure import plain
-
     lines: list[tuple[str, str]] = []
     for name, value in fields.items():
         if isinstance(value, Mapping):
             lines += flat(value, f"{prefix}{name}.")
         else:
-            lines.append((prefix + name, "-" if value is None else plain(value)))
+            lines.append((prefix + name, _text(name, value)))
     return lines
+
+
+def _text(name: str, value: object) -> str:
+    from hostctl.clock import moment_text
+    from hostctl.failure import plain
+
+    if name in _MOMENTS:
+        return moment_text(value)
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    return "-" if value in (None, "") else plain(value)

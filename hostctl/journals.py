@@ -151,7 +151,7 @@ def event_line(event: Record) -> str:
         f"{event.get('decision') or '-'!s:<5}",
         str(event.get("name") or event.get("sandbox") or "-"),
     ]
-    parts += [str(event[key]) for key in ("op", "repo") if event.get(key)]
+    parts += [str(event[key]) for key in ("op", "repo", "to") if event.get(key)]
     parts += _ref_names(event.get("refs"))
     parts += [f"{key}={event[key]}" for key in ("tier", "rule", "code") if event.get(key)]
     parts += [f"({event['reason']})"] if event.get("reason") else []

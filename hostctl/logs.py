@@ -68,7 +68,7 @@ def without_controls(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _identifier(paths: Paths, wanted: str) -> str:
     found = _state(paths, wanted)
     if found is None:
-        raise Failure("R103", f"there is no sandbox {wanted!r}")
+        raise Failure("R103", f"there is no sandbox {wanted!r}", "no sandbox has this id or name")
     return found[0]
 
 

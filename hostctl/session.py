@@ -87,14 +87,16 @@ def _row(session: Mapping[str, object]) -> list[object]:
 
 def _show(args: Namespace, out: Output, socket: Path) -> int:
     from hostctl.client import ask
-    from hostctl.inspect import flat
+    from hostctl.inspect import show
 
     about = dict(ask(socket, {"op": "session-show", "session": args.session}, out.progress))
     if out.json:
         out.emit({"schema": "gitmoat.session-show/1", **about})
-    else:
-        for name, value in flat(about):
-            out.line(f"{name + ':':<18} {value}")
+        return 0
+    policy = about.pop("policy", None)
+    show({**about, "policy": policy.get("name") if isinstance(policy, dict) else policy}, out)
+    if about.get("state") != "ended":
+        out.progress(f"hint: hostctl policy render {about.get('name')} prints what it may do")
     return 0
 
 

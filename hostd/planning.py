@@ -152,7 +152,9 @@ def _name(request: RunRequest, identifier: str, taken: Collection[str]) -> str:
     if not _NAME.fullmatch(name):
         raise Failed(
             "C105",
-            "a sandbox's name has lower-case letters, digits and '-', at most 40",
+            f"{name!r} is not a sandbox's name",
+            why="it has lower-case letters, digits and '-', at most 40, a letter or digit first",
+            fix="hostctl run --name fix-42 ...",
             exit_code=2,
         )
     if name in taken:

@@ -41,7 +41,8 @@ def _usage(what: str) -> Failed:
     return Failed(
         "C105",
         what,
-        fix="hostctl git SANDBOX -- fetch|push|ls-remote [origin] [REF…]",
+        why="the gate knows three commands and none of git's options",
+        fix="hostctl git S -- fetch, push [origin] [REF...] or ls-remote [origin] [REF...]",
         exit_code=2,
     )
 

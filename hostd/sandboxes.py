@@ -44,7 +44,8 @@ _log = Logger()
 
 
 def _no_such(wanted: object) -> Failed:
-    return Failed("R103", f"there is no sandbox {wanted!r}", exit_code=4)
+    why = "no sandbox has this id or name"
+    return Failed("R103", f"there is no sandbox {wanted!r}", why=why, exit_code=4)
 
 
 class Sandboxes:
@@ -220,9 +221,9 @@ class Sandboxes:
     def _check_idle(self, sandbox: Sandbox) -> None:
         name = sandbox.plan.name
         if sandbox.record.step is Step.WORKSPACE:
-            raise Failed("R108", f"{name} is being made", fix="hostctl rm --force")
+            raise Failed("R108", f"{name} is being made", fix=f"hostctl rm --force {name}")
         if sandbox.plan.id in self._commands:
-            raise Failed("R108", f"a command runs in {name}", fix="hostctl rm --force")
+            raise Failed("R108", f"a command runs in {name}", fix=f"hostctl rm --force {name}")
 
     async def destroy(self, sandbox: Sandbox, reason: str) -> None:
         """Removed, whatever became of it meanwhile."""

@@ -137,7 +137,7 @@ _TABLE = (
     Code(
         "S101",
         "this session has ended",
-        "`hostctl stop S` and `hostctl start S`: the same files and a new session",
+        "it is over for this sandbox: `hostctl cp` saves its files, `hostctl run` makes a new one",
     ),
     Code(
         "S102",
@@ -351,7 +351,7 @@ _TABLE = (
         "the git gate could not do this",
         "read what git said; `hostctl explain` knows the code and the request id in it",
     ),
-    Code("R106", "the sandbox is not running", "`hostctl ls` shows its state"),
+    Code("R106", "the sandbox is not running", "`hostctl start S`; `hostctl ls` shows its state"),
     Code("R107", "the command could not be started", "check its name and PATH in the sandbox"),
     Code("R108", "a command is running in the sandbox", "wait for it, or `hostctl rm --force`"),
     Code(
@@ -384,6 +384,8 @@ _TABLE = (
     Code("C107", "something failed that should not", "-vv shows where; please report it"),
     Code("C108", "this is not in this version yet", "`hostctl --help` lists what there is"),
     Code("C109", "something of this name exists already", "choose another name"),
+    Code("C110", "nothing of this name exists", "`ls` of the same command lists what there is"),
+    Code("C111", "something else needs it", "change or remove that first"),
 )
 
 CODES: Mapping[str, Code] = MappingProxyType({code.id: code for code in _TABLE})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import CHECKOUT, Hostctl, environment
-from tests.cli.test_transcripts import HOSTD
+from tests.cli.scripted import HOSTD
 from tests.fakes.daemon import FakeDaemon
 
 
