@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import socket
+from ipaddress import ip_address
+from typing import Any, cast
 
 from attrs import define, field, frozen
 from OpenSSL import SSL
 from OpenSSL.crypto import Error as CryptoError
-from service_identity.exceptions import VerificationError
+from service_identity.exceptions import CertificateError, VerificationError
+from service_identity.pyopenssl import verify_hostname, verify_ip_address
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
-from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
-from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.ssl import (
     Certificate,
-    optionsForClientTLS,
+    CertificateOptions,
     platformTrust,
     trustRootFromCertificates,
 )
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from broker.errors import Misconfigured, Unavailable
 from broker.injection import connect_head
@@ -27,20 +27,61 @@ from broker.providers.credential import Credential
 from broker.settings import Address, Proxy, UpstreamConfig
 from gitwire.errors import Malformed
 from gitwire.tunnel import TunnelReader
+from identity.tlsoptions import PARTIAL_WRITE
+from streams.descriptor import Descriptor
+from streams.dialling import dial as dial_place
 from streams.http import ClientConnection, Timeouts
+from streams.tls import Tls
 
 
-def trusting(config: UpstreamConfig, host: str) -> IOpenSSLClientConnectionCreator:
+@define(eq=False)
+class NamedServer:
+    """A server known by its name: an authority that we trust has certified it."""
+
+    host: str
+    _context: SSL.Context
+
+    def connection(self) -> SSL.Connection:
+        made = SSL.Connection(self._context, None)
+        made.set_connect_state()
+        if not _is_address(self.host):
+            made.set_tlsext_host_name(self.host.encode("ascii"))
+        return made
+
+    def verify(self, connection: SSL.Connection) -> Exception | None:
+        """OpenSSL has verified the chain; this is about the name in it."""
+        try:
+            if _is_address(self.host):
+                verify_ip_address(connection, self.host)
+            else:
+                verify_hostname(connection, self.host)
+        except (VerificationError, CertificateError) as error:
+            return error
+        return None
+
+
+def trusting(config: UpstreamConfig, host: str) -> NamedServer:
     """Certificate and name are verified; TLS 1.2 is the least we take."""
-    if not config.authorities:
-        return optionsForClientTLS(host, trustRoot=platformTrust())
+    trusted: Any = platformTrust()
+    if config.authorities:
+        try:
+            roots = [Certificate.loadPEM(pem) for pem in config.authorities]
+        except (CryptoError, ValueError):
+            why = "holds a certificate that cannot be read"
+            key = f"upstream.{config.name}.ca_file"
+            raise Misconfigured("broker.toml", key, why, "give a PEM file") from None
+        trusted = trustRootFromCertificates(roots)
+    context = CertificateOptions(trustRoot=trusted).getContext()
+    context.clear_mode(PARTIAL_WRITE)
+    return NamedServer(host, context)
+
+
+def _is_address(host: str) -> bool:
     try:
-        roots = [Certificate.loadPEM(pem) for pem in config.authorities]
-    except (CryptoError, ValueError):
-        why = "holds a certificate that cannot be read"
-        key = f"upstream.{config.name}.ca_file"
-        raise Misconfigured("broker.toml", key, why, "give a PEM file") from None
-    return optionsForClientTLS(host, trustRoot=trustRootFromCertificates(roots))
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 @frozen
@@ -48,7 +89,7 @@ class Way:
     """How a place is reached."""
 
     address: Address
-    tls: IOpenSSLClientConnectionCreator
+    tls: NamedServer
     proxy: Proxy | None
     proxy_credential: Credential | None
     connect: float
@@ -64,20 +105,12 @@ def dial(reactor: Any, way: Way) -> Deferred[ClientConnection]:
     return _Dial(reactor, way).start()
 
 
-def _endpoint(reactor: Any, way: Way) -> Any:
-    place = way.address if way.proxy is None else way.proxy.address
-    plain: Any = HostnameEndpoint(reactor, place.host, place.port, timeout=way.connect)
-    if way.proxy is not None:
-        plain = _Tunnelled(reactor, plain, way)
-    return wrapClientTLS(way.tls, plain)
-
-
 def _why(reason: Failure) -> Unavailable:
     """Certificate trouble has its own code; nothing else of the failure is told."""
     error = reason.value
     if isinstance(error, Unavailable):
         return error
-    if isinstance(error, VerificationError) or _is_certificate(error):
+    if isinstance(error, VerificationError | CertificateError) or _is_certificate(error):
         return Unavailable("U106", "the git server's certificate is not trusted")
     why = str(error) if isinstance(error, ProxyRefused) else type(error).__name__
     return Unavailable("U101", "the git server cannot be reached", why)
@@ -96,23 +129,36 @@ class _Dial:
     _reactor: Any
     _way: Way
     _done: Deferred[ClientConnection] = field(init=False)
-    _connecting: Any = field(init=False, default=None)
+    _connecting: Deferred[None] = field(init=False)
     _connection: ClientConnection | None = field(init=False, default=None)
 
     def start(self) -> Deferred[ClientConnection]:
         self._done = Deferred(self._cancel)
-        factory = Factory.forProtocol(self._made)
-        factory.noisy = False
-        self._connecting = _endpoint(self._reactor, self._way).connect(factory)
+        self._connecting = Deferred.fromCoroutine(self._connect())
         self._connecting.addErrback(self._failed)
         return self._done
 
-    def _made(self) -> ClientConnection:
+    async def _connect(self) -> None:
+        way = self._way
+        place = way.address if way.proxy is None else way.proxy.address
+        sock = await dial_place(self._reactor, place.host, place.port, way.connect)
+        if way.proxy is not None:
+            sock = await _tunnel(self._reactor, sock, way)
+        self._start_tls(sock)
+
+    def _start_tls(self, sock: socket.socket) -> None:
         timeouts = Timeouts(head=self._way.connect, idle=self._way.idle)
-        self._connection = ClientConnection(
+        connection = ClientConnection(
             self._reactor, timeouts, True, self._ready, lambda _, reason: self._failed(reason)
         )
-        return self._connection
+        tls = self._way.tls
+        try:
+            made = Tls(self._reactor, sock, connection, tls.connection(), tls.verify)
+        except OSError:
+            sock.close()
+            raise
+        self._connection = connection
+        made.start()
 
     def _ready(self, connection: ClientConnection) -> None:
         if not self._done.called:
@@ -132,35 +178,20 @@ class _Dial:
 # Through a proxy
 
 
-@implementer(IStreamClientEndpoint)
-@define(eq=False)
-class _Tunnelled:
-    """Connects to a proxy and asks it for a tunnel; the protocol on top sees only the tunnel."""
-
-    _reactor: Any
-    _proxy: Any
-    _way: Way
-
-    def connect(self, protocolFactory: Any) -> Deferred[Any]:
-        opened: Deferred[Any] = Deferred(lambda _: asking.cancel())
-        factory = Factory.forProtocol(lambda: _Asking(self._reactor, self._way, made, opened))
-        factory.noisy = False
-
-        def made(address: Any) -> Any:
-            return protocolFactory.buildProtocol(address)
-
-        asking = self._proxy.connect(factory)
-        asking.addErrback(lambda reason: None if opened.called else opened.errback(reason))
-        return opened
+def _tunnel(reactor: Any, sock: socket.socket, way: Way) -> Deferred[socket.socket]:
+    """The same socket, once the proxy has opened the way; fails with ProxyRefused."""
+    opened: Deferred[socket.socket] = Deferred(lambda _: asking.give_up())
+    asking = _Asking(reactor, way, opened)
+    Descriptor(reactor, sock, asking).start()
+    return opened
 
 
 class _Asking(Protocol):
-    """Says CONNECT, reads one head, then gives the transport away."""
+    """Says CONNECT, reads one head, then gives the socket away."""
 
-    def __init__(self, reactor: Any, way: Way, make: Any, opened: Deferred[Any]) -> None:
+    def __init__(self, reactor: Any, way: Way, opened: Deferred[socket.socket]) -> None:
         self._clock = reactor
         self._way = way
-        self._make = make
         self._opened = opened
         self._reader = TunnelReader()
         self._timer: Any = None
@@ -170,8 +201,8 @@ class _Asking(Protocol):
         self._transport.write(connect_head(self._way.address, self._way.proxy_credential))
 
     @property
-    def _transport(self) -> Any:
-        return self.transport
+    def _transport(self) -> Descriptor:
+        return cast(Descriptor, self.transport)
 
     def dataReceived(self, data: bytes) -> None:
         try:
@@ -180,27 +211,21 @@ class _Asking(Protocol):
             self._fail("gave an unusable answer")
             return
         if status is not None and 200 <= status < 300:
-            self._open()
+            self._timer.cancel()
+            self._opened.callback(self._transport.release())
         elif status is not None:
             self._fail("wants another credential" if status == 407 else f"answered {status}")
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._fail("closed the connection")
 
-    def _open(self) -> None:
-        self._timer.cancel()
-        inner = self._make(self._transport.getPeer())
-        self._transport.protocol = inner
-        inner.makeConnection(self._transport)
-        self._opened.callback(inner)
-
-    def _fail(self, what: str) -> None:
+    def give_up(self) -> None:
         if self._timer.active():
             self._timer.cancel()
-        if not self._opened.called:
-            self._opened.errback(ProxyRefused(f"the proxy {self._way_text} {what}"))
-            self._transport.abortConnection()
+        self._transport.abortConnection()
 
-    @property
-    def _way_text(self) -> str:
-        return str(self._way.proxy.address) if self._way.proxy is not None else ""
+    def _fail(self, what: str) -> None:
+        if not self._opened.called:
+            self.give_up()
+            place = self._way.proxy.address if self._way.proxy is not None else ""
+            self._opened.errback(ProxyRefused(f"the proxy {place} {what}"))

@@ -9,9 +9,8 @@ from typing import Any
 from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as TimedOut
-from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
 from twisted.internet.error import ConnectError, DNSLookupError
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import Protocol
 
 from broker.errors import Unavailable
 from broker.resolving import Resolver
@@ -20,6 +19,8 @@ from gitwire.hostname import Destination
 from gitwire.http import ResponseHead, format_request
 from netpolicy.addresses import Address, may_dial
 from streams.client import ClientConnection
+from streams.descriptor import Descriptor
+from streams.dialling import connect, dial
 from streams.raw import Raw, RawConnection
 from streams.timing import Timeouts
 
@@ -56,20 +57,19 @@ class Dialler:
         addresses = await self._addresses(to, allow_private)
         if self.proxy is not None:
             return await self._through_proxy(self.proxy, addresses, to.port)
-        made: RawConnection = await self._first(addresses, to.port, RawConnection)
+        made = RawConnection()
+        await self._first(addresses, to.port, made)
         return made.raw
 
     async def plain(
         self, to: Destination, allow_private: bool, timeouts: Timeouts
     ) -> ClientConnection:
-        def make() -> ClientConnection:
-            return ClientConnection(self.reactor, timeouts, secure=False)
-
+        made = ClientConnection(self.reactor, timeouts, secure=False)
         addresses = await self._addresses(to, allow_private)
         if self.proxy is not None:
-            proxied: ClientConnection = await self._to_proxy(self.proxy, make)
-            return proxied
-        made: ClientConnection = await self._first(addresses, to.port, make)
+            await self._to_proxy(self.proxy, made)
+        else:
+            await self._first(addresses, to.port, made)
         return made
 
     async def _addresses(self, to: Destination, allow_private: bool) -> list[Address]:
@@ -82,33 +82,24 @@ class Dialler:
             raise Unavailable("E106", "the name leads to no public address", shown)
         return good[:_MOST_ADDRESSES]
 
-    async def _first(
-        self, addresses: list[Address], port: int, make: Callable[[], Protocol]
-    ) -> Any:
-        """One after the other, all of them within the time for one."""
-        why = ""
-        for address in addresses:
-            kind = TCP4ClientEndpoint if address.version == 4 else TCP6ClientEndpoint
-            seconds = self.timeout / len(addresses)
-            endpoint: Any = kind(self.reactor, str(address), port, timeout=seconds)
-            try:
-                return await endpoint.connect(_factory(make))
-            except ConnectError as error:
-                why = type(error).__name__
-        raise _unreachable(why)
-
-    async def _to_proxy(self, proxy: Place, make: Callable[[], Protocol]) -> Any:
-        endpoint: Any = HostnameEndpoint(self.reactor, proxy.host, proxy.port, timeout=self.timeout)
+    async def _first(self, addresses: list[Address], port: int, protocol: Protocol) -> None:
         try:
-            return await endpoint.connect(_factory(make))
+            sock = await connect(self.reactor, addresses, port, self.timeout)
+        except ConnectError as error:
+            raise _unreachable(type(error).__name__) from None
+        Descriptor(self.reactor, sock, protocol).start()
+
+    async def _to_proxy(self, proxy: Place, protocol: Protocol) -> None:
+        try:
+            sock = await dial(self.reactor, proxy.host, proxy.port, self.timeout)
         except (ConnectError, DNSLookupError) as error:
             raise _unreachable(f"the proxy: {type(error).__name__}") from None
+        Descriptor(self.reactor, sock, protocol).start()
 
     async def _through_proxy(self, proxy: Place, addresses: list[Address], port: int) -> Raw:
         timeouts = Timeouts(head=self.timeout, idle=self.timeout)
-        connection: ClientConnection = await self._to_proxy(
-            proxy, lambda: ClientConnection(self.reactor, timeouts, secure=False)
-        )
+        connection = ClientConnection(self.reactor, timeouts, secure=False)
+        await self._to_proxy(proxy, connection)
         opening: Deferred[Raw] = Deferred()
         target = _authority(addresses[0], port)
         head = format_request(b"CONNECT", target, [(b"Host", target)])
@@ -122,12 +113,6 @@ async def _within(resolving: Deferred[list[Address]], seconds: float, clock: Any
         return await resolving
     except TimedOut:
         raise _unreachable("the resolver does not answer") from None
-
-
-def _factory(make: Callable[[], Protocol]) -> Any:
-    factory = Factory.forProtocol(make)
-    factory.noisy = False
-    return factory
 
 
 def _authority(address: Address, port: int) -> bytes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Callable
 from typing import Any, cast
 
 from attrs import define, field
-from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 
 from broker.desk import Desk
@@ -16,8 +16,10 @@ from broker.operations import dispatch
 from broker.settings import Address
 from broker.settings import Timeouts as BrokerTimeouts
 from gitwire.proxying import ProxyReader
-from identity.tlsoptions import PeerKeyUnknown, PinnedServer, over_tls, peer_key
+from identity.tlsoptions import PeerKeyUnknown, PinnedServer, peer_key
+from streams.accepting import Acceptor
 from streams.http import Incoming, ServerConnection, Timeouts
+from streams.tls import Tls
 
 log = Logger()
 
@@ -77,19 +79,32 @@ class Listener:
         log.warn("connection refused: {limit} are open", limit=self._limit)
         return True
 
-    def connection(self) -> ServerConnection:
+    @property
+    def most(self) -> int:
+        """One more than are kept: who comes then is sent away, and does not wait for nothing."""
+        return self._limit + RESERVED + 1
+
+    def connection(self, ended: Callable[[], None]) -> ServerConnection:
         made: list[ServerConnection] = []
+
+        def lost() -> None:
+            self.forget(made[0])
+            ended()
+
         connection = ServerConnection(
             self._desk.clock,
             self._request,
             self._timeouts,
             secure=True,
-            on_lost=lambda: self._connections.discard(made[0]),
+            on_lost=lost,
             reader=ProxyReader,
         )
         made.append(connection)
         self._connections.add(connection)
         return connection
+
+    def forget(self, connection: ServerConnection) -> None:
+        self._connections.discard(connection)
 
     def _request(self, incoming: Incoming) -> None:
         try:
@@ -114,37 +129,26 @@ class Listener:
             connection.abort()
 
 
-class _Connections(Factory[Protocol]):
-    noisy = False
-
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
-
-    def buildProtocol(self, addr: object) -> Protocol:
-        return self._listener.connection()
-
-
-class _Door(Factory[Protocol]):
-    """In front of TLS, whose factory cannot say no: None closes the connection."""
-
-    noisy = False
-
-    def __init__(self, listener: Listener, tls: Any) -> None:
-        self._listener = listener
-        self._tls = tls
-
-    def buildProtocol(self, addr: object) -> Protocol | None:
-        return None if self._listener.full() else self._tls.buildProtocol(addr)
-
-
 def server_timeouts(given: BrokerTimeouts) -> Timeouts:
     return Timeouts(head=given.head, idle=given.idle, wait=_WAIT, drain=given.operation)
 
 
-def serve(reactor: Any, sock: socket.socket, listener: Listener, creator: PinnedServer) -> Any:
-    """Takes over a bound socket; returns Twisted's port."""
-    door = _Door(listener, over_tls(creator, _Connections(listener), reactor))
-    try:
-        return reactor.adoptStreamPort(sock.fileno(), sock.family, door)
-    finally:
-        sock.close()
+def serve(reactor: Any, sock: socket.socket, listener: Listener, creator: PinnedServer) -> Acceptor:
+    """Takes over a bound socket, until what is returned is closed."""
+
+    def accepted(connection: socket.socket) -> None:
+        if listener.full():
+            connection.close()
+            acceptor.ended()
+            return
+        protocol = listener.connection(acceptor.ended)
+        try:
+            transport = Tls(reactor, connection, protocol, creator.connection())
+        except OSError:  # it has gone already
+            listener.forget(protocol)
+            raise
+        transport.start()
+
+    acceptor = Acceptor(reactor, sock, listener.most, accepted)
+    acceptor.start()
+    return acceptor

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Protocol
 
 from attrs import define, field
-from twisted.internet.address import IPv4Address as IPv4Place
-from twisted.internet.address import IPv6Address as IPv6Place
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.defer import TimeoutError as TimedOut
-from twisted.internet.interfaces import IResolutionReceiver
 from twisted.names import client, dns
 from twisted.names.error import DomainError, ResolverError
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from broker.settings import Address as Place
 from gitwire.hostname import HostName
 from netpolicy.addresses import Address
+from streams.dialling import resolve
 
 _TIMES = (1, 2)
 
@@ -28,25 +25,6 @@ class Resolver(Protocol):
         """Every address of the name, in the order to try them; empty where there is none."""
 
 
-@implementer(IResolutionReceiver)
-@define(eq=False)
-class _Receiver:
-    """Collects what the system's resolver finds."""
-
-    done: Deferred[list[Address]] = field(factory=Deferred)
-    _found: list[Address] = field(factory=list)
-
-    def resolutionBegan(self, resolutionInProgress: object) -> None:
-        """There is nothing to cancel: getaddrinfo ends when it ends."""
-
-    def addressResolved(self, address: object) -> None:
-        if isinstance(address, IPv4Place | IPv6Place):
-            self._found.append(ip_address(address.host))
-
-    def resolutionComplete(self) -> None:
-        self.done.callback(list(dict.fromkeys(self._found)))
-
-
 @define(eq=False)
 class SystemResolver:
     """As every program of this machine does: /etc/hosts, /etc/resolv.conf."""
@@ -54,9 +32,7 @@ class SystemResolver:
     _reactor: Any
 
     def resolve(self, host: HostName) -> Deferred[list[Address]]:
-        receiver = _Receiver()
-        self._reactor.nameResolver.resolveHostName(receiver, host.text)
-        return receiver.done
+        return resolve(self._reactor, host.text)
 
 
 @define(eq=False)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
-from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 
-from broker.dialling import trusting
+from broker.dialling import NamedServer, trusting
 from broker.egress_dialling import Dialler
 from broker.errors import Misconfigured, Problem
 from broker.files import Tree
@@ -29,7 +28,7 @@ class Route:
     upstream: Upstream
     config: UpstreamConfig
     provider: Provider
-    tls: IOpenSSLClientConnectionCreator
+    tls: NamedServer
     proxy: Provider | None = None  # of the credential that the proxy wants
 
 

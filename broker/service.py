@@ -136,8 +136,8 @@ class Broker:
         metrics = [
             MetricsPort(self._reactor, sock, self.desk.metrics.text) for sock in opened.metrics
         ]
-        self._stop_listening = port.stopListening
-        self._ends = [port.stopListening, admin.close, *(each.close for each in metrics)]
+        self._stop_listening = port.close
+        self._ends = [port.close, admin.close, *(each.close for each in metrics)]
 
     def admin(self) -> Admin:
         opened = self._opened

@@ -8,17 +8,17 @@ from typing import Any, cast
 
 from nacl.signing import SigningKey
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import ConnectError, DNSLookupError
-from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from gitwire.http import Length, NoBody, format_request
 from hostd.failures import Failed
 from hostd.keys import Keys
-from identity.tlsoptions import PinnedClient, over_tls, peer_key
+from identity.tlsoptions import PinnedClient, peer_key
 from streams.client import ClientConnection
+from streams.dialling import dial
 from streams.timing import Timeouts
+from streams.tls import Tls
 from streams.whole import NoAnswer, WholeAnswer
 
 _ANSWER_LIMIT = 1024 * 1024
@@ -38,7 +38,6 @@ class BrokerClient:
         self._reactor = reactor
         self._address = address
         self._keys = keys
-        self._endpoint = HostnameEndpoint(reactor, *address, timeout=_CONNECT_TIMEOUT)
 
     def trying(self, key: SigningKey) -> BrokerClient:
         return BrokerClient(self._reactor, self._address, Keys(key, self._keys.pins))
@@ -86,14 +85,12 @@ class BrokerClient:
                 ready.errback(_unreachable(f"no TLS connection: {reason.getErrorMessage()}"))
 
         protocol = ClientConnection(self._reactor, _PATIENCE, on_ready=ready.callback, on_lost=lost)
-        factory = Factory.forProtocol(lambda: protocol)
-        factory.noisy = False
+        creator = PinnedClient(self._keys.host.encode(), lambda: self._keys.pinned)
         try:
-            creator = PinnedClient(self._keys.host.encode(), lambda: self._keys.pinned)
-            wrapped: Any = over_tls(creator, factory, self._reactor)
-            await self._endpoint.connect(wrapped)
+            sock = await dial(self._reactor, *self._address, _CONNECT_TIMEOUT)
         except (ConnectError, DNSLookupError) as problem:
             raise _unreachable(str(problem)) from None
+        Tls(self._reactor, sock, protocol, creator.connection()).start()
         connection = await ready
         self._keys.seen = b64encode(peer_key(cast(Any, connection.transport))).decode("ascii")
         return connection

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 # pyOpenSSL imports this late, when a context gets its key; the sidecar cannot import by then.
 from cryptography.hazmat.primitives import serialization as _serialization  # noqa: F401
 from OpenSSL import SSL, crypto
-from twisted.internet.interfaces import (
-    IOpenSSLClientConnectionCreator,
-    IOpenSSLServerConnectionCreator,
-    IProtocolFactory,
-    IReactorTime,
-)
-from twisted.internet.protocol import Factory
-from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
-from zope.interface import implementer
 
 from identity.certificates import key_of, self_signed
 
 _SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+# One write makes all its records. OpenSSL's number; pyOpenSSL sets the mode but names it nowhere.
+PARTIAL_WRITE = 0x1
 _COMPLETE = b"SSL negotiation finished successfully"
 
 Pins = Callable[[], frozenset[bytes]]
@@ -35,20 +28,18 @@ class _TlsTransport(Protocol):
     def getHandle(self) -> Any: ...  # an SSL.Connection; None when lost
 
 
-@implementer(IOpenSSLClientConnectionCreator)
 class PinnedClient:
     """Makes client connections that go on only with a server whose key is in `pins()`."""
 
     def __init__(self, seed: bytes, pins: Pins) -> None:
         self._context = _context(seed, lambda key: key in pins())
 
-    def clientConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+    def connection(self) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_connect_state()
         return connection
 
 
-@implementer(IOpenSSLServerConnectionCreator)
 class PinnedServer:
     """Makes server connections that go on only with a client whose key `admit` accepts.
 
@@ -63,22 +54,10 @@ class PinnedServer:
         """From now on with this key; connections that are open go on with theirs."""
         self._context = _context(seed, self._admit)
 
-    def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+    def connection(self) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_accept_state()
         return connection
-
-
-def over_tls(
-    creator: PinnedClient | PinnedServer, factory: Factory[Any], clock: IReactorTime
-) -> TLSMemoryBIOFactory:
-    """Put pinned TLS under the protocols of `factory`."""
-    return TLSMemoryBIOFactory(
-        cast(IOpenSSLClientConnectionCreator, creator),
-        isinstance(creator, PinnedClient),
-        cast(IProtocolFactory, factory),
-        clock,
-    )
 
 
 def peer_key(transport: _TlsTransport) -> bytes:
@@ -97,6 +76,7 @@ def peer_key(transport: _TlsTransport) -> bytes:
 def _context(seed: bytes, admit: Admit) -> SSL.Context:
     """One context for all connections; reads no file, so it can be made after a chroot."""
     context = SSL.Context(SSL.TLS_METHOD)
+    context.clear_mode(PARTIAL_WRITE)
     context.set_min_proto_version(SSL.TLS1_3_VERSION)
     context.set_max_proto_version(SSL.TLS1_3_VERSION)
     context.set_tls13_ciphersuites(_SUITES)

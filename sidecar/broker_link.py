@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import Any, cast
 
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from identity.tlsoptions import PinnedClient, over_tls
+from identity.tlsoptions import PinnedClient
 from sidecar.connection_pool import ConnectionPool
 from sidecar.loop import Loop
 from streams.client import ClientConnection
 from streams.timing import Timeouts
+from streams.tls import Tls
 
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -24,18 +22,6 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000),
 )
-
-
-class _One(Factory[Any]):
-    """Twisted adopts descriptors through a factory; each of ours has its protocol already."""
-
-    noisy = False
-
-    def __init__(self, link: ClientConnection) -> None:
-        self._link = link
-
-    def buildProtocol(self, addr: object) -> ClientConnection:
-        return self._link
 
 
 class BrokerLink:
@@ -70,20 +56,20 @@ class BrokerLink:
         link = ClientConnection(
             self._loop, self._timeouts, secure=True, on_ready=self._opened, on_lost=self._lost
         )
-        with sock:
-            if not self.pool.add(link):
-                return
-            try:
-                self._start_tls(sock, link)
-            except OSError:  # the broker closed it already, or no descriptor is free
-                self.pool.lost(link)
+        if not self.pool.add(link):
+            sock.close()
+            return
+        try:
+            self._start_tls(sock, link)
+        except OSError:  # the broker closed it already
+            sock.close()
+            self.pool.lost(link)
 
     def _start_tls(self, sock: socket.socket, link: ClientConnection) -> None:
         if sock.family != socket.AF_UNIX:
             for level, option, value in _KEEPALIVE:
                 sock.setsockopt(level, option, value)
-        factory = over_tls(self._creator, _One(link), cast(IReactorTime, self._loop))
-        self._loop.adoptStreamConnection(sock.fileno(), sock.family, factory)
+        Tls(self._loop, sock, link, self._creator.connection()).start()
 
     def _opened(self, link: ClientConnection) -> None:
         self._ready.add(link)

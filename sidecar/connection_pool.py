@@ -14,7 +14,8 @@ from typing import Generic, Protocol, TypeVar
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from sidecar.loop import Clock, Timer, cancel
+from sidecar.loop import Clock
+from streams.timing import Timer, cancel
 
 WARM = 2
 WAIT = 8.0  # the client has its 502 before 10 s

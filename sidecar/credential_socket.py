@@ -22,10 +22,11 @@ from limits.buckets import TokenBucket
 from sidecar.budgets import CREDENTIAL, CREDENTIALS_PER_MINUTE
 from sidecar.credentials import repository_asked
 from sidecar.forwarding import Scope
-from sidecar.listening import Acceptor
-from sidecar.loop import Loop, Timer, cancel
+from sidecar.loop import Loop
 from sidecar.reports import Event, Report
 from sidecar.tokens import USERNAME, Tokens
+from streams.accepting import Acceptor
+from streams.timing import Timer, cancel
 
 PATIENCE = 5.0
 _PIECE = 4096

@@ -14,8 +14,9 @@ from zope.interface import implementer
 
 from gitwire.dnsmessage import MAX_QUERY
 from sidecar.budgets import DNS_TCP
-from sidecar.listening import Acceptor
-from sidecar.loop import Loop, Timer, cancel
+from sidecar.loop import Loop
+from streams.accepting import Acceptor
+from streams.timing import Timer, cancel
 
 Reply = Callable[[bytes], bytes | None]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.protocol import Factory, connectionDone
 from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
 from gitwire.clienthello import hello_for
@@ -21,12 +21,13 @@ from netpolicy.nftables import TLS
 from sidecar.budgets import SocketBudget
 from sidecar.egress_exchanges import Classify, EgressExchange, Joined
 from sidecar.egress_office import EgressOffice, OpenTunnel
-from sidecar.listening import Acceptor
-from sidecar.loop import Timer, cancel
 from sidecar.synthetic import SyntheticAddresses
+from streams.accepting import Acceptor
+from streams.descriptor import Descriptor
 from streams.incoming import Incoming
 from streams.raw import Raw, RawConnection
 from streams.server import ServerConnection
+from streams.timing import Timer, cancel
 from streams.tunnel import OPENING
 
 
@@ -70,12 +71,10 @@ class EgressListener:
             self._acceptor.ended()
             return
         made.append(protocol)
-        factory: Factory[Any] = Factory.forProtocol(lambda: protocol)
-        factory.noisy = False
-        # Raises OSError when the client has gone already, or no descriptor is free.
-        self._office.loop.adoptStreamConnection(sock.fileno(), sock.family, factory)
+        # Raises OSError when the client has gone already.
+        transport = Descriptor(self._office.loop, sock, protocol)
         self._clients.add(protocol)
-        sock.close()
+        transport.start()
 
     def _lost(self, made: list[TwistedProtocol]) -> None:
         self._clients.discard(made[0])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from math import ceil
-from typing import Any, assert_never, cast
+from typing import assert_never, cast
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from gitwire.errors import Malformed
@@ -30,12 +29,13 @@ from sidecar.forwarding import (
     broker_head,
     decide,
 )
-from sidecar.listening import Acceptor
 from sidecar.loop import Clock, Loop
 from sidecar.refusals import Reply, challenge, refusal
 from sidecar.reports import Event, Report
 from streams import relay
+from streams.accepting import Acceptor
 from streams.client import NO_ANSWER, NOT_TAKEN, ClientConnection
+from streams.descriptor import Descriptor
 from streams.incoming import Incoming
 from streams.relay import Broken, Outcome, Relay, Relayed, Unanswered
 from streams.server import ServerConnection
@@ -230,16 +230,6 @@ class _Client:
     incoming: Incoming | None = None
 
 
-class _One(Factory[Any]):
-    noisy = False
-
-    def __init__(self, connection: ServerConnection) -> None:
-        self._connection = connection
-
-    def buildProtocol(self, addr: object) -> ServerConnection:
-        return self._connection
-
-
 class GitListener:
     """Serves one port until it is drained."""
 
@@ -277,11 +267,10 @@ class GitListener:
             on_malformed=self._malformed,
             on_lost=lambda: self._lost(client),
         )
-        factory = _One(client.connection)
-        # Raises OSError when the client has gone already, or no descriptor is free.
-        self._loop.adoptStreamConnection(sock.fileno(), sock.family, factory)
+        # Raises OSError when the client has gone already.
+        transport = Descriptor(self._loop, sock, client.connection)
         self._clients.add(client)
-        sock.close()
+        transport.start()
 
     def _requested(self, client: _Client, incoming: Incoming) -> None:
         client.incoming = incoming

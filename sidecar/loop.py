@@ -8,12 +8,6 @@ from typing import Any, Protocol
 from streams.seqpacket import Reactor
 
 
-class Timer(Protocol):
-    def cancel(self) -> object: ...
-
-    def active(self) -> object: ...
-
-
 class Clock(Protocol):
     def seconds(self) -> float: ...
 
@@ -24,9 +18,3 @@ class Clock(Protocol):
 
 class Loop(Clock, Reactor, Protocol):
     def adoptStreamConnection(self, descriptor: int, family: int, factory: Any, /) -> object: ...
-
-
-def cancel(timer: Timer | None) -> None:
-    """Cancel a timer that may have fired, or may never have been set."""
-    if timer is not None and timer.active():
-        timer.cancel()

@@ -10,9 +10,10 @@ from twisted.python.failure import Failure
 
 from gitwire.http import Length, ResponseHead, format_request, framing_headers
 from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Share
-from sidecar.loop import Clock, Timer, cancel
+from sidecar.loop import Clock
 from sidecar.reports import Report, Reports, format_report
 from streams.client import ClientConnection
+from streams.timing import Timer, cancel
 
 # While the broker is away reports wait here, merged; trying is the pool's business, not ours.
 PAUSE: Final = 5.0

@@ -33,12 +33,12 @@ from sidecar.forwarding import Scope
 from sidecar.git_listener import Brakes, GitListener, Office, Port
 from sidecar.inherited import Inherited
 from sidecar.logs import log_to
-from sidecar.loop import Loop, Timer, cancel
+from sidecar.loop import Loop
 from sidecar.reporter import Reporter
 from sidecar.reports import Reports
 from sidecar.tokens import Tokens
 from sidecar.warmup import warm
-from streams.timing import Timeouts
+from streams.timing import Timeouts, Timer, cancel
 
 __all__ = ["Inherited", "Service", "main", "warm"]
 

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import codecs
 import importlib
+import socket
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable
+from typing import Any, Final
 
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from gitwire.http import Length, NoBody, ResponseHead, format_request
 from identity.certificates import key_of, self_signed
-from identity.tlsoptions import PinnedClient, PinnedServer, over_tls
+from identity.tlsoptions import PinnedClient, PinnedServer
 from streams.client import ClientConnection
 from streams.incoming import Incoming
 from streams.server import ServerConnection
+from streams.tls import Tls
 
 # Imported lazily by Python or Twisted; most of them only when something goes wrong.
 _MODULES: Final = (
@@ -44,6 +43,7 @@ _MODULES: Final = (
     "twisted.python.log",
     "unicodedata",
 )
+_TURNS: Final = 12
 _CODECS: Final = ("ascii", "idna", "latin-1", "utf-8")
 
 
@@ -55,7 +55,7 @@ def warm() -> None:
         codecs.lookup(name)
     time.localtime()
     _log_a_failure()
-    _exchange_in_memory()
+    _exchange()
     if "twisted.internet.reactor" in sys.modules:
         raise RuntimeError("a reactor exists before the fork")
 
@@ -68,56 +68,32 @@ def _log_a_failure() -> None:
         Failure().getTraceback()
 
 
-class _Pipe:
-    """One direction's transport in memory."""
+class _Turns(Clock):
+    """A reactor for a few turns: whoever reads or writes is asked to, in turn."""
 
     def __init__(self) -> None:
-        self.written: deque[bytes] = deque()
+        super().__init__()
+        self._readers: set[Any] = set()
+        self._writers: set[Any] = set()
 
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
+    def addReader(self, reader: Any) -> None:
+        self._readers.add(reader)
 
-    def writeSequence(self, data: Sequence[bytes]) -> None:
-        self.written.extend(data)
+    def removeReader(self, reader: Any) -> None:
+        self._readers.discard(reader)
 
-    def take(self) -> bytes:
-        data = b"".join(self.written)
-        self.written.clear()
-        return data
+    def addWriter(self, writer: Any) -> None:
+        self._writers.add(writer)
 
-    def nothing(self, *_: object) -> None:
-        """Flow and closing have no meaning here."""
+    def removeWriter(self, writer: Any) -> None:
+        self._writers.discard(writer)
 
-    registerProducer = unregisterProducer = nothing  # noqa: N815
-    pauseProducing = resumeProducing = nothing  # noqa: N815
-    loseConnection = abortConnection = nothing  # noqa: N815
-
-
-class _End:
-    """One of our connections over TLS over a pipe."""
-
-    def __init__(
-        self, creator: PinnedClient | PinnedServer, protocol: Protocol, clock: Clock
-    ) -> None:
-        factory: Factory[Any] = Factory.forProtocol(lambda: protocol)
-        self.pipe = _Pipe()
-        wrapper = over_tls(creator, factory, cast(IReactorTime, clock))
-        self.tls: Any = wrapper.buildProtocol(cast(Any, None))
-
-    def start(self) -> None:
-        self.tls.makeConnection(self.pipe)
-
-
-def _join(one: _End, other: _End, clock: Clock) -> None:
-    while True:
-        clock.advance(0)
-        upward, downward = one.pipe.take(), other.pipe.take()
-        if not upward and not downward:
-            return
-        if upward:
-            other.tls.dataReceived(upward)
-        if downward:
-            one.tls.dataReceived(downward)
+    def turn(self) -> None:
+        self.advance(0)
+        for each in tuple(self._writers):
+            each.doWrite()
+        for each in tuple(self._readers):
+            each.doRead()
 
 
 class _Heard:
@@ -140,23 +116,33 @@ class _Heard:
         """Seen by `whole`."""
 
 
-def _exchange_in_memory() -> None:
+def _exchange() -> None:
     """One handshake and one request, both ends ours: OpenSSL, TLS, HTTP have then all run."""
-    clock = Clock()
+    loop = _Turns()
     server_seed, client_seed = bytes([1] * 32), bytes([2] * 32)
     server_key = _public(server_seed)
     heard = _Heard()
-    client = ClientConnection(clock, on_ready=_request(heard))
-    server = ServerConnection(clock, _reply, secure=True)
-    near = _End(PinnedClient(client_seed, lambda: frozenset({server_key})), client, clock)
-    far = _End(PinnedServer(server_seed, lambda key: True), server, clock)
-    near.start()
-    far.start()
-    _join(near, far, clock)
+    client = ClientConnection(loop, on_ready=_request(heard))
+    server = ServerConnection(loop, _reply, secure=True)
+    near, far = socket.socketpair()
+    ends = (
+        Tls(
+            loop,
+            near,
+            client,
+            PinnedClient(client_seed, lambda: frozenset({server_key})).connection(),
+        ),
+        Tls(loop, far, server, PinnedServer(server_seed, lambda key: True).connection()),
+    )
+    for end in ends:
+        end.start()
+    for _ in range(_TURNS):
+        loop.turn()
+    for end in ends:
+        end.abortConnection()
+    loop.turn()
     if heard.status != 200 or not heard.whole:
-        raise RuntimeError("the exchange in memory failed")
-    for end in (near, far):
-        end.tls.connectionLost(Failure(ConnectionDone()))
+        raise RuntimeError("our two ends did not understand each other")
 
 
 def _request(heard: _Heard) -> Callable[[ClientConnection], None]:

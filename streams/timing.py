@@ -14,6 +14,18 @@ class Clock(Protocol):
     ) -> Any: ...
 
 
+class Timer(Protocol):
+    def cancel(self) -> object: ...
+
+    def active(self) -> object: ...
+
+
+def cancel(timer: Timer | None) -> None:
+    """Cancel a timer that may have fired, or may never have been set."""
+    if timer is not None and timer.active():
+        timer.cancel()
+
+
 @frozen
 class Timeouts:
     """Seconds. `idle` is counted from the last byte that moved, in either direction."""

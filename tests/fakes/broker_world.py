@@ -7,14 +7,14 @@ import os
 import time
 from base64 import b64encode
 from collections.abc import Sequence
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve
 from nacl.signing import SigningKey
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import TCP4ClientEndpoint
-from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from audit.verify import read_events
@@ -25,9 +25,11 @@ from gitwire.pktline import FLUSH, format_data
 from identity.grant import Grant, sign_grant
 from identity.keyfile import parse_public, public_text
 from identity.paths import Paths
-from identity.tlsoptions import PinnedClient, over_tls
+from identity.tlsoptions import PinnedClient
 from netpolicy.document import parse_policy, policy_to_mapping
+from streams.dialling import connect
 from streams.http import ClientConnection, Outgoing
+from streams.tls import Tls
 from tests.fakes.fake_upstream import CA
 
 ID = "0123456789abcdef"
@@ -289,8 +291,8 @@ key = "{public_text(self.host_key)}"
     async def _dial(self, key: SigningKey, protocol: Protocol) -> None:
         pins = frozenset({parse_public(self.audience)})
         creator = PinnedClient(bytes(key), lambda: pins)
-        factory: Any = over_tls(creator, Factory.forProtocol(lambda: protocol), self.reactor)
-        await TCP4ClientEndpoint(self.reactor, "127.0.0.1", self.port).connect(factory)
+        sock = await connect(self.reactor, [IPv4Address("127.0.0.1")], self.port, 5.0)
+        Tls(self.reactor, sock, protocol, creator.connection()).start()
 
     async def host(self) -> Asker:
         asker: Asker = await self.connect(self.host_key)

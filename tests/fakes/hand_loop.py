@@ -1,17 +1,20 @@
-"""A reactor turned by hand: real sockets and real Twisted transports, but a Clock for time."""
+"""A reactor turned by hand: real sockets and our own transports, but a Clock for time."""
 
 import select
 import socket
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet import tcp
+from attrs import frozen
+from OpenSSL import SSL
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IHalfCloseableDescriptor
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
-from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
+
+from streams.descriptor import Descriptor
+from streams.tls import Tls
 
 SMALL = 16 * 1024
 
@@ -26,7 +29,6 @@ class HandLoop(Clock):
         self.readers: set[Any] = set()
         self.writers: set[Any] = set()
         self.transports: list[Any] = []
-        self.wrappers: list[Any] = []
         self.peak = 0
 
     def addReader(self, reader: Any) -> None:
@@ -50,22 +52,17 @@ class HandLoop(Clock):
             quiet = 0 if self._turn() else quiet + 1
         assert until is None or until(), "settled without what was waited for"
 
-    def connect(self, protocol: Protocol, sock: socket.socket) -> Any:
+    def connect(self, protocol: "Protocol | UnderTls", sock: socket.socket) -> Any:
         """What a reactor does with a connected socket."""
-        transport: Any = tcp.Connection(sock, protocol, self)  # type: ignore[arg-type]
-        transport.connected = 1
-        transport.logstr = "test"
-        if sock.family == socket.AF_UNIX:
-            transport.setTcpNoDelay = lambda _enabled: None
+        made = protocol.connect(self, sock) if isinstance(protocol, UnderTls) else None
+        transport = Descriptor(self, sock, protocol) if made is None else made
         self.transports.append(transport)
-        protocol.makeConnection(transport)
-        transport.startReading()
+        transport.start()
         return transport
 
     @property
     def buffered(self) -> int:
-        plain: int = sum(len(each.dataBuffer) + each._tempDataLen for each in self.transports)
-        return plain + sum(sum(map(len, _unencrypted(each))) for each in self.wrappers)
+        return sum(each.queued for each in self.transports)
 
     def _turn(self) -> bool:
         calls: list[Any] = list(self.getDelayedCalls())
@@ -142,15 +139,18 @@ def close_all() -> None:
         _made.pop().close()
 
 
-def under_tls(protocol: Protocol, options: object, client: bool, loop: HandLoop) -> Any:
-    """`protocol` inside Twisted's own TLS, to be connected in its place."""
-    factory: Factory[Any] = Factory.forProtocol(lambda: protocol)
-    wrapper: Any = TLSMemoryBIOFactory(options, client, factory, loop)  # type: ignore[arg-type]
-    tls: Any = wrapper.buildProtocol(None)
-    loop.wrappers.append(tls)
-    return tls
+@frozen
+class UnderTls:
+    """A protocol to be connected inside TLS."""
 
+    protocol: Protocol
+    options: Any
+    client: bool
 
-def _unencrypted(tls: Any) -> list[bytes]:
-    """What TLS holds before it is encrypted."""
-    return [*getattr(tls._aggregator, "_buffer", ()), *getattr(tls, "_appSendBuffer", ())]
+    def connect(self, loop: HandLoop, sock: socket.socket) -> Tls:
+        connection = SSL.Connection(self.options.getContext(), None)
+        if self.client:
+            connection.set_connect_state()
+        else:
+            connection.set_accept_state()
+        return Tls(loop, sock, self.protocol, connection)

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.protocol import Factory
 
 from credential_helper.gitcredential import Request, format_request
 from gitwire.http import RequestHead
 from identity.certificates import key_of, self_signed
-from identity.tlsoptions import PinnedServer, over_tls
+from identity.tlsoptions import PinnedServer
 from sidecar.config import Config, Uids, parse_config
 from sidecar.service import Inherited, Service
 from streams.incoming import Incoming
 from streams.seqpacket import SeqpacketConnection
 from streams.server import ServerConnection
 from streams.timing import Timeouts
+from streams.tls import Tls
 from tests.fakes.hand_loop import HandLoop
 from tests.fakes.sidecar_scope import config_bytes
 
@@ -143,10 +143,7 @@ class Broker:
         )
         self.connections.append(connection)
         self.open += 1
-        factory: Factory[Any] = Factory.forProtocol(lambda: connection)
-        tls = over_tls(self._server, factory, self.world.loop)  # type: ignore[arg-type]
-        with sock:
-            self.world.loop.adoptStreamConnection(sock.fileno(), sock.family, tls)
+        Tls(self.world.loop, sock, connection, self._server.connection()).start()
 
     def _lost(self) -> None:
         self.open -= 1

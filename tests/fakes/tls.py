@@ -10,13 +10,39 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509 import Certificate
 from OpenSSL import SSL
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IOpenSSLServerConnectionCreator,
+    IReactorTime,
+)
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
+from zope.interface import directlyProvides
 
-from identity.tlsoptions import PinnedClient, PinnedServer, over_tls
+from identity.tlsoptions import PinnedClient, PinnedServer
+
+
+class _Creator:
+    """One of our ends, as Twisted's TLS asks for it."""
+
+    def __init__(self, made: PinnedClient | PinnedServer) -> None:
+        self._made = made
+
+    def clientConnectionForTLS(self, _: object) -> SSL.Connection:
+        return self._made.connection()
+
+    serverConnectionForTLS = clientConnectionForTLS  # noqa: N815
+
+
+def over_tls(creator: PinnedClient | PinnedServer, factory: Any, clock: Any) -> Any:
+    """Twisted's own TLS under the protocols of `factory`: another implementation than ours."""
+    ends: Any = _Creator(creator)
+    directlyProvides(ends, IOpenSSLClientConnectionCreator, IOpenSSLServerConnectionCreator)
+    client = isinstance(creator, PinnedClient)
+    return TLSMemoryBIOFactory(ends, client, factory, clock)
 
 
 class Talker(Protocol):
@@ -116,7 +142,7 @@ class Stranger:
     ) -> None:
         self.into, self.out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = context.wrap_bio(self.into, self.out, session=session)
-        self.server: SSL.Connection = server.serverConnectionForTLS(None)  # type: ignore[arg-type]
+        self.server: SSL.Connection = server.connection()
 
     def shake(self) -> None:
         """Both sides as far as they get; raises what the server raises."""

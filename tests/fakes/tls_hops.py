@@ -10,14 +10,13 @@ from twisted.internet.protocol import Protocol
 from twisted.internet.ssl import (
     Certificate,
     CertificateOptions,
-    optionsForClientTLS,
     trustRootFromCertificates,
 )
 
 from gitwire.http import Headers, NoBody, ResponseHead, format_request, framing_headers
 from streams.http import ClientConnection, Incoming, ServerConnection, Timeouts
 from streams.relay import Outcome, Refuse, Relay
-from tests.fakes.hand_loop import HandLoop, small_pair, under_tls
+from tests.fakes.hand_loop import HandLoop, UnderTls, small_pair
 from tests.fakes.http_ends import Served
 
 
@@ -32,7 +31,7 @@ def server_options() -> Any:
 @cache
 def client_options() -> Any:
     root = Certificate.loadPEM(_authority().cert_pem.bytes())
-    return optionsForClientTLS("upstream.test", trustRootFromCertificates([root]))
+    return CertificateOptions(trustRoot=trustRootFromCertificates([root]))
 
 
 @cache
@@ -48,8 +47,8 @@ def join_over_tls(loop: HandLoop, client: Protocol, server: Protocol) -> tuple[A
     """Connect both and shake hands; return the transports below TLS."""
     near, far = small_pair()
     transports = (
-        loop.connect(under_tls(client, client_options(), True, loop), near),
-        loop.connect(under_tls(server, server_options(), False, loop), far),
+        loop.connect(UnderTls(client, client_options(), True), near),
+        loop.connect(UnderTls(server, server_options(), False), far),
     )
     loop.settle()
     return transports

@@ -87,7 +87,7 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "leaves know nothing of the house",
     ),
     (
-        {"streams"}, OURS - {"streams", "gitwire"}, set(),
+        {"streams"}, OURS - {"streams", "gitwire", "limits"}, set(),
         "a connection knows no policy and no key",
     ),
     (

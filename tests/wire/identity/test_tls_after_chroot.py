@@ -14,8 +14,8 @@ from identity.certificates import self_signed, key_of
 
 def shake(client_seed, server_seed):
     client_key, server_key = (key_of(self_signed(s)[1]) for s in (client_seed, server_seed))
-    client = PinnedClient(client_seed, lambda: frozenset([server_key])).clientConnectionForTLS(None)
-    server = PinnedServer(server_seed, client_key.__eq__).serverConnectionForTLS(None)
+    client = PinnedClient(client_seed, lambda: frozenset([server_key])).connection()
+    server = PinnedServer(server_seed, client_key.__eq__).connection()
     complete = set()
     for _ in range(6):
         for end, other in ((client, server), (server, client)):

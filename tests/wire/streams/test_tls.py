@@ -8,7 +8,7 @@ from twisted.internet.protocol import Protocol
 from gitwire.http import Chunked, Length, NoBody, format_request, framing_headers
 from streams.http import ClientConnection, Incoming, ServerConnection, Timeouts
 from streams.relay import Broken, Relayed
-from tests.fakes.hand_loop import HandLoop, small_pair, under_tls
+from tests.fakes.hand_loop import HandLoop, UnderTls, small_pair
 from tests.fakes.http_ends import Endless, RawPeer, Recorder, get, hello, post
 from tests.fakes.tls_hops import Chain, client_options, join_over_tls, server_options
 
@@ -173,9 +173,9 @@ class Stranger(Protocol):
 def test_connection_is_ready_after_the_handshake_and_not_before() -> None:
     loop, client, notes = ends()
     near, far = small_pair()
-    loop.connect(under_tls(client, client_options(), True, loop), near)
+    loop.connect(UnderTls(client, client_options(), True), near)
     assert not notes and not client.idle
-    loop.connect(under_tls(Stranger(), server_options(), False, loop), far)
+    loop.connect(UnderTls(Stranger(), server_options(), False), far)
     loop.settle()
     assert notes == ["ready"] and client.idle
 
@@ -187,9 +187,9 @@ def test_handshake_must_end_in_time(side: str) -> None:
     near, far = small_pair()
     peer = RawPeer(loop, far)
     if side == "client":
-        loop.connect(under_tls(client, client_options(), True, loop), near)
+        loop.connect(UnderTls(client, client_options(), True), near)
     else:
-        loop.connect(under_tls(server, server_options(), False, loop), near)
+        loop.connect(UnderTls(server, server_options(), False), near)
     loop.advance(10)
     peer.hear()
     assert len(notes) == 1 and (peer.ended or peer.reset)
@@ -200,7 +200,7 @@ def test_plain_bytes_on_a_tls_port_end_the_connection() -> None:
     loop, lost = HandLoop(), []
     server = ServerConnection(loop, hello, secure=True, on_lost=lambda: lost.append("lost"))
     near, far = small_pair()
-    loop.connect(under_tls(server, server_options(), False, loop), near)
+    loop.connect(UnderTls(server, server_options(), False), near)
     peer = RawPeer(loop, far)
     peer.say(get())
     peer.hear()
@@ -217,7 +217,10 @@ def test_body_until_close_is_whole_only_with_close_notify(orderly: bool) -> None
     loop.settle()
     server.tls.write(b"HTTP/1.1 200 OK\r\n\r\nhello")
     loop.settle()
-    (server.tls if orderly else below).loseConnection()
+    if orderly:
+        server.tls.loseConnection()
+    else:
+        below.release().close()
     loop.settle()
     assert sink.data == b"hello" and len(sink.ends) == 1
     assert (sink.ends == ["done"]) is orderly
@@ -240,7 +243,7 @@ def test_peers_close_while_we_are_paused_is_noticed_and_not_written_into() -> No
     loop.settle()
     assert len(sink.ends) == 1 and len(notes) == 2
     assert source.written - stuck < 300_000
-    assert below.disconnected and loop.getDelayedCalls() == []
+    assert below.getHandle() is None and loop.getDelayedCalls() == []
 
 
 def test_last_answer_closes_both_ends_in_order() -> None:

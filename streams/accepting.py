@@ -1,10 +1,11 @@
-"""Accepting on an inherited listener, within a number of connections and a rate."""
+"""Accepting on a listener that somebody else made, within a number of connections and a rate."""
 
 from __future__ import annotations
 
 import errno
 import socket
 from collections.abc import Callable
+from typing import Protocol
 
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.logger import Logger
@@ -12,12 +13,17 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from limits.buckets import TokenBucket
-from sidecar.loop import Loop, Timer, cancel
+from streams.seqpacket import Reactor
+from streams.timing import Timer, cancel
 
 _BATCH = 16
 _REST = 0.5
 # The client went away before accept(2), or netfilter refused it: the next one may be fine.
 _NEXT = frozenset({errno.ECONNABORTED, errno.EPERM, errno.EPROTO, errno.EINTR, errno.ENOTCONN})
+
+
+class Loop(Reactor, Protocol):
+    def seconds(self) -> float: ...
 
 
 @implementer(IReadDescriptor)

@@ -6,7 +6,7 @@ import socket
 import pytest
 from twisted.python.failure import Failure
 
-from sidecar.listening import Acceptor
+from streams.accepting import Acceptor
 from tests.fakes.sidecar_world import Loop
 
 

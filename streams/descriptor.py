@@ -1,0 +1,288 @@
+"""A stream socket as a transport: read in large pieces, sent at once, queued only when it must be.
+
+Twisted's own reads 64 KiB at a time, joins what is written and sends it a turn later.
+"""
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from itertools import islice
+from typing import Any, Final
+
+from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import (
+    IHalfCloseableDescriptor,
+    IHalfCloseableProtocol,
+    IReadWriteDescriptor,
+)
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from streams.seqpacket import Reactor
+
+# What one turn moves. Large enough that Python is asked rarely, small enough that others wait
+# less than a millisecond.
+READ: Final = 256 * 1024
+_PIECES: Final = 64  # of one sendmsg(2)
+_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset, drop what is unsent
+
+
+class Then(Enum):
+    """What happens when all that was written is sent."""
+
+    GO_ON = auto()
+    HALF_CLOSE = auto()
+    CLOSE = auto()
+
+
+@implementer(IReadWriteDescriptor, IHalfCloseableDescriptor)
+class Descriptor:
+    """Owns `sock`. Speaks to `protocol` as Twisted's transports do, and offers what they offer.
+
+    Its producer is paused while anything is queued, so a connection holds one piece at most.
+    """
+
+    def __init__(self, loop: Reactor, sock: socket.socket, protocol: Any) -> None:
+        sock.setblocking(False)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.protocol = protocol
+        self._loop = loop
+        self._sock = sock
+        self._queue: deque[memoryview] = deque()
+        self._producer: Any = None
+        self._producer_paused = False
+        self._then = Then.GO_ON
+        self._reading = False
+        self._broken = False
+        self._gone = False
+
+    def start(self) -> None:
+        """Tell the protocol, then listen to the peer."""
+        self._read_on()
+        self.protocol.makeConnection(self)
+
+    def release(self) -> socket.socket:
+        """Give the socket away; this transport is then nobody's."""
+        self._gone = True
+        self._stop()
+        return self._sock
+
+    @property
+    def queued(self) -> int:
+        return sum(map(len, self._queue))
+
+    # What protocols ask
+
+    def write(self, data: bytes) -> None:
+        self.writeSequence((data,))
+
+    def writeSequence(self, pieces: Sequence[bytes]) -> None:
+        if self._open:
+            self._send(pieces)
+
+    def pauseProducing(self) -> None:
+        self._read_no_more()
+
+    def resumeProducing(self) -> None:
+        if self._open:
+            self._read_on()
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        if self._gone:
+            producer.stopProducing()
+            return
+        self._producer = producer
+        self._producer_paused = False
+        self._flow()
+
+    def unregisterProducer(self) -> None:
+        self._producer = None
+
+    def loseWriteConnection(self) -> None:
+        """Send what is written, then our end; what the peer sends is still read."""
+        if self._open:
+            self._end(Then.HALF_CLOSE)
+
+    def loseConnection(self) -> None:
+        """Send what is written, then close; what the peer sends is not read any more."""
+        if not self._gone and not self._broken and self._then is not Then.CLOSE:
+            self._read_no_more()
+            self._end(Then.CLOSE)
+
+    def abortConnection(self) -> None:
+        """Close so that the peer cannot take it for an orderly end; nothing more is sent."""
+        self._break(ConnectionAborted())
+
+    def getHandle(self) -> Any:
+        return None if self._gone else self._sock
+
+    # What the reactor asks
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def logPrefix(self) -> str:
+        return type(self.protocol).__name__
+
+    def doRead(self) -> Exception | None:
+        try:
+            data = self._sock.recv(READ)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            return _lost(error)
+        if not data:
+            return ConnectionDone()
+        self.protocol.dataReceived(data)
+        return None
+
+    def doWrite(self) -> Exception | None:
+        try:
+            sent = self._sock.sendmsg(list(islice(self._queue, _PIECES)))
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            return _lost(error)
+        self._drop(sent)
+        if self._queue:
+            return None
+        self._loop.removeWriter(self)
+        return self._emptied()
+
+    def readConnectionLost(self, reason: Failure) -> None:
+        """The peer sends no more; it may still read."""
+        self._read_no_more()
+        if IHalfCloseableProtocol.providedBy(self.protocol):
+            self.protocol.readConnectionLost()
+        else:
+            self.connectionLost(reason)
+
+    def writeConnectionLost(self, reason: Failure) -> None:
+        """Twisted's reactors never call this, but it belongs to their interface."""
+        self.connectionLost(reason)
+
+    def connectionLost(self, reason: Failure) -> None:
+        if self._gone:
+            return
+        self._gone = True
+        self._stop()
+        self._queue.clear()
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.stopProducing()
+        _close(self._sock, orderly=not reason.check(ConnectionAborted))
+        self.protocol.connectionLost(reason)
+
+    # Inside
+
+    @property
+    def _open(self) -> bool:
+        """Whether what is written will be sent."""
+        return not self._gone and not self._broken and self._then is Then.GO_ON
+
+    def _send(self, pieces: Sequence[bytes]) -> None:
+        """At once as far as the kernel takes it; the rest waits."""
+        sent = 0
+        if not self._queue:
+            try:
+                sent = self._sock.sendmsg(pieces)
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                # Never from inside a call of the protocol: it is not prepared to be lost there.
+                self._break(_lost(error))
+                return
+            if sent == sum(map(len, pieces)):
+                return
+            self._loop.addWriter(self)
+        self._queue.extend(memoryview(piece) for piece in pieces if piece)
+        self._drop(sent)
+        self._flow()
+
+    def _drop(self, sent: int) -> None:
+        while sent:
+            first = self._queue[0]
+            if sent < len(first):
+                self._queue[0] = first[sent:]
+                return
+            sent -= len(first)
+            self._queue.popleft()
+
+    def _flow(self) -> None:
+        if self._producer is None or self._gone:
+            return
+        if self._queue and not self._producer_paused:
+            self._producer_paused = True
+            self._producer.pauseProducing()
+        elif not self._queue and self._producer_paused:
+            self._producer_paused = False
+            self._producer.resumeProducing()
+
+    def _end(self, then: Then) -> None:
+        self._then = then
+        if not self._queue:
+            self._loop.callLater(0, self._emptied_later)
+
+    def _emptied_later(self) -> None:
+        if not self._gone and not self._broken and not self._queue:
+            reason = self._emptied()
+            if reason is not None:
+                self.connectionLost(Failure(reason))
+
+    def _emptied(self) -> Exception | None:
+        """All that was written is sent."""
+        match self._then:
+            case Then.GO_ON:
+                self._flow()
+                return None
+            case Then.HALF_CLOSE:
+                return self._half_close()
+            case Then.CLOSE:
+                return ConnectionDone()
+
+    def _half_close(self) -> Exception | None:
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            return _lost(error)
+        if IHalfCloseableProtocol.providedBy(self.protocol):
+            self.protocol.writeConnectionLost()
+        return None
+
+    def _break(self, reason: Exception) -> None:
+        """Nothing moves any more; the protocol hears of it in the next turn."""
+        if not self._gone and not self._broken:
+            self._broken = True
+            self._stop()
+            self._loop.callLater(0, self.connectionLost, Failure(reason))
+
+    def _read_on(self) -> None:
+        if not self._reading and not self._gone and not self._broken:
+            self._reading = True
+            self._loop.addReader(self)
+
+    def _read_no_more(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.removeReader(self)
+
+    def _stop(self) -> None:
+        self._read_no_more()
+        self._loop.removeWriter(self)
+
+
+def _lost(error: OSError) -> ConnectionLost:
+    return ConnectionLost(error.strerror or "")
+
+
+def _close(sock: socket.socket, orderly: bool) -> None:
+    with suppress(OSError):
+        if orderly:
+            sock.shutdown(socket.SHUT_RDWR)
+        else:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    sock.close()

@@ -1,0 +1,208 @@
+"""A TLS connection as a transport: records are handled by the batch, not one by one.
+
+Twisted's own delivers each record of 16 KiB by itself and encrypts in such slices.
+"""
+
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from OpenSSL import SSL
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IHandshakeListener
+from twisted.python.failure import Failure
+
+from streams.descriptor import READ, Descriptor, Then
+from streams.seqpacket import Reactor
+
+_RECORD: Final = 16 * 1024
+_LINGER: Final = 30.0  # for the peer's close_notify after ours
+# For every connection of the process: what is read goes into TLS before anything else is.
+_into = memoryview(bytearray(READ))
+
+
+class Tls(Descriptor):
+    """`end` is ours of TLS, in a state to connect or to accept; `verify` says what is wrong
+    with the peer that has shaken hands with it.
+
+    The end of the peer is the end of the connection: there is no half of it. Before the handshake
+    is complete the protocol hears nothing and what it writes waits.
+    """
+
+    def __init__(
+        self,
+        loop: Reactor,
+        sock: socket.socket,
+        protocol: Any,
+        end: SSL.Connection,
+        verify: Callable[[SSL.Connection], Exception | None] = lambda _: None,
+    ) -> None:
+        super().__init__(loop, sock, protocol)
+        self._tls = end
+        self._verify = verify
+        self._shaken = False
+        self._clear: deque[bytes | memoryview] = deque()  # not encrypted yet
+        self._linger: Any = None
+
+    def start(self) -> None:
+        super().start()
+        if self._open:
+            self._step()
+
+    @property
+    def queued(self) -> int:
+        return super().queued + sum(map(len, self._clear))
+
+    def getHandle(self) -> Any:
+        return None if self._gone else self._tls
+
+    def loseConnection(self) -> None:
+        """Say that we are done, and read on until the peer is."""
+        if self._open:
+            if not self._shaken:
+                self.abortConnection()
+                return
+            self._then = Then.HALF_CLOSE
+            self._read_on()
+            self._linger = self._loop.callLater(_LINGER, self.abortConnection)
+            self._say_goodbye()
+
+    def loseWriteConnection(self) -> None:
+        self.loseConnection()
+
+    def resumeProducing(self) -> None:
+        if self._then is not Then.CLOSE:
+            self._read_on()
+
+    def doRead(self) -> Exception | None:
+        try:
+            count = self._sock.recv_into(_into)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            return ConnectionLost(error.strerror or "")
+        if not count:
+            # The peer's own end would have been in what came before.
+            return ConnectionLost("the peer closed without saying so")
+        self._tls.bio_write(_into[:count])
+        self._step()
+        return None
+
+    def readConnectionLost(self, reason: Failure) -> None:
+        self.connectionLost(reason)
+
+    def connectionLost(self, reason: Failure) -> None:
+        if self._linger is not None and self._linger.active():
+            self._linger.cancel()
+        self._clear.clear()
+        super().connectionLost(reason)
+
+    # Inside
+
+    def _step(self) -> None:
+        """Use what has come."""
+        if not self._shaken and not self._shake():
+            return
+        pieces, over = self._decrypt()
+        self._push(_RECORD)
+        if self._clear:
+            self._encrypt()
+        if pieces and not self._gone and not self._broken:
+            self.protocol.dataReceived(b"".join(pieces) if len(pieces) > 1 else pieces[0])
+        if over is not None and not self._gone and not self._broken:
+            self._over(over)
+
+    def _shake(self) -> bool:
+        try:
+            self._tls.do_handshake()
+        except SSL.WantReadError:
+            self._push(_RECORD)
+            return False
+        except SSL.Error as error:
+            self._push(_RECORD)  # the alert
+            self._break(error)
+            return False
+        # Before our last words of the handshake leave.
+        wrong = self._verify(self._tls)
+        if wrong is not None:
+            self._break(wrong)
+            return False
+        self._push(_RECORD)
+        self._shaken = True
+        if IHandshakeListener.providedBy(self.protocol):
+            self.protocol.handshakeCompleted()
+        self._encrypt()
+        return not self._gone and not self._broken
+
+    def _decrypt(self) -> tuple[list[bytes], Exception | None]:
+        """All the records that have come whole; and why there will be no more, if so."""
+        pieces: list[bytes] = []
+        try:
+            while True:
+                pieces.append(self._tls.recv(_RECORD))
+        except SSL.WantReadError:
+            return pieces, None
+        except SSL.ZeroReturnError:
+            return pieces, ConnectionDone()
+        except SSL.Error as error:
+            return pieces, error
+
+    def _over(self, reason: Exception) -> None:
+        if not isinstance(reason, ConnectionDone):
+            self._break(reason)
+            return
+        # The peer's orderly end: what is written still goes out, with our own end behind it.
+        self._read_no_more()
+        if self._then is Then.GO_ON:
+            self._say_goodbye()
+        self._end(Then.CLOSE)
+
+    def _send(self, pieces: Sequence[bytes]) -> None:
+        if sum(map(len, pieces)) <= _RECORD:
+            pieces = (b"".join(pieces),)
+        self._clear.extend(piece for piece in pieces if piece)
+        if self._shaken:
+            self._encrypt()
+
+    def _encrypt(self) -> None:
+        size = 0
+        while self._clear:
+            piece = self._clear[0]
+            try:
+                sent = self._tls.send(piece)
+            except SSL.WantReadError:
+                break  # TLS has something to hear first; the next read goes on here
+            except SSL.Error as error:
+                self._break(error)
+                return
+            size += sent
+            if sent < len(piece):
+                self._clear[0] = memoryview(piece)[sent:]
+            else:
+                self._clear.popleft()
+        if size:
+            self._push(size + size // 256 + 512)
+
+    def _push(self, size: int) -> None:
+        """Hand what TLS wants to send to the socket; `size` is what we expect at most."""
+        out: list[bytes] = []
+        try:
+            while not out or len(out[-1]) == size:
+                out.append(self._tls.bio_read(size))
+        except SSL.WantReadError:
+            pass
+        if out:
+            super()._send(out)
+
+    def _say_goodbye(self) -> None:
+        try:
+            self._tls.shutdown()
+        except SSL.Error as error:
+            self._break(error)
+            return
+        self._push(_RECORD)
+
+    def _half_close(self) -> Exception | None:
+        """Our end is a record, and has been sent."""
+        return None
