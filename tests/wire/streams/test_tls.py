@@ -1,4 +1,4 @@
-"""The same through Twisted's TLS, two hops long, where back-pressure has its own traps."""
+"""The same through TLS, two hops long, where back-pressure has its own traps."""
 
 from typing import Any
 

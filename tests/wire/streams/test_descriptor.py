@@ -1,0 +1,207 @@
+"""Our own transport: nothing lost, nothing reordered, nothing told at the wrong time."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from streams.descriptor import READ, Descriptor
+from tests.fakes.hand_loop import HandLoop, close_all, small_pair, tcp_pair
+
+LARGE = bytes(range(256)) * 4096
+
+
+@implementer(IHalfCloseableProtocol)
+class Notes(Protocol):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+        self.told: list[str] = []
+        self.largest = 0
+
+    def connectionMade(self) -> None:
+        self.told.append("made")
+
+    def dataReceived(self, data: bytes) -> None:
+        self.heard += data
+        self.largest = max(self.largest, len(data))
+
+    def readConnectionLost(self) -> None:
+        self.told.append("peer ended")
+
+    def writeConnectionLost(self) -> None:
+        self.told.append("we ended")
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.told.append(type(reason.value).__name__)
+
+
+class Producer:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def pauseProducing(self) -> None:
+        self.told.append("pause")
+
+    def resumeProducing(self) -> None:
+        self.told.append("resume")
+
+    def stopProducing(self) -> None:
+        self.told.append("stop")
+
+
+@pytest.fixture(autouse=True)
+def _sockets() -> Iterator[None]:
+    yield
+    close_all()
+
+
+def connected(tcp: bool = False) -> tuple[HandLoop, Any, Notes, socket.socket]:
+    loop, notes = HandLoop(), Notes()
+    near, far = tcp_pair() if tcp else small_pair()
+    far.setblocking(False)
+    return loop, loop.connect(notes, near), notes, far
+
+
+def read_all(loop: HandLoop, far: socket.socket) -> bytes:
+    """Until nothing comes any more, or the end."""
+    got: list[bytes] = []
+    while True:
+        loop.settle()
+        try:
+            piece = far.recv(1 << 20)
+        except BlockingIOError:
+            return b"".join(got)
+        if not piece:
+            return b"".join([*got, b"(end)"])
+        got.append(piece)
+
+
+def test_small_writes_leave_at_once() -> None:
+    _, transport, _, far = connected()
+    transport.writeSequence([b"one ", b"", b"two"])
+    assert far.recv(100) == b"one two"
+    assert transport.queued == 0
+
+
+def test_what_the_kernel_does_not_take_waits_and_keeps_its_order() -> None:
+    loop, transport, _, far = connected()
+    producer = Producer()
+    transport.registerProducer(producer, True)
+    transport.write(LARGE)
+    transport.writeSequence([b"behind ", b"it"])
+    assert producer.told == ["pause"] and transport.queued
+    assert read_all(loop, far) == LARGE + b"behind it"
+    assert producer.told == ["pause", "resume"] and not transport.queued
+
+
+def test_producer_that_comes_late_is_paused_at_once() -> None:
+    loop, transport, _, far = connected()
+    transport.write(LARGE)
+    producer = Producer()
+    transport.registerProducer(producer, True)
+    assert producer.told == ["pause"]
+    read_all(loop, far)
+    assert producer.told == ["pause", "resume"]
+
+
+def test_closing_sends_what_is_written_first() -> None:
+    loop, transport, notes, far = connected()
+    transport.write(LARGE)
+    transport.loseConnection()
+    transport.write(b"too late")
+    assert notes.told == ["made"]
+    assert read_all(loop, far) == LARGE + b"(end)"
+    assert notes.told == ["made", ConnectionDone.__name__]
+    assert not loop.readers and not loop.writers
+
+
+def test_closing_is_never_told_inside_the_call() -> None:
+    loop, transport, notes, _ = connected()
+    transport.loseConnection()
+    assert notes.told == ["made"]
+    loop.settle()
+    assert notes.told == ["made", ConnectionDone.__name__]
+
+
+def test_failed_write_is_told_in_the_next_turn_and_once() -> None:
+    loop, transport, notes, far = connected()
+    producer = Producer()
+    transport.registerProducer(producer, True)
+    far.close()
+    transport.write(b"to nobody")
+    transport.write(b"again")
+    transport.loseConnection()
+    assert notes.told == ["made"]
+    loop.settle()
+    assert notes.told == ["made", ConnectionLost.__name__]
+    assert producer.told == ["stop"]
+
+
+def test_abort_resets_and_drops_what_waits() -> None:
+    loop, transport, notes, far = connected(tcp=True)
+    transport.write(LARGE * 16)
+    transport.abortConnection()
+    transport.abortConnection()
+    loop.settle()
+    assert notes.told == ["made", ConnectionAborted.__name__]
+    with pytest.raises(ConnectionResetError):
+        while far.recv(1 << 20):
+            pass
+
+
+def test_each_half_ends_by_itself() -> None:
+    loop, transport, notes, far = connected()
+    transport.write(LARGE)
+    transport.loseWriteConnection()
+    assert read_all(loop, far) == LARGE + b"(end)"
+    far.send(b"still here")
+    loop.settle()
+    far.shutdown(socket.SHUT_WR)
+    loop.settle()
+    assert notes.heard == b"still here"
+    assert notes.told == ["made", "we ended", "peer ended"]
+    transport.loseConnection()
+    loop.settle()
+    assert notes.told[3:] == [ConnectionDone.__name__]
+
+
+def test_paused_transport_reads_nothing() -> None:
+    loop, transport, notes, far = connected()
+    transport.pauseProducing()
+    far.send(b"hello")
+    loop.settle()
+    assert notes.heard == b""
+    transport.resumeProducing()
+    loop.settle()
+    assert notes.heard == b"hello"
+
+
+def test_one_turn_reads_a_large_piece_and_no_more() -> None:
+    loop, _, notes, far = connected(tcp=True)
+    far.setblocking(True)
+    far.settimeout(5)
+    sent = 0
+    while sent < len(LARGE):
+        sent += far.send(LARGE[sent:])
+        loop.settle()
+    assert notes.heard == LARGE
+    assert 16 * 1024 < notes.largest <= READ
+
+
+def test_socket_that_was_given_away_is_left_alone() -> None:
+    loop, transport, notes, far = connected()
+    sock = transport.release()
+    transport.write(b"not this")
+    transport.abortConnection()
+    loop.settle()
+    far.send(b"for the next one")
+    assert sock.recv(100) == b"for the next one"
+    assert notes.told == ["made"] and isinstance(transport, Descriptor)
