@@ -9,12 +9,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
 
-from bench import peers, saving, suite, table
+from bench import peers, saving, smoke, suite, table
 from bench.figures import Book
 from bench.machine import describe
-from bench.stage import CHAINS, QUICK, Scale, open_stage
+from bench.parts.table import ALONE, STAGED
+from bench.scale import FULL, QUICK, Scale
+from bench.stage import CHAINS, open_stage
 
 
 def main() -> int:
@@ -22,12 +25,15 @@ def main() -> int:
     if os.geteuid() != 0:
         print("bench: needs root, because sandboxes do", file=sys.stderr)
         return 7
+    if arguments.smoke:
+        return smoke.main()
     absent = peers.missing(arguments.without)
     _say_missing(absent)
     if any(peer.needed for peer in absent):
         return 1
     book = Book()
-    _measure(arguments, book)
+    there = peers.available(arguments.without)
+    measure(QUICK if arguments.quick else FULL, arguments.only, there, book)
     print(table.text(table.rows_table(book)), end="\n\n")
     print(table.text(table.targets_table(book)))
     kind = "some" if arguments.only else "quick" if arguments.quick else "full"
@@ -36,13 +42,23 @@ def main() -> int:
     return 1 if absent else 0
 
 
-def _measure(arguments: argparse.Namespace, book: Book) -> None:
-    rows = [row for row in suite.measures(arguments.quick) if _chosen(arguments.only, row.name)]
-    there = peers.available(arguments.without)
-    shapes = any(row.name.startswith(("clone", "push", "ls-remote")) for row in rows)
-    chains = [name for name in CHAINS if name in there]
-    with open_stage(QUICK if arguments.quick else Scale(), chains, shapes) as stage:
-        suite.run(stage, rows, book)
+def measure(scale: Scale, only: Sequence[str], there: set[str], book: Book) -> None:
+    """Chains and what else needs them, then the parts that stand alone."""
+    rows = [row for row in suite.measures(scale) if _chosen(only, row.name)]
+    staged = [name for name in STAGED if _chosen(only, name)]
+    if rows or staged:
+        chains = [name for name in CHAINS if name in there and rows]
+        with open_stage(scale, chains) as stage:
+            suite.run(stage, rows, book)
+            for name in staged:
+                begun = time.monotonic()
+                STAGED[name](stage, book)
+                suite.took(name, begun)
+    for name in ALONE:
+        if _chosen(only, name):
+            begun = time.monotonic()
+            ALONE[name](book, scale, there)
+            suite.took(name, begun)
 
 
 def _say_missing(absent: Sequence[peers.Peer]) -> None:
@@ -54,13 +70,14 @@ def _say_missing(absent: Sequence[peers.Peer]) -> None:
         print(f"bench: this run fails; --without {names} leaves them out", file=sys.stderr)
 
 
-def _chosen(only: list[str], name: str) -> bool:
+def _chosen(only: Sequence[str], name: str) -> bool:
     return not only or any(word in name for word in only)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less of everything: four minutes")
+    parser.add_argument("--smoke", action="store_true", help="a minute: has anything slipped by 2?")
     some = "only rows with these words in their name"
     parser.add_argument("--only", nargs="+", default=[], metavar="ROW", help=some)
     parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="leave out peers")

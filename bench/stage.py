@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from attrs import frozen
@@ -13,11 +13,12 @@ from attrs import frozen
 from bench import repositories
 from bench.authority import make_authority
 from bench.chains import flask, gitmoat, haproxy, mitmproxy, nginx
-from bench.chains.way import Setting, Way, direct
+from bench.chains.way import IN_MEMORY, Setting, Way, direct
 from bench.peers import PYTHON
 from bench.processes import Programs
 from bench.rows.gits import Gits
 from bench.rows.transfers import Transfers
+from bench.scale import Scale
 from bench.upstream import Upstream, start_upstream
 from tests.live.instances import Instance
 
@@ -26,34 +27,24 @@ _BOXES = 4
 
 
 @frozen
-class Scale:
-    """How much of everything."""
-
-    raw: int = 1 << 30
-    large: int = 300  # MiB
-    push: int = 136
-    objects: int = 60000
-    refs: int = 20000
-    requests: int = 2000
-    seconds: int = 4
-
-
-QUICK = Scale(raw=256 << 20, large=64, push=32, objects=10000, refs=5000, requests=500, seconds=2)
-
-
-@frozen
 class Stage:
     scale: Scale
     ways: list[Way]
+    in_memory: Way | None
     transfers: Transfers
     gits: Gits
     instance: Instance
     upstream: Upstream
 
+    @property
+    def place(self) -> str:
+        """HOST:PORT of the upstream, as URLs name it."""
+        return f"localhost:{self.upstream.port}"
+
 
 @contextmanager
-def open_stage(scale: Scale, peers: Sequence[str], shapes: bool = True) -> Iterator[Stage]:
-    """In memory, so that no disk is measured."""
+def open_stage(scale: Scale, peers: Sequence[str], smoke: bool = False) -> Iterator[Stage]:
+    """All but our audit is in memory, so that no disk is measured; for a smoke that too."""
     root = Path(tempfile.mkdtemp(prefix="gm-bench-", dir=_memory()))
     root.chmod(0o755)
     programs = Programs(root)
@@ -61,7 +52,7 @@ def open_stage(scale: Scale, peers: Sequence[str], shapes: bool = True) -> Itera
         authority = make_authority(root / "tls")
         upstream = start_upstream(programs, authority, root / "upstream", scale.raw)
         source = root
-        if shapes:
+        if not smoke:
             made = (scale.large, scale.objects, scale.refs)
             repositories.make_shapes(upstream.repositories, *made)
             source = repositories.make_source(root, scale.push)
@@ -74,12 +65,22 @@ def open_stage(scale: Scale, peers: Sequence[str], shapes: bool = True) -> Itera
         (root / "scratch").mkdir(mode=0o711)
         gits = Gits(root / "scratch", upstream.repositories, source)
         transfers = Transfers.make(root / "transfers", scale.raw)
-        with gitmoat.installed(upstream) as instance:
+        with ExitStack() as stack:
+            where = gitmoat.MEMORY if smoke else gitmoat.DISK
+            instance = stack.enter_context(gitmoat.installed(upstream, where))
             ways.append(gitmoat.start(instance, upstream, _BOXES))
-            yield Stage(scale, ways, transfers, gits, instance, upstream)
+            second = None if smoke else stack.enter_context(_in_memory(upstream))
+            yield Stage(scale, ways, second, transfers, gits, instance, upstream)
     finally:
         programs.stop()
         shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def _in_memory(upstream: Upstream) -> Iterator[Way]:
+    """The same once more, with its audit where no disk is waited for."""
+    with gitmoat.installed(upstream, gitmoat.MEMORY) as instance:
+        yield gitmoat.start(instance, upstream, _BOXES, IN_MEMORY)
 
 
 def _memory() -> str:

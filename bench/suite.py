@@ -16,6 +16,7 @@ from bench.rows import requests
 from bench.rows.gits import SHAPES
 from bench.rows.patience import slow_reader, stalled
 from bench.rows.transfers import Values
+from bench.scale import Scale
 from bench.stage import Stage
 
 _SLOW_ROUNDS = 1
@@ -29,15 +30,23 @@ class Measure:
     run: Callable[[Stage, Way], Values]
     rounds: int
     cold: bool = False
+    disk: bool = False  # so quick that the audit's disk shows: measured without it too
 
 
-def measures(quick: bool) -> list[Measure]:
-    few, some, many = (2, 3, 5) if quick else (3, 5, 9)
+def measures(scale: Scale) -> list[Measure]:
+    few, some, many = scale.few, scale.some, scale.many
     return [
         Measure("download", lambda stage, way: stage.transfers.download(way), some),
         Measure("upload", lambda stage, way: stage.transfers.upload(way), some),
-        Measure("latency", lambda stage, way: requests.latency(way, stage.scale.requests), some),
-        Measure("concurrency", lambda s, way: requests.concurrent(way, s.scale.seconds), few),
+        Measure(
+            "latency",
+            lambda stage, way: requests.latency(way, stage.scale.requests),
+            some,
+            disk=True,
+        ),
+        Measure(
+            "concurrency", lambda s, way: requests.concurrent(way, s.scale.seconds), few, disk=True
+        ),
         Measure("ls-remote", lambda stage, way: stage.gits.ls_remote(way), many),
         *(Measure(name, partial(_clone, name), _rounds(name, few, many)) for name in SHAPES),
         Measure("push", lambda stage, way: stage.gits.push(way), few),
@@ -63,12 +72,18 @@ def _rounds(name: str, few: int, many: int) -> int:
 def run(stage: Stage, chosen: Sequence[Measure], book: Book) -> None:
     for measure in chosen:
         begun = time.monotonic()
+        second = stage.in_memory if measure.disk else None
+        ways = [*stage.ways, second] if second else stage.ways
         for number in range(measure.rounds + 1):
-            for way in stage.ways:
+            for way in ways:
                 if number and way.slow and number > _SLOW_ROUNDS:
                     continue
                 values = measure.run(stage, way)
                 if number or measure.cold:
                     book.add_all(way.name, values)
-        seconds = time.monotonic() - begun
-        print(f"bench: {measure.name} took {seconds:.0f} s", file=sys.stderr, flush=True)
+        took(measure.name, begun)
+
+
+def took(name: str, begun: float) -> None:
+    seconds = time.monotonic() - begun
+    print(f"bench: {name} took {seconds:.0f} s", file=sys.stderr, flush=True)

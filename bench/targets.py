@@ -86,4 +86,11 @@ TARGETS = (
     Target("upload: memory grown", 4.0, 1.0),
     Target("slow reader: memory grown", 4.0, 1.0),
     Target("stalled upstream: memory grown", 4.0, 1.0),
+    Target("N = 100: PSS of a sidecar", 7.5, 3.0),
+    Target("sidecar: fork to TLS links", 20.0, 10.0),
+    Target("credential helper", 18.0, 14.0),
+    Target("CONNECT", 0.95, 1.1, "squid", more=True),
+    Target("CONNECT", 1.4, 1.4, "tinyproxy", more=True),
+    Target("DNS", 0.95, 1.1, "dnsmasq", more=True),
+    Target("hostctl --help", 8.0, 4.0, "python"),
 )

@@ -19,9 +19,9 @@ from hostctl.daemons import clean_environment
 from hostctl.demo_stage import Ran
 from tests.live.instances import Instance, make_instance
 
-NAME = OURS
+DISK, MEMORY = "/tmp", "/dev/shm"
 _PATIENCE = 120.0
-_POLICY = """\
+POLICY = """\
 version = 1
 name = "bench"
 [[git]]
@@ -52,14 +52,14 @@ class Box:
 
 
 @contextmanager
-def installed(upstream: Upstream) -> Iterator[Instance]:
+def installed(upstream: Upstream, directory: str = DISK) -> Iterator[Instance]:
     """An installation of its own, up, that knows the upstream and its password."""
-    instance = make_instance()
+    instance = make_instance(directory)
     try:
         paths = instance.paths
         with paths.broker_toml.open("a") as file:
             file.write(_LIMITS)
-        (paths.policies / "bench.toml").write_text(_POLICY)
+        (paths.policies / "bench.toml").write_text(POLICY)
         ca_file = paths.etc / "bench-ca.pem"
         ca_file.write_bytes(upstream.authority.ca.read_bytes())
         hostctl(instance, "up")
@@ -88,12 +88,12 @@ def hostctl(instance: Instance, *words: str, stdin: str = "") -> str:
     return ran.expect_success(f"hostctl {words[0]}")
 
 
-def start(instance: Instance, upstream: Upstream, boxes: int) -> Way:
+def start(instance: Instance, upstream: Upstream, boxes: int, name: str = OURS) -> Way:
     """So many sandboxes; the first is the one that most rows use."""
     made = [make_box(instance, f"bench-{number}") for number in range(boxes)]
     hops = {"sidecar": made[0].sidecar, "broker": instance.status()["broker"]["pid"]}
     base = f"http://127.0.0.1:419/localhost:{upstream.port}"
-    return Way(NAME, base, hops, tuple(box.door for box in made))
+    return Way(name, base, hops, tuple(box.door for box in made))
 
 
 def make_box(instance: Instance, name: str) -> Box:

@@ -13,6 +13,8 @@ from bench.upstream import Upstream
 
 DIRECT = "direct"
 OURS = "gitmoat"
+# Where a request waits for the disk, because the audit is written before the act.
+IN_MEMORY = "gitmoat, audit in memory"
 # Nobody's number: clients on the host run as it, and own what they clone.
 CLIENT_UID = 1999000001
 

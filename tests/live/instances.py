@@ -79,8 +79,8 @@ class Instance:
         shutil.rmtree(self.root)
 
 
-def make_instance() -> Instance:
-    root = Path(tempfile.mkdtemp(prefix="gm-", dir="/tmp"))
+def make_instance(directory: str = "/tmp") -> Instance:
+    root = Path(tempfile.mkdtemp(prefix="gm-", dir=directory))
     root.chmod(0o711)
     instance = Instance(root)
     with socket.socket() as probe:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from bench import smoke
 from bench.figures import Book, book_of, figure, percentile
 from bench.rows.requests import rate, slowest
+from bench.smoke import WATCHED, Watched, slipped
 from bench.table import markdown, targets_table, text
 from bench.targets import Target, Verdict
 
@@ -105,3 +109,27 @@ def test_what_wrk_says_is_read() -> None:
 def test_a_run_with_failures_is_no_figure(trouble: str) -> None:
     with pytest.raises(RuntimeError):
         rate(WRK + trouble)
+
+
+SAVED = {each.row: 1.0 for each in WATCHED}
+
+
+def test_a_slip_by_less_than_half_is_noise() -> None:
+    now = {each.row: 0.6 if each.more else 1.9 for each in WATCHED}
+    assert slipped(now, SAVED) == []
+
+
+@pytest.mark.parametrize("watched", WATCHED, ids=lambda each: each.row)
+def test_a_slip_by_more_than_half_is_seen_in_its_direction(watched: Watched) -> None:
+    assert slipped(SAVED | {watched.row: 0.4 if watched.more else 2.1}, SAVED) == [watched]
+    assert slipped(SAVED | {watched.row: 2.1 if watched.more else 0.4}, SAVED) == []
+
+
+def test_what_the_smoke_did_not_measure_has_slipped() -> None:
+    assert slipped({}, SAVED) == list(WATCHED)
+
+
+def test_there_is_a_saved_ratio_for_everything_watched() -> None:
+    saved = json.loads(smoke.SAVED.read_text())
+    assert saved.keys() == {each.row for each in WATCHED}
+    assert all(value > 0 for value in saved.values())

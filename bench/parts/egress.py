@@ -1,0 +1,152 @@
+"""Other hosts from inside a sandbox, against programs that do one part of it on the host.
+
+Ours is two hops, TLS between them, and a decision by name; squid and tinyproxy are one hop,
+dnsmasq a resolver in C. The server is nginx in a network namespace of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.chains.way import OURS
+from bench.figures import Book
+from tests.live.internet import WEB, Internet, NetBox, open_box, open_internet
+
+PEERS = ("squid", "tinyproxy", "dnsmasq")
+_PORT = 8443
+_PROXIES = {"tinyproxy": 8888, "squid": 3128}
+# Prints how long it took by itself: starting a command in a sandbox is not what is measured.
+_ASK = r"""
+import socket, struct, sys, time
+port, count = int(sys.argv[1]), int(sys.argv[2])
+question = b"\3web\7example\0\0\1\0\1"
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.settimeout(5)
+client.connect(("127.0.0.1", port))
+sent = heard = 0
+begun = time.perf_counter()
+while heard < count:
+    while sent < count and sent - heard < 64:
+        client.send(struct.pack("!6H", sent & 65535, 0x100, 1, 0, 0, 0) + question)
+        sent += 1
+    client.recv(512)
+    heard += 1
+print(time.perf_counter() - begun)
+"""
+_FETCH = ("curl", "-sSk", "-o", "/dev/null", "-w", "%{time_total}")
+
+
+def measure(book: Book, there: set[str], mib: int, questions: int, rounds: int) -> None:
+    peers = [name for name in PEERS if name in there]
+    with open_internet() as internet, _running(internet, peers), open_box(internet) as box:
+        with (internet.www / "big").open("wb") as big:
+            big.truncate(mib << 20)
+        asked = {OURS: _in_sandbox(box, 53, questions)}
+        if "dnsmasq" in peers:
+            asked["dnsmasq"] = _on_host(internet, 5300, questions)
+        fetched = _fetches(internet, box, [name for name in peers if name in _PROXIES])
+        for number in range(rounds + 1):
+            for row, ways, amount, unit in (
+                ("CONNECT", fetched, mib * 1.048576, "MB/s"),
+                ("DNS", asked, questions, "answers/s"),
+            ):
+                for name, run in ways.items():
+                    value = amount / run()
+                    if number:
+                        book.add(row, name, unit, value)
+
+
+def _fetches(internet: Internet, box: NetBox, proxies: list[str]) -> dict[str, Callable[[], float]]:
+    def ours() -> float:
+        return float(box.run(*_FETCH, f"https://web.example:{_PORT}/big").expect_success("curl"))
+
+    def through(*words: str) -> Callable[[], float]:
+        command = (*_FETCH, *words, f"https://{WEB}:{_PORT}/big")
+        return lambda: float(internet.host.run(*command))
+
+    found = {"direct": through()}
+    found |= {each: through("-x", f"http://127.0.0.1:{_PROXIES[each]}") for each in proxies}
+    return {**found, OURS: ours}
+
+
+def _in_sandbox(box: NetBox, port: int, questions: int) -> Callable[[], float]:
+    words = ("python3", "-c", _ASK, str(port), str(questions))
+    return lambda: float(box.run(*words).expect_success("questions"))
+
+
+def _on_host(internet: Internet, port: int, questions: int) -> Callable[[], float]:
+    words = (sys.executable, "-c", _ASK, str(port), str(questions))
+    return lambda: float(internet.host.run(*words))
+
+
+@contextmanager
+def _running(internet: Internet, peers: list[str]) -> Iterator[None]:
+    """The others, in the network namespace of the host; the web server outside."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        place.chmod(0o755)
+        nginx = internet.outside.words(*_nginx(internet, place))
+        commands = [nginx, *(internet.host.words(*_command(name, place)) for name in peers)]
+        quiet = subprocess.DEVNULL
+        started = [subprocess.Popen(each, stdout=quiet, stderr=quiet) for each in commands]
+        time.sleep(3)  # squid is slow to start
+        try:
+            yield
+        finally:
+            for process in started:
+                process.terminate()
+                process.wait()
+
+
+def _nginx(internet: Internet, place: Path) -> tuple[str, ...]:
+    config = place / "nginx.conf"
+    tls = internet.authority.parent
+    config.write_text(f"""
+user root;
+worker_processes auto;
+pid {place}/nginx.pid;
+error_log {place}/error.log;
+events {{ }}
+http {{
+  access_log off;
+  client_body_temp_path {place}/body;
+  proxy_temp_path {place}/proxy;
+  fastcgi_temp_path {place}/fastcgi;
+  uwsgi_temp_path {place}/uwsgi;
+  scgi_temp_path {place}/scgi;
+  output_buffers 4 128k;
+  server {{
+    listen {WEB}:{_PORT} ssl;
+    ssl_certificate {tls}/cert.pem;
+    ssl_certificate_key {tls}/key.pem;
+    root {internet.www};
+  }}
+}}
+""")
+    return ("nginx", "-p", str(place), "-c", str(config), "-g", "daemon off;")
+
+
+def _command(name: str, place: Path) -> tuple[str, ...]:
+    config = place / f"{name}.conf"
+    match name:
+        case "tinyproxy":
+            config.write_text(f"Port 8888\nListen 127.0.0.1\nLogLevel Error\nConnectPort {_PORT}\n")
+            return ("tinyproxy", "-d", "-c", str(config))
+        case "squid":
+            config.write_text(
+                "http_port 127.0.0.1:3128\nhttp_access allow all\ncache deny all\n"
+                f"access_log none\ncache_log {place}/squid.log\npid_filename {place}/squid.pid\n"
+                f"visible_hostname bench\ncoredump_dir {place}\nshutdown_lifetime 0 seconds\n"
+            )
+            place.chmod(0o777)  # it becomes a user of its own
+            return ("squid", "-N", "-f", str(config))
+        case _:
+            words = ("-p", "5300", "--listen-address=127.0.0.1", "--no-resolv", "--no-hosts")
+            more = ("--bind-interfaces", "--conf-file=/dev/null", "--user=root")
+            return ("dnsmasq", "-k", *words, *more, "--address=/web.example/198.18.0.5")

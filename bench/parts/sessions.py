@@ -1,0 +1,174 @@
+"""The broker alone under many sessions at once: each has its key, its grant and its connection.
+
+The sessions are real; only sandboxes and sidecars are left out, so that what grows is the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import ssl
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+
+from attrs import define, field, frozen
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from nacl.signing import SigningKey
+
+from bench.chains.gitmoat import POLICY
+from bench.chains.way import OURS
+from bench.figures import Book, percentile
+from bench.processes import resident
+from hostd.grants import boot_id
+from identity.certificates import self_signed
+from identity.grant import Grant, sign_grant
+from identity.keyfile import load_key
+from netpolicy.document import parse_policy
+from netpolicy.writing import policy_to_mapping
+from tests.live.instances import Instance
+
+_TARGET = "/git/bench/fake/small.git/info/refs?service=git-upload-pack"
+_HEADERS = "Host: gitmoat\r\nGitmoat-Tier: untrusted\r\nAccept: */*\r\n"
+_NETNS = 1
+
+
+@frozen
+class Session:
+    key: SigningKey
+
+
+@define(eq=False)
+class Office:
+    """Grants sessions in the name of the instance's host."""
+
+    instance: Instance
+    audience: str
+    host_key: SigningKey
+    _counter: Iterator[int] = field(factory=lambda: count(time.monotonic_ns()))
+
+    @contextmanager
+    def granted(self, number: int) -> Iterator[list[Session]]:
+        link = self._link()
+        made = [Session(SigningKey.generate()) for _ in range(number)]
+        names = []
+        try:
+            names += [self._grant(link, session) for session in made]
+            yield made
+        finally:
+            for name in names:
+                _post(link, "/host/revoke", json.dumps({"session": name, "reason": "end"}).encode())
+            link.close()
+
+    def _link(self) -> http.client.HTTPSConnection:
+        host, port = self.instance.address
+        shown = context(bytes(self.host_key))
+        return http.client.HTTPSConnection(host, port, context=shown, timeout=30)
+
+    def _grant(self, link: http.client.HTTPSConnection, session: Session) -> str:
+        number = next(self._counter)
+        grant = Grant(
+            host="local",
+            boot_id=boot_id(),
+            counter=number,
+            session=f"bench-{number}",
+            key=bytes(session.key.verify_key),
+            sandbox=f"bench-{number}",
+            name=f"bench-{number}",
+            runtime="bwrap",
+            container=None,
+            netns=_NETNS,
+            epoch=1,
+            scope=policy_to_mapping(parse_policy(POLICY)),
+            ttl=3600,
+            issued=int(time.time()),
+            audience=self.audience,
+        )
+        _post(link, "/host/grant", sign_grant(grant, self.host_key))
+        place = {"session": grant.session, "pid": 1, "netns": _NETNS, "cgroup": None}
+        _post(link, "/host/activate", json.dumps(place).encode())
+        return grant.session
+
+
+def _post(link: http.client.HTTPSConnection, path: str, body: bytes) -> None:
+    link.request("POST", path, body, {"Host": "gitmoat"})
+    answer = link.getresponse()
+    said = answer.read()
+    if answer.status not in (200, 204):
+        raise RuntimeError(f"{path}: {answer.status} {said!r}")
+
+
+def context(seed: bytes) -> ssl.SSLContext:
+    """Shows the certificate of this key. The broker's own is not checked: it is ours."""
+    private, certificate = self_signed(seed)
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.minimum_version = ssl.TLSVersion.TLSv1_3
+    made.check_hostname = False
+    made.verify_mode = ssl.CERT_NONE
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pem + certificate.public_bytes(Encoding.PEM))
+        file.flush()
+        made.load_cert_chain(file.name)
+    return made
+
+
+def measure(instance: Instance, book: Book, numbers: Sequence[int], seconds: float) -> None:
+    status = instance.status()["broker"]
+    host_key = load_key(instance.paths.host_key)
+    office = Office(instance, status["key"], host_key)
+    for number in numbers:
+        begun = time.perf_counter()
+        with office.granted(number) as sessions:
+            each = (time.perf_counter() - begun) / number
+            times, taken = asyncio.run(_crowd(instance.address, sessions, seconds))
+            where = f"{number} sessions"
+            book.add(f"{where}: grant and activation", OURS, "ms", each * 1000)
+            book.add(f"{where}: requests", OURS, "requests/s", len(times) / taken)
+            book.add(f"{where}: p50", OURS, "ms", percentile(times, 0.5) * 1000)
+            book.add(f"{where}: p99", OURS, "ms", percentile(times, 0.99) * 1000)
+            book.add(f"{where}: broker", OURS, "MiB", resident([status["pid"]]) / 1024)
+
+
+async def _crowd(
+    address: tuple[str, int], sessions: Sequence[Session], seconds: float
+) -> tuple[list[float], float]:
+    """Every session asks again as soon as it has its answer; how long each took, and all."""
+    gate = asyncio.Semaphore(16)  # handshakes at a time
+    links = await asyncio.gather(*(_connect(gate, address, each) for each in sessions))
+    begun = time.perf_counter()
+    end = begun + seconds
+    asked = await asyncio.gather(*(_ask(number, *link, end) for number, link in enumerate(links)))
+    taken = time.perf_counter() - begun
+    for _, writer in links:
+        writer.close()
+    return [one for times in asked for one in times], taken
+
+
+async def _connect(
+    gate: asyncio.Semaphore, address: tuple[str, int], session: Session
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async with gate:
+        return await asyncio.open_connection(*address, ssl=context(bytes(session.key)))
+
+
+async def _ask(
+    number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: float
+) -> list[float]:
+    times = []
+    head = f"GET {_TARGET} HTTP/1.1\r\n{_HEADERS}Gitmoat-Request-Id: {number:016x}\r\n\r\n"
+    while (begun := time.perf_counter()) < end:
+        writer.write(head.encode())
+        said = (await reader.readuntil(b"\r\n\r\n")).lower()
+        if not said.startswith(b"http/1.1 200"):
+            raise RuntimeError(said.decode())
+        if b"content-length:" in said:
+            size = int(said.partition(b"content-length:")[2].split()[0])
+            await reader.readexactly(size)
+        else:
+            await reader.readuntil(b"\r\n0\r\n\r\n")
+        times.append(time.perf_counter() - begun)
+    return times
