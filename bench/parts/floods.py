@@ -9,7 +9,7 @@ import time
 from bench.chains.gitmoat import hostctl
 from bench.chains.way import OURS
 from bench.figures import Book
-from bench.parts.flooding import FLOOD
+from bench.flooding import FLOOD
 from tests.live.instances import Instance
 
 IDLE = "idle command"
