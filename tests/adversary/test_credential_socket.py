@@ -23,7 +23,7 @@ CONNECT = r"""
 import json, socket, struct, sys, time
 begun = time.monotonic()
 sock = socket.socket(socket.AF_UNIX)
-sock.settimeout(5)
+sock.settimeout(20)
 sock.connect("/run/gitmoat/cred.sock")
 server = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
 try:
@@ -81,7 +81,8 @@ def test_the_untrusted_uid_is_refused_and_written_down(hostile: Hostile, stage: 
     eventually(lambda: hostile.untrusted in refusals(stage), "the audit record")
     found = hostile.box.python(CONNECT)
     assert found["answer"] in ("", "quit=1\n", "ConnectionResetError")
-    assert found["seconds"] < 1
+    patience = hostile.box.python(CONNECT, as_helper=True)["seconds"]
+    assert found["seconds"] < patience / 2, "it is not waited for, as the helper is"
 
 
 def test_root_in_the_sandbox_is_refused_and_written_down(hostile: Hostile, stage: Stage) -> None:

@@ -7,7 +7,6 @@ the gate asks it is answered here by silence, by endless talk, and by lies.
 from __future__ import annotations
 
 import signal
-import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +14,7 @@ import pytest
 from attrs import frozen
 
 from tests.adversary.conftest import MakeHostile
-from tests.adversary.hostile import BOUND, Hostile, Timed, imposter, noticed
+from tests.adversary.hostile import Done, Hostile, imposter, noticed
 from tests.adversary.test_pack_streams import CRAFTED, crafted, x86_64
 from tests.adversary.watching import processes_of
 from tests.fakes.long_cases import also_long, one_in
@@ -46,7 +45,7 @@ class Silence:
     word: str = ""
     script: str = ""
 
-    def meet(self, hostile: Hostile) -> Timed:
+    def meet(self, hostile: Hostile) -> Done:
         hostile.plant(self.plant)
         met = hostile.fetch if self.operation == "fetch" else hostile.push
         if not self.word:
@@ -88,10 +87,10 @@ SILENCES = [
 
 
 @pytest.fixture(scope="module")
-def met(make_hostile: MakeHostile) -> dict[str, Timed]:
+def met(make_hostile: MakeHostile) -> dict[str, Done]:
     """What came of each silence. They are met side by side, because each takes its time."""
     waiting = list(SILENCES)
-    done: dict[str, Timed] = {}
+    done: dict[str, Done] = {}
 
     def work(hostile: Hostile) -> None:
         while waiting:
@@ -110,7 +109,7 @@ def met(make_hostile: MakeHostile) -> dict[str, Timed]:
 @x86_64
 @pytest.mark.parametrize("silence", SILENCES, ids=lambda silence: silence.name)
 def test_what_does_not_answer_ends_the_operation_with_an_error(
-    met: dict[str, Timed], silence: Silence
+    met: dict[str, Done], silence: Silence
 ) -> None:
     done = met[silence.name]
     assert done.ran.code in (1, 4, 124), done.ran.text
@@ -180,7 +179,6 @@ def test_killed_processes_are_an_error(hostile: Hostile) -> None:
     finally:
         hostile.sh("pkill -x sh; true")
     hostile.check(*done)
-    assert all(each.seconds < BOUND for each in done)
 
 
 @x86_64
@@ -193,13 +191,12 @@ def test_an_interrupted_operation_ends_all_its_processes(hostile: Hostile) -> No
         running = hostctl_process(box.stage, "git", box.name, "--", "push", "app", "HEAD:ci/never")
         eventually((hostile.state / "home" / "reached").exists, "the push begins")
         assert len(processes_of(hostile.helper)) == 1, "index-pack waits for the stream"
-        begun = time.monotonic()
         running.send_signal(signal.SIGINT)
         assert outcome(running).code == 130
-        eventually(lambda: processes_of(hostile.helper) == [], "the gate's git is gone")
+        gone = "the gate's git is gone, and not by its own time limit"
+        eventually(lambda: processes_of(hostile.helper) == [], gone, INTERRUPTED)
         # The recorder, the session's shell, and the imposter: nothing of the gate.
         eventually(lambda: "sleep 1000" not in commands(hostile), "the workspace's git is gone")
-        assert time.monotonic() - begun < INTERRUPTED, "not by its own time limit"
     eventually(lambda: not (hostile.gate_directory / "incoming").exists(), "the gate is tidy")
     hostile.check()
     assert hostile.push().ran.code == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from subprocess import Popen
 
@@ -95,10 +94,8 @@ def test_what_the_server_says_to_git_does_nothing_to_the_terminal(
 def test_a_hundred_thousand_refs_without_objects_are_refused_in_bounded_memory(
     stage: Stage, enemy: HostileUpstream
 ) -> None:
-    begun = time.monotonic()
     ran = clone(stage, enemy, "many")
     assert ran.code in (124, 125), ran.text
-    assert time.monotonic() - begun < WHOLE + 20
     daemons = json.loads(stage.hostctl("--json", "status").out)
     assert peak_memory(daemons["hostd"]["pid"]) < 300 << 20
     assert peak_memory(daemons["broker"]["pid"]) < 300 << 20

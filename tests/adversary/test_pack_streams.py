@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import pytest
 
 from hostctl.demo_stage import Stage
-from tests.adversary.hostile import APP, HERE, Hostile, Timed, imposter, noticed
+from tests.adversary.hostile import APP, HERE, Done, Hostile, imposter, noticed
 from tests.adversary.watching import Watch, peak_memory
 from tests.fakes.long_cases import one_in
 from tests.live.boxes import HOME
@@ -50,7 +50,7 @@ def hostd(stage: Stage) -> int:
     return pid
 
 
-def refused(done: Timed, code: str) -> None:
+def refused(done: Done, code: str) -> None:
     assert done.ran.code in (1, 3, 124), done.ran.text
     assert f"[{code}]" in done.ran.err, done.ran.text
 

@@ -49,7 +49,7 @@ def test_the_helpers_port_has_no_address_that_the_command_reaches(
     family = "6" if ":" in target else "4"
     (found,) = tiers.box.python(CONNECT, {"targets": [[family, target, 418]]})["results"]
     assert found["error"] is not None
-    assert found["seconds"] < 1
+    assert "timed out" not in found["error"], "refused at once"
     (control,) = tiers.box.python(CONNECT, {"targets": [["4", "127.0.0.1", 419]]})["results"]
     assert control["error"] is None
 

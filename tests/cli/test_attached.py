@@ -81,10 +81,8 @@ def test_what_was_written_just_before_the_end_is_not_lost(
 def test_a_background_process_does_not_hold_the_command_up(
     hostd: FakeDaemon, hostctl: Hostctl
 ) -> None:
-    begun = time.monotonic()
-    done = hostctl("exec", "demo", "--", "sh", "-c", "sleep 20 & echo done")
-    assert done.stdout == "done\n"
-    assert time.monotonic() - begun < 10
+    done = hostctl("exec", "demo", "--", "sh", "-c", "sleep 60 & echo $!")
+    os.kill(int(done.stdout), signal.SIGKILL)  # or it had ended before the command did
 
 
 def test_the_command_gets_pipes_of_its_own_never_our_descriptors(

@@ -148,14 +148,15 @@ def test_who_prints_without_end_is_left(root: Path, hostctl: Hostctl) -> None:
             except BlockingIOError:
                 continue
             except BrokenPipeError:
+                left.append(True)
                 break
         os.close(writer)
 
-    begun = time.monotonic()
+    left: list[bool] = []
     with FakeDaemon(root / "run" / "gitmoat" / "hostd.sock", {"exec": endless}):
         done = hostctl("cp", "s:/p", str(root / "out"))
     assert done.returncode == 1
-    assert time.monotonic() - begun < 50, "it waited for the writer to end"
+    assert left, "it waited for the writer to end"
 
 
 def test_bounds_can_be_given(sandbox: None, hostctl: Hostctl, root: Path, tree: Path) -> None:

@@ -156,10 +156,8 @@ def test_a_docker_that_hangs_does_not_touch_what_runs_and_delays_nobody(
     try:
         assert works(shared)
         assert stage.hostctl("run", "--rm", "--", "true").code == 0, "bubblewrap goes on"
-        begun = time.monotonic()
-        ran = stage.hostctl("run", "--rm", "--image", image("debian"), "--", "true", timeout=120)
+        ran = stage.hostctl("run", "--rm", "--image", image("debian"), "--", "true", timeout=100)
         assert (ran.code, "R113" in ran.err) == (125, True)
-        assert time.monotonic() - begun < 100
     finally:
         engine.signal(signal.SIGCONT)
     eventually(lambda: works(shared), "git works")

@@ -139,10 +139,8 @@ def test_a_broker_that_hangs_hangs_nobody_else(world: World) -> None:
         os.kill(broker, signal.SIGSTOP)
         try:
             assert box.run("true").code == 0
-            begun = time.monotonic()
-            assert world.stage.hostctl("run", "--rm", "--", "true").code != 0
-            world.ask("rm", sandbox=box.name, force=True)
-            assert time.monotonic() - begun < 60
+            assert world.stage.hostctl("run", "--rm", "--", "true", timeout=60).code != 0
+            world.ask("rm", timeout=60, sandbox=box.name, force=True)
         finally:
             os.kill(broker, signal.SIGCONT)
         eventually(lambda: box.name not in world.sessions().values(), "the end of its session")

@@ -48,12 +48,10 @@ def test_a_sidecar_killed_ten_times_in_a_row_comes_back_with_growing_delays(worl
 def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: World) -> None:
     with world.guarded_box() as (box, sentinel):
         old = box.sidecar
-        begun = time.monotonic()
         os.kill(old, signal.SIGSTOP)
         waiting = box.begin("git", "-C", "/workspace", "ls-remote", "origin")
         eventually(lambda: ended(old), "its end", _BOUND)
         outcome(waiting, _BOUND)  # refused or, from the backlog, served by the next one
-        assert time.monotonic() - begun < _BOUND
         sidecar(world, box, old)
         git_works(box)
         sentinel.assert_held()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -52,11 +51,9 @@ def test_a_fork_bomb_stops_at_the_limit_and_the_git_gate_still_works(
     assert 0 < int(bomb.stdout.readline()) < PIDS
     running = group(stage, box, "pids") / "pids.current"
     assert int(running.read_text()) == PIDS
-    begun = time.monotonic()
     box.git("ls-remote", "origin").expect_success("ls-remote")
     box.git("fetch", "origin").expect_success("fetch")
     box.git("push", "origin", branch).expect_success("push")
-    assert time.monotonic() - begun < 20
     assert f"refs/heads/{branch}" in refs(stage)
     assert int(running.read_text()) >= PIDS  # it was there all the time
     box.remove()
@@ -82,10 +79,8 @@ def test_threads_count_too(make_box: MakeBox) -> None:
 def test_a_hog_is_killed_and_sidecar_and_sandbox_go_on(make_box: MakeBox, stage: Stage) -> None:
     box = make_box("--memory", "128m")
     sidecar, room = box.sidecar, box.inspect()["pid"]
-    begun = time.monotonic()
     ran = box.run("/usr/bin/python3", "-c", "held = [bytearray(1 << 20) for _ in range(1024)]")
     assert ran.code == 137
-    assert time.monotonic() - begun < 30
     after = box.inspect()
     assert (after["sidecar"]["pid"], after["pid"], after["state"]) == (sidecar, room, "running")
     assert after["sidecar"]["restarts"] == 0

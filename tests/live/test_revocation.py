@@ -75,8 +75,9 @@ def test_a_clone_that_runs_is_cut(make_box: MakeBox, large: str) -> None:
     process = begin_clone(box, "cut")
     begun = time.monotonic()
     revoke(box)
+    told = time.monotonic()
     clear(outcome(process))
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - told < 10 * (told - begun), "at once: as good as while it was told"
 
 
 def upstream_links(stage: Stage) -> set[int]:

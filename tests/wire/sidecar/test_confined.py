@@ -155,14 +155,20 @@ def test_a_lost_broker_is_survived_and_told(world: ConfinedWorld) -> None:
     world.broker.handler = advertise
     hostd.reachable = False
     world.broker.kill()
-    begun = time.monotonic()
     answer = world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))
     assert status(answer) == 502
     assert b"B101" in answer
-    assert time.monotonic() - begun < 10
     hostd.reachable = True
     assert status(world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))) == 200
     assert "Traceback" not in world.log.read_text()
+
+
+def spin(seconds: int) -> float:
+    """The processor time that a process gets that spins for so long: less than it, if others do."""
+    script = f"ulimit -t 60; timeout {seconds} sh -c 'while :; do :; done'; times"
+    before = os.times().children_user
+    subprocess.run(["sh", "-c", script], check=True, stdout=subprocess.DEVNULL)
+    return os.times().children_user - before
 
 
 class FewFiles(ConfinedWorld):
@@ -176,9 +182,8 @@ def test_without_descriptors_it_neither_spins_nor_stays_deaf(folder: Path) -> No
     clients = [socket.create_connection(("127.0.0.1", world.untrusted_port)) for _ in range(60)]
     clients += [socket.create_connection(("127.0.0.1", world.helper_port)) for _ in range(20)]
     world.loop.turn_until(lambda: "EMFILE" in world.log.read_text())
-    before = world.cpu_seconds()
-    time.sleep(3)
-    assert world.cpu_seconds() - before < 0.3
+    before, spun = world.cpu_seconds(), spin(3)
+    assert world.cpu_seconds() - before < spun / 4
     for client in clients:
         client.close()
     assert status(world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))) == 200
