@@ -13,6 +13,7 @@ from attrs import frozen
 
 from broker.providers.credential import Credential, Need, parse_password
 from broker.settings import Address, Api, UpstreamConfig
+from gitwire.errors import Malformed
 from gitwire.http import ResponseHead
 
 # GitHub and GitHub Enterprise take a token as the password of any user; this is their own name.
@@ -52,6 +53,7 @@ class Skewed:
 
 
 Outcome = Minted | Denied | Limited | Skewed
+_NOT_UNDERSTOOD = Denied("GitHub's answer is not understood", "check api_url")
 
 
 def api_of(config: UpstreamConfig, given: Api | None) -> Api:
@@ -91,6 +93,13 @@ def server_time(head: ResponseHead) -> float | None:
 
 def read_outcome(head: ResponseHead, body: bytes, need: Need, clock: float) -> Outcome:
     """`clock` is what we took GitHub's clock to be when we asked."""
+    try:
+        return _outcome(head, body, need, clock)
+    except Malformed:  # a header that says two things
+        return _NOT_UNDERSTOOD
+
+
+def _outcome(head: ResponseHead, body: bytes, need: Need, clock: float) -> Outcome:
     server = server_time(head)
     now = clock if server is None else server
     limited = _limited(head, now)
@@ -144,9 +153,9 @@ def _minted(body: bytes, need: Need, now: float) -> Minted | Denied:
         expires = _instant(answer["expires_at"])
         narrow = _is_narrow(answer, need)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return Denied("GitHub's answer is not understood", "check api_url")
+        return _NOT_UNDERSTOOD
     if password is None:
-        return Denied("GitHub's answer is not understood", "check api_url")
+        return _NOT_UNDERSTOOD
     if not narrow:
         return Denied("GitHub gave a token for more than was asked", fix)
     scope = f"{need.repository}: " + ", ".join(

@@ -15,7 +15,10 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(
-    include=["gitwire", "netpolicy", "credential_helper", "broker.answers", "identity.grant"]
+    include=[
+        *("gitwire", "netpolicy", "credential_helper", "identity.grant", "hostctl.tarstream"),
+        *("broker.answers", "broker.reports", "broker.providers", "hostd.refspecs"),
+    ]
 ):
     from tests.fuzz.readers import READERS
 

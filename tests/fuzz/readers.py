@@ -42,6 +42,7 @@ from identity.grant import GrantRefused, encode_grant, open_grant
 from netpolicy.document import parse_policy, policy_from_mapping
 from netpolicy.reading import PolicyError
 from netpolicy.writing import policy_to_mapping
+from tests.fuzz.readers_of_text import WHOLE
 
 T = TypeVar("T")
 _HOST_KEY = SigningKey(bytes(31) + b"f")
@@ -337,5 +338,6 @@ READERS: dict[str, Callable[[bytes], None]] = {
         proxy_request,
         proxy_answer,
         report_of_a_probe,
+        *WHOLE,
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 
+from hostctl.tarstream import END, Entry, Kind, format_entry, padding
 from hostd.attempts_network import client_hello
 from identity.grant import Grant, encode_grant
 from netpolicy.document import parse_policy
@@ -80,6 +81,24 @@ _CERTIFICATE = (
 )
 
 
+_GITHUB = (
+    b"HTTP/1.1 201 Created\r\nDate: Mon, 16 Nov 2026 11:00:00 GMT\r\nContent-Length: 1\r\n\r\n"
+    b'{"token":"ghs_x","expires_at":"%b","permissions":{"contents":"read","metadata":"read"},'
+    b'"repositories":[{"full_name":"acme/app"}]}'
+)
+
+
+def _tars() -> list[bytes]:
+    entries = [
+        Entry(b"d", Kind.DIRECTORY, 0o755),
+        Entry(b"d/" + b"n" * 120, Kind.FILE, size=3),
+        Entry(b"l", Kind.LINK, target=b"../" * 40),
+    ]
+    contents = (b"", b"abc" + padding(3), b"")
+    whole = b"".join(format_entry(e) + c for e, c in zip(entries, contents, strict=True))
+    return [whole + END, format_entry(Entry(b"f", Kind.FILE, size=8**11)), END]
+
+
 def seeds() -> dict[str, list[bytes]]:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
     return {
@@ -121,5 +140,35 @@ def seeds() -> dict[str, list[bytes]]:
             b"GET http://mirror.example.org/x HTTP/1.1\r\nHost: mirror.example.org\r\n\r\n",
         ],
         "proxy_answer": [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.0 407 No\r\nVia: x\r\n\r\nno"],
+        "sidecar_report": [
+            b'{"event":"git-refused","uid":5,"repo":"up:acme/app","code":"G101","count":3}',
+            b'{"event":"egress-refused","op":"dns","to":"x.example","code":"E101"}',
+            b'{"event":"credential-granted","repo":"up:a/b","req":"0123456789abcdef"}',
+        ],
+        "github_answer": [
+            _GITHUB % b"2026-11-16T12:00:00Z",
+            _GITHUB % b"0001-01-01T00:00:00+23:59",
+            b"HTTP/1.1 401 No\r\nDate: Mon, 16 Nov 2026 12:00:00 GMT\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 401 No\r\nDate: x\r\nDate: y\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 403 No\r\nX-RateLimit-Remaining: 0\r\nX-RateLimit-Reset: 1700000099\r\n"
+            b"Content-Length: 0\r\n\r\n",
+            b"HTTP/1.1 401 No\r\nDate: Mon, 01 Jan 0001 00:00:00 -0000\r\n"
+            b"Content-Length: 0\r\n\r\n",
+        ],
+        "helper_answer": [
+            b"protocol=https\nhost=hub.example\nusername=u\npassword=p\npassword_expiry_utc=9\n",
+            b"quit=1\n",
+        ],
+        "credential_answer": [b"username=gitmoat\npassword=abc\n", b"quit=1\n"],
+        "direct_request": [
+            b"GET /x?y HTTP/1.1\r\nHost: web.example\r\nAccept: */*\r\n\r\n",
+            b"POST / HTTP/1.1\r\nHost: web.example:80\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ],
+        "workspace_answer": [
+            _ONE + b" refs/remotes/origin/main\n" + _ONE + b" refs/tags/v1\n",
+            b"refs/heads/agent/x\n",
+            _ONE + b"\nx missing\n" + b"ab" * 32 + b"\n",
+        ],
+        "tar_stream": _tars(),
         "report_of_a_probe": [b'[false, "EPERM"]\n[true, "connected"]\n', b'[false, "EP'],
     }

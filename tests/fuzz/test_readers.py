@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,72 @@ SEEDS = seeds()
 def test_every_reader_has_seeds() -> None:
     assert SEEDS.keys() == READERS.keys()
     assert all(SEEDS.values())
+
+
+# Readers that hear nobody but the host's own root, its configuration or its kernel; and those that
+# a target reaches through another reader.
+NOT_HOSTILE = {
+    "broker/gate.py:read_envelope": "headers that `request_head` has read, against two patterns",
+    "broker/gate.py:read_request_id": "the same",
+    "broker/opening.py:read_config": "broker.toml",
+    "broker/providers/credential.py:parse_password": "through `read_outcome` and `read_answer`",
+    "broker/providers/github_app.py:read_app_key": "a file of root's",
+    "gitwire/bodies.py:BodyReader": "the interface",
+    "gitwire/bodies.py:ChunkedReader": "through `body_reader`",
+    "gitwire/bodies.py:LengthReader": "counts, and reads nothing",
+    "gitwire/bodies.py:UntilCloseReader": "the same",
+    "gitwire/framing.py:parse_length": "through `RequestReader`",
+    "gitwire/hostname.py:parse_destination": "through `classify_proxy`",
+    "gitwire/http.py:_HeadReader": "through `RequestReader`",
+    "gitwire/pushcapabilities.py:parse_capabilities": "through `CommandReader`",
+    "gitwire/pushcertificate.py:PushCertificate": "through `CommandReader`",
+    "hostctl/client.py:LineReader": "hostd",
+    "hostctl/client.py:parse_message": "hostd",
+    "hostctl/cp.py:parse_place": "the command line",
+    "hostctl/cred.py:read_secret": "standard input",
+    "hostctl/policyfile.py:read_text": "a file of root's",
+    "hostd/cgroups.py:parse_mounts": "the kernel",
+    "hostd/config.py:parse_config": "hostd.toml",
+    "hostd/mounted.py:parse_mountinfo": "the kernel",
+    "hostd/planning.py:parse_run": "root, through hostd.sock",
+    "hostd/refspecs.py:parse_gate": "the same",
+    "hostd/refspecs.py:parse_push": "the same",
+    "hostd/workdir.py:parse_workdir": "hostd's own file",
+    "identity/keyfile.py:parse_public": "configuration",
+    "sidecar/config.py:parse_config": "hostd",
+    "sidecar/config.py:parse_policy": "hostd",
+    "sidecar/control_messages.py:parse_order": "hostd",
+}
+PACKAGES = ("broker", "credential_helper", "gitwire", "hostctl", "hostd", "identity", "sidecar")
+
+
+def readers_of(path: Path) -> Iterator[str]:
+    """What is named like a reader: parse_, read_, classify, and classes with `feed`."""
+    for node in ast.parse(path.read_text()).body:
+        match node:
+            case ast.FunctionDef(name) if re.match(r"(parse|read|classify)(_|$)", name):
+                yield name
+            case ast.ClassDef(name, body=body) if any(map(_feeds, body)):
+                yield name
+
+
+def _feeds(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "feed"
+
+
+def test_every_reader_of_the_code_has_a_target_or_hears_nobody_hostile() -> None:
+    here = Path(__file__).parent
+    used = (here / "readers.py").read_text() + (here / "readers_of_text.py").read_text()
+    found = {
+        f"{path.relative_to(ROOT)}:{name}": re.search(rf"\b{name}\b", used) is not None
+        for package in PACKAGES
+        for path in sorted(Path(ROOT, package).rglob("*.py"))
+        for name in readers_of(path)
+    }
+    assert [
+        place for place, fuzzed in found.items() if not fuzzed and place not in NOT_HOSTILE
+    ] == []
+    assert [place for place in NOT_HOSTILE if place not in found] == [], "gone"
 
 
 @pytest.mark.parametrize("name", READERS)

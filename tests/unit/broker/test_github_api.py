@@ -125,3 +125,10 @@ def test_a_rate_limit_says_how_long_to_wait(got: ResponseHead, seconds: int) -> 
 def test_everything_else_is_a_reason_for_the_admin(status: int) -> None:
     outcome = read_outcome(head(status), token(), READ, clock=NOW)
     assert isinstance(outcome, Denied) and outcome.why and outcome.fix
+
+
+def test_a_header_that_says_two_things_is_not_understood() -> None:
+    """Found by fuzzing: it was taken for a mistake in the sandbox's own request."""
+    twice = ResponseHead(401, ((b"date", b"x"), (b"date", b"y")), Length(0), close=False)
+    outcome = read_outcome(twice, b"", READ, NOW)
+    assert isinstance(outcome, Denied) and "not understood" in outcome.why
