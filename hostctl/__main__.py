@@ -40,11 +40,13 @@ def _guarded(arguments: list[str]) -> int:
     try:
         from hostctl.arguments import parse, verb_module
         from hostctl.output import wants_colour
+        from hostctl.waiting import Waiting
 
         args = parse(arguments, os.environ.get("GITMOAT_ROOT") or "/")
         verbose = args.verbose
         colour = wants_colour(os.environ, args.no_color, sys.stdout)
         out = Output(args.json, args.quiet, colour)
+        Waiting.quiet = args.quiet
         return verb_module(args.verb).main(args, out)
     except Failure as failure:
         out.failure(failure)

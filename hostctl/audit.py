@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hostctl.arguments import sub_parsers
 from hostctl.failure import NOT_FOUND, Failure
 from hostctl.output import Output, need_root
+from hostctl.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -198,7 +199,8 @@ def _check(path: Path, anchor: tuple[int, str] | None) -> dict[str, object]:
 
 
 def _verify(args: Namespace, out: Output, paths: Paths) -> int:
-    found = _checked(paths) if args.source is None else _checked_export(args.source)
+    with Waiting("reading the journals"):
+        found = _checked(paths) if args.source is None else _checked_export(args.source)
     if out.json:
         out.emit({"schema": "gitmoat.audit-verify/1", "journals": found, "whole": True})
         return 0

@@ -7,18 +7,17 @@ A request is one line. The answer is any number of progress and event lines, the
 from __future__ import annotations
 
 import json
-import select
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from hostctl.failure import Failure, failure_from, plain
+from hostctl.waiting import Waiting
 
 LINE_LIMIT = 8 << 20
 _READ = 65536
 _QUICK = 60.0
-_LONG = 2.0
 _SERVER_UID = 0
 
 
@@ -112,14 +111,15 @@ class Connection:
 
     def finish(self, on_progress: Callable[[str], None]) -> Mapping[str, object]:
         """Waits for the end of the answer; who waits long is told what for."""
-        short = min(_LONG, self._socket.gettimeout() or _LONG)
-        if not select.select([self._socket], [], [], short)[0]:
-            on_progress(f"waiting for {self._daemon} ...")
+        waits_for = f"waiting for {self._daemon}"
         while True:
-            for message in self.arrived():
+            with Waiting(waits_for):
+                messages = self.arrived()
+            for message in messages:
                 match message:
                     case Progress(text):
                         on_progress(text)
+                        waits_for = text
                     case Done(fields):
                         return fields
 

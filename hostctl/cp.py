@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hostctl.failure import NOT_FOUND, Failure, usage
 from hostctl.output import Output
 from hostctl.quantities import count, size
+from hostctl.waiting import Waiting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,8 @@ def main(args: Namespace, out: Output) -> int:
         raise usage("one of the two must be in a sandbox", "hostctl cp S:PATH DIR, or PATH S:DIR")
     copy = _copy_out if source.sandbox is not None else _copy_in
     try:
-        entries, size = copy(args, out, Paths(args.root).hostd_socket, source, target)
+        with Waiting("copying"):
+            entries, size = copy(args, out, Paths(args.root).hostd_socket, source, target)
     except OSError as problem:
         raise Failure("R112", "the copy was not finished", _why(problem)) from None
     except Failure as failure:

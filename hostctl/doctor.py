@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hostctl.failure import NOT_ENFORCED, plain
 from hostctl.output import Output, need_root
+from hostctl.waiting import Waiting
 
 if TYPE_CHECKING:
     from hostctl.checkup import Check, Finding
@@ -30,7 +31,8 @@ def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl doctor`")
     from identity.paths import Paths
 
-    results = [(finding, _mend(finding, args.fix)) for finding in examine(Paths(args.root))]
+    with Waiting("looking at this host"):
+        results = [(finding, _mend(finding, args.fix)) for finding in examine(Paths(args.root))]
     if not out.json:
         for finding, mended in results:
             _show(finding, mended, out)

@@ -96,7 +96,8 @@ def _choose(args: Namespace, user: pwd.struct_passwd, found: list[Login]) -> tup
         shown = ", ".join(hosts) or "a credential helper for any server"
         if not is_interactive():
             raise usage(f"which git server? there is: {shown}", "name it: --url https://HOST")
-        hosts = [_host(ask(f"which git server ({shown})", hosts[0] if hosts else ""))]
+        default = hosts[0] if hosts else ""
+        hosts = [_host(ask(f"which git server ({shown})", default, _host))]
     exact = [each for each in fitting if each.host == hosts[0]]
     usable = exact or [each for each in fitting if not each.host]
     if not usable:

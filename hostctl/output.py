@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from hostctl.failure import Failure, plain
+from hostctl.waiting import Waiting
 
 _GREEN, _RED, _DIM, _RESET = "\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
@@ -49,7 +50,7 @@ class Output:
 
     def progress(self, text: str) -> None:
         if not self.quiet:
-            print(plain(text), file=self._stderr, flush=True)
+            print(Waiting.clear + plain(text), file=self._stderr, flush=True)
 
     def failure(self, failure: Failure) -> None:
         for line in failure.lines():

@@ -19,6 +19,7 @@ from pathlib import Path
 from hostctl.client import Connection, Done, Event, Message, Progress, connect
 from hostctl.failure import Interrupted
 from hostctl.stdio import Ends, RawTerminal, copy_window_size
+from hostctl.waiting import Waiting
 
 # A pipe that polls writable takes this much without blocking (pipe(7), PIPE_BUF).
 CHUNK = 4096
@@ -48,6 +49,7 @@ class Pump:
         self._to_command = b""
         self._to_us: dict[int, bytes] = {}
         self._interrupts = 0
+        self._waits_for = "waiting for hostd"
         self._running = False
         self._at_once = at_once  # `exec` says nothing before its command runs
         self.started: Mapping[str, object] = {}
@@ -70,13 +72,19 @@ class Pump:
         poll.register(self._connection, select.POLLIN)
         for descriptor, events in self._wanted():
             poll.register(descriptor, events)
-        for descriptor, events in poll.poll():
+        for descriptor, events in self._poll(poll):
             if descriptor == wakeup:
                 self._signals_arrived(os.read(wakeup, 64))
             elif descriptor == self._connection.fileno():
                 self._messages_arrived(self._connection.arrived())
             else:
                 self._ready(descriptor, events)
+
+    def _poll(self, poll: select.poll) -> list[tuple[int, int]]:
+        if self._running:  # then the terminal is the command's
+            return poll.poll()
+        with Waiting(self._waits_for):
+            return poll.poll()
 
     def _wanted(self) -> Iterator[tuple[int, int]]:
         wanted: dict[int, int] = {}
@@ -170,6 +178,7 @@ class Pump:
             match message:
                 case Progress(text):
                     self._on_progress(text)
+                    self._waits_for = text
                 case Event("started", fields):
                     self.started = fields
                     self._command_runs()

@@ -3,35 +3,63 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
-from hostctl.failure import Interrupted
+from hostctl.failure import Failure, Interrupted, usage
 
 _YES = {"y": True, "yes": True, "n": False, "no": False}
+Check = Callable[[str], object]
 
 
 def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def ask(question: str, default: str = "") -> str:
-    """Asked on stderr: stdout is for results."""
+def ask(question: str, default: str = "", check: Check = str) -> str:
+    """Asked on stderr: stdout is for results. Again, with the reason, while `check` fails."""
     shown = f"{question} [{default}]: " if default else f"{question}: "
     while True:
-        print(shown, end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
-        if not line:
-            raise Interrupted(2)
-        answer = line.strip() or default
-        if answer:
+        answer = _line(shown) or default
+        try:
+            if not answer:
+                raise usage("an answer is needed", "Ctrl-C ends this")
+            check(answer)
+        except Failure as failure:
+            _say(f"  {failure.what}; {failure.fix}")
+        else:
             return answer
 
 
-def ask_list(question: str, default: str = "") -> list[str]:
-    return ask(f"{question}, with spaces between", default).split()
+def _line(shown: str) -> str:
+    print(shown, end="", file=sys.stderr, flush=True)
+    try:
+        line = sys.stdin.readline()
+    except UnicodeDecodeError:
+        return ""
+    except KeyboardInterrupt:
+        _say("\nended; nothing was written")
+        raise
+    if not line:
+        _say("\nended; nothing was written")
+        raise Interrupted(2)
+    return line.strip()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def ask_list(question: str, default: str = "", check: Check = str) -> list[str]:
+    def check_each(answer: str) -> None:
+        for word in answer.split():
+            check(word)
+
+    return ask(f"{question}, with spaces between", default, check_each).split()
 
 
 def ask_yes(question: str, default: bool) -> bool:
-    while True:
-        answer = ask(question, "yes" if default else "no").lower()
-        if answer in _YES:
-            return _YES[answer]
+    def check(answer: str) -> None:
+        if answer.lower() not in _YES:
+            raise usage(f"{answer!r} is neither yes nor no", "write y or n")
+
+    return _YES[ask(question, "yes" if default else "no", check).lower()]

@@ -91,7 +91,8 @@ def _write_junit(path: Path, report: Mapping[str, Any]) -> None:
     try:
         path.write_text(junit(report), encoding="utf-8")
     except OSError as error:
-        raise Failure("C107", f"{path} cannot be written", str(error.strerror)) from None
+        fix = "choose a place that you may write to"
+        raise Failure("C102", f"{path} cannot be written", str(error.strerror), fix) from None
 
 
 def _check(args: Namespace, out: Output) -> int:
@@ -108,7 +109,8 @@ def _check(args: Namespace, out: Output) -> int:
         enforced, total, name = report["enforced"], report["total"], report["name"]
         when = report["facts"]["time"]
     except OSError as error:
-        raise Failure("C107", f"{args.check} cannot be read", str(error.strerror)) from None
+        fix = "name a file that `hostctl verify --sign` wrote"
+        raise Failure("N211", f"{args.check} cannot be read", str(error.strerror), fix) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Failure("N211", f"{args.check} is not a report of `hostctl verify`") from None
     except ReportRefused as refused:

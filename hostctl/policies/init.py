@@ -6,7 +6,7 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hostctl.configfile import create_file
 from hostctl.failure import Failure, usage
@@ -18,12 +18,15 @@ from identity.controlsocket import ControlSocketError, make_private_directory
 from identity.paths import Paths
 from netpolicy.document import PolicyError, parse_policy
 from netpolicy.explain import run_tests
-from netpolicy.policy import Policy
+from netpolicy.matchers import BadPattern, parse_branch_pattern, parse_repo_pattern
+from netpolicy.policy import Policy, Session
 from netpolicy.toml_text import rule_lines
 from netpolicy.units import format_duration
+from netpolicy.upstreams import UpstreamTable
 
 _DEFAULT_NAME = "agents"
 _DEFAULT_PUSH = "agent/**"
+_NONE = "none"
 _PROTECTED = ("main", "master")
 
 
@@ -53,18 +56,55 @@ def main(args: Namespace, out: Output) -> int:
 
 
 def _answers(args: Namespace, paths: Paths) -> Answers:
-    asking = is_interactive() and not args.repo
-    name = args.name or (ask("name of the policy", _DEFAULT_NAME) if asking else _DEFAULT_NAME)
-    repos = args.repo or (ask_list("repositories (upstream:path or URL)") if asking else [])
-    if not repos:
-        raise usage("no repository is named", "add --repo UPSTREAM:PATH, or answer on a terminal")
-    push, agent = args.push, args.agent
-    if asking:
-        push = push or ask_list("branches it may push, none for nothing", _DEFAULT_PUSH)
-        agent = agent or ask_yes("may the command use git by itself?", default=False)
     upstreams = known_upstreams(paths)
-    named = [":".join(repository_of(repo, upstreams)) for repo in repos]
-    return Answers(name, named, [] if push == ["none"] else push, agent, args.ttl or 8 * 3600)
+    asking = is_interactive() and not args.repo
+    given = _asked(args, paths, upstreams) if asking else _given(args)
+    if not given.repos:
+        raise usage("no repository is named", "add --repo UPSTREAM:PATH, or answer on a terminal")
+    return evolve(given, repos=[_pattern(repo, upstreams) for repo in given.repos])
+
+
+def _given(args: Namespace) -> Answers:
+    return Answers(args.name or _DEFAULT_NAME, args.repo, args.push, args.agent, _ttl(args))
+
+
+def _asked(args: Namespace, paths: Paths, upstreams: UpstreamTable) -> Answers:
+    """What the options do not say; each answer is checked while it can still be corrected."""
+    name = args.name or ask("name of the policy", _DEFAULT_NAME, lambda n: _new(args, paths, n))
+    known = ", ".join(each.name for each in upstreams.upstreams) or "none yet"
+    question = f"repositories, as UPSTREAM:PATH or URL (upstreams: {known})"
+    repos = ask_list(question, check=lambda repo: _pattern(repo, upstreams))
+    push = args.push or ask_list("branches it may push, or none", _DEFAULT_PUSH, _branch)
+    agent = args.agent or ask_yes("may the command use git by itself?", default=False)
+    return Answers(name, repos, [] if push == [_NONE] else push, agent, _ttl(args))
+
+
+def _ttl(args: Namespace) -> int:
+    return args.ttl or Session().ttl
+
+
+def _new(args: Namespace, paths: Paths, name: str) -> None:
+    """A name that a policy can have, and that is not taken."""
+    path = _place(args, paths, name)
+    _checked(policy_text(Answers(name, ["upstream:path"], [], False, _ttl(args))), path)
+    if path is not None and os.path.lexists(path):
+        raise _exists(path)
+
+
+def _pattern(repo: str, upstreams: UpstreamTable) -> str:
+    try:
+        return str(parse_repo_pattern(":".join(repository_of(repo, upstreams))).text)
+    except BadPattern as problem:
+        what = f"{repo!r} is not a repository: {problem.what}"
+        raise usage(what, problem.hint or "write upstream:path, or a URL") from None
+
+
+def _branch(glob: str) -> None:
+    try:
+        parse_branch_pattern(_DEFAULT_PUSH if glob == _NONE else glob)
+    except BadPattern as problem:
+        what = f"{glob!r} is not a branch: {problem.what}"
+        raise usage(what, problem.hint or "write main, or agent/**") from None
 
 
 def policy_text(answers: Answers) -> str:
@@ -122,13 +162,17 @@ def _called(args: Namespace, path: Path) -> str:
     return str(path) if args.write else path.stem
 
 
+def _exists(path: Path) -> Failure:
+    fix = "choose another name, or change that file with an editor"
+    return Failure("C109", f"{path} exists already", fix=fix)
+
+
 def _write(paths: Paths, path: Path, text: str) -> None:
     try:
         if path.parent == paths.policies:
             make_private_directory(paths.policies, 0o755, 0, 0, root=paths.root)
         if not create_file(path, text, 0o644, os.getegid()):
-            fix = "choose another name, or change that file with an editor"
-            raise Failure("C109", f"{path} exists already", fix=fix)
+            raise _exists(path)
     except ControlSocketError as error:
         raise Failure(error.code, "the policy cannot be written", error.what, error.fix) from None
     except OSError as error:

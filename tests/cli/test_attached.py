@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
-import select
 import signal
 import stat
-import struct
 import subprocess
 import termios
 import time
@@ -19,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Hostctl, command, environment
+from tests.cli.terminal import Terminal
 from tests.fakes.daemon import Call, FakeDaemon, Message, run_locally
 
 
@@ -221,47 +218,6 @@ def test_json_of_an_attached_run_goes_to_stderr(hostd: FakeDaemon, hostctl: Host
     summary = json.loads(done.stderr)
     assert summary["schema"] == "gitmoat.run/1"
     assert (summary["sandbox"], summary["exit"]) == ("0123456789ab", 0)
-
-
-class Terminal:
-    """hostctl on a terminal of its own, and us at the keyboard."""
-
-    def __init__(self, root: Path, *words: str) -> None:
-        self.master, slave = pty.openpty()
-        self._size(slave, 40, 100)
-        self.before = termios.tcgetattr(slave)
-        self.slave = slave
-        self.process = subprocess.Popen(
-            command(root, *words),
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env=environment(),
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
-
-    def _size(self, descriptor: int, rows: int, columns: int) -> None:
-        fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def resize(self, rows: int, columns: int) -> None:
-        self._size(self.master, rows, columns)
-
-    def type(self, text: bytes) -> None:
-        os.write(self.master, text)
-
-    def read_until(self, wanted: bytes, seconds: float = 15) -> bytes:
-        data, deadline = b"", time.monotonic() + seconds
-        while wanted not in data:
-            left = deadline - time.monotonic()
-            assert left > 0 and select.select([self.master], [], [], left)[0], data
-            data += os.read(self.master, 4096)
-        return data
-
-    def close(self) -> None:
-        self.process.wait(20)
-        os.close(self.master)
-        os.close(self.slave)
 
 
 def test_t_gives_the_command_a_terminal_of_its_own_with_our_size(

@@ -1,0 +1,68 @@
+"""Who waits for more than two seconds is told what for, and since when; on a terminal only."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threading import Event, Thread
+
+LONG = 2.0
+_CLEAR = "\r\x1b[K"
+_WIDTH = 70
+
+
+class Waiting:
+    """One line that counts the seconds and is gone afterwards.
+
+    Where a line cannot be taken back (no terminal, NO_COLOR, a dumb one, -q) there is none.
+    """
+
+    quiet = False
+    clear = ""  # what has to come before anything else on the terminal, while the line is there
+
+    def __init__(self, what: str) -> None:
+        self._what = what[:_WIDTH]
+        self._over: Event | None = None
+        self._thread: Thread | None = None
+
+    def __enter__(self) -> Waiting:
+        if not self.quiet and _can_take_back():
+            from threading import Event, Thread
+
+            self._over = Event()
+            self._thread = Thread(target=self._tell, args=(self._over,), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._over is not None and self._thread is not None:
+            self._over.set()
+            self._thread.join()
+
+    def _tell(self, over: Event) -> None:
+        begun = time.monotonic()
+        if over.wait(LONG):
+            return
+        Waiting.clear = _CLEAR
+        while True:
+            seconds = int(time.monotonic() - begun)
+            print(f"{_CLEAR}{self._what} ({seconds} s)", end="", file=sys.stderr, flush=True)
+            if over.wait(1.0):
+                break
+        Waiting.clear = ""
+        print(_CLEAR, end="", file=sys.stderr, flush=True)
+
+
+def _can_take_back() -> bool:
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stderr.isatty() and not plain

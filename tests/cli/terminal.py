@@ -1,0 +1,86 @@
+"""hostctl on a pseudo terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tests.cli.conftest import command, environment
+
+
+class Terminal:
+    """hostctl on a terminal of its own, and us at the keyboard."""
+
+    def __init__(self, root: Path, *words: str, **variables: str) -> None:
+        self._unread = b""
+        self.master, slave = pty.openpty()
+        self._size(slave, 40, 100)
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        self.process = subprocess.Popen(
+            command(root, *words),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**environment(), **variables},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+    def _size(self, descriptor: int, rows: int, columns: int) -> None:
+        fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._size(self.master, rows, columns)
+
+    def type(self, text: bytes) -> None:
+        os.write(self.master, text)
+
+    def read_until(self, wanted: bytes, seconds: float = 15) -> bytes:
+        """All up to `wanted`; what came behind it is for the next who reads."""
+        deadline = time.monotonic() + seconds
+        while wanted not in self._unread:
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self.master], [], [], left)[0], self._unread
+            self._unread += os.read(self.master, 4096)
+        end = self._unread.index(wanted) + len(wanted)
+        data, self._unread = self._unread[:end], self._unread[end:]
+        return data
+
+    def rest(self) -> bytes:
+        """What comes until hostctl has ended."""
+        self._wait()
+        self._leave()
+        data, self._unread = self._unread, b""
+        with suppress(OSError):  # EIO: all was read and nobody holds the other end
+            while piece := os.read(self.master, 4096):
+                data += piece
+        return data
+
+    def close(self) -> None:
+        try:
+            self._wait()
+        finally:
+            self._leave()
+            os.close(self.master)
+
+    def _wait(self) -> None:
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def _leave(self) -> None:
+        slave, self.slave = self.slave, -1
+        if slave >= 0:
+            os.close(slave)
