@@ -5,7 +5,9 @@ import sys
 
 SOCKET = "/run/gitmoat/cred.sock"
 ANSWER_LIMIT = 4 * 1024
-_SECONDS = 10.0
+_SECONDS = 10
+# A struct timeval where a long has eight octets.
+_TIMEVAL = _SECONDS.to_bytes(8, sys.byteorder) + bytes(8)
 
 
 class NoAnswer(Exception):
@@ -20,11 +22,14 @@ def ask(request: bytes, path: str = SOCKET, server_uid: int | None = None) -> by
     """Send a whole request, return the whole answer; the server must be `server_uid` if given."""
     client = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        client.settimeout(_SECONDS)
+        # Blocking: who fills the backlog makes others wait for their turn, and a socket with
+        # Python's own time-out would not wait (EAGAIN, unix(7)) but be turned away.
+        client.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _TIMEVAL)
         client.connect(path)
+        client.settimeout(_SECONDS)
         _check_server(client, server_uid)
         return _exchange(client, request)
-    except TimeoutError:
+    except (TimeoutError, BlockingIOError):
         raise NoAnswer("the sidecar does not answer") from None
     except OSError as problem:
         raise NoAnswer(f"the sidecar cannot be reached: {problem.strerror}") from None

@@ -261,6 +261,16 @@ VERIFIED = (
         ("tests/wire/broker/test_sessions.py::test_a_host_can_only_touch_its_own_sessions",),
     ),
     Mutation(
+        "helper: a crowd at the credential socket turns it away",
+        "credential_helper/rendezvous.py",
+        "        client.connect(path)\n        client.settimeout(_SECONDS)\n",
+        "        client.settimeout(_SECONDS)\n        client.connect(path)\n",
+        (
+            "tests/wire/credential_helper/test_helper_command.py"
+            "::test_it_waits_for_its_turn_behind_others",
+        ),
+    ),
+    Mutation(
         "nft: an interface that appears is heard",
         NFT,
         """_hook("input", 'iifname "lo" accept', 'counter name "strange_input"')""",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from credential_helper import rendezvous
 from credential_helper.gitcredential import QUIT, Request
 from tests.fakes.credentialserver import CredentialServer, format_answer, serving
 
@@ -77,6 +82,32 @@ def test_no_sidecar_is_said_at_once(tmp_path: Path) -> None:
     ended = helper("--socket", str(tmp_path / "none.sock"), "get")
     assert (ended.returncode, ended.stdout) == (1, QUIT)
     assert ended.stderr == b"gitmoat: the sidecar cannot be reached: No such file or directory\n"
+
+
+def test_it_waits_for_its_turn_behind_others(tmp_path: Path) -> None:
+    """Everybody in a sandbox can connect; who fills the backlog must not lock the helper out."""
+    path = str(tmp_path / "cred.sock")
+    with socket.socket(socket.AF_UNIX) as listener, ExitStack() as crowd:
+        listener.bind(path)
+        listener.listen(2)
+        others = [crowd.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(8)]
+        for other in others:
+            other.setblocking(False)
+        assert any(each.connect_ex(path) == errno.EAGAIN for each in others), "it is full"
+        with ThreadPoolExecutor() as pool:
+            answer = pool.submit(rendezvous.ask, b"action=get\n", path)
+            said = b""
+            while not said:
+                accepted, _ = listener.accept()
+                with accepted:
+                    accepted.settimeout(0.2)
+                    try:
+                        said = accepted.recv(100)
+                        accepted.sendall(b"quit=1\n")
+                    except TimeoutError:
+                        continue  # one of the crowd, which says nothing
+            assert answer.result() == b"quit=1\n"
+    assert said == b"action=get\n"
 
 
 @pytest.mark.parametrize(
