@@ -38,6 +38,18 @@ def credentials():
             except OSError:
                 pass
 
+def questions():
+    head = b"\1\0\0\1\0\0\0\0\0\0"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        for number in range(20 * HOLD):
+            label = b"%08d" % (number % 3000)
+            name = b"\x08" + label + b"\7nowhere\7example\0"
+            try:
+                sock.sendto(label[-2:] + head + name + b"\0\1\0\1", ("127.0.0.1", 53))
+            except OSError:
+                pass
+
 child = os.fork()
 with open("flood.pid", "a") as pids:
     print(os.getpid(), file=pids)
@@ -47,6 +59,7 @@ for number in range(ROUNDS):
     connects()
     refused()
     credentials()
+    questions()
     for sock in held:
         sock.close()
     held = half_open()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, field, frozen
 
 from gitwire.dnsmessage import (
     FORMERR,
+    MAX_QUERY,
     NOERROR,
     NXDOMAIN,
     A,
@@ -29,23 +31,29 @@ _CACHED: Final = 1024
 _ANY_PORT: Final = 443
 
 
+Refused = tuple[str | None, str]
+
+
 @frozen
 class _Made:
-    """An answer without its id; `refused` is what is reported each time it is given."""
+    """An answer without its id; `refused` is counted each time it is given."""
 
     octets: bytes
-    refused: tuple[str | None, str] | None = None
+    refused: Refused | None = None
 
 
 @define(eq=False)
 class DnsAnswers:
-    """`refused` is told a name that is not answered for, and why."""
+    """`refused` is told a name that is not answered for, why, and how often it was asked."""
 
     _scope: Scope
     _addresses: SyntheticAddresses
-    _refused: Callable[[str | None, str], None]
-    # The questions of a busy client are always the same; keys are without their ids.
-    _cache: dict[bytes, _Made] = field(factory=dict, init=False)
+    _refused: Callable[[str | None, str, int], None]
+    # The questions of a busy client are always the same: without their ids, the answers to those
+    # about allowed names, and apart from them, so that they stay, the others.
+    known: dict[bytes, bytes] = field(factory=dict, init=False)
+    _denied: dict[bytes, _Made] = field(factory=dict, init=False)
+    _counts: Counter[Refused] = field(factory=Counter, init=False)
 
     def __attrs_post_init__(self) -> None:
         # An address that was taken back must not be given out once more.
@@ -53,23 +61,41 @@ class DnsAnswers:
 
     def reply(self, data: bytes) -> bytes | None:
         """The answer to one message; None when it deserves none."""
-        made = self._cache.get(data[2:])
-        if made is None:
-            try:
-                question = parse_query(data)
-            except Malformed:
-                return refusal(data, FORMERR)
-            made = self._answer(question)
-            if len(self._cache) >= _CACHED:
-                self._cache.clear()
-            self._cache[data[2:]] = made
-        if made.refused is not None:
-            self._refused(*made.refused)
-        return data[:2] + made.octets
+        if len(data) > MAX_QUERY:
+            return None
+        asked = data[2:]
+        octets = self.known.get(asked)
+        if octets is None:
+            made = self._denied.get(asked)
+            if made is None:
+                try:
+                    made = self._answer(parse_query(data))
+                except Malformed:
+                    return refusal(data, FORMERR)
+                self._keep(asked, made)
+            if made.refused is not None:
+                self._counts[made.refused] += 1
+            octets = made.octets
+        return data[:2] + octets
+
+    def settle(self) -> None:
+        """Report what was refused since the last time: a flood costs no report for each."""
+        if self._counts:
+            counts = self._counts.copy()
+            self._counts.clear()
+            for (name, code), count in counts.items():
+                self._refused(name, code, count)
 
     def forget(self) -> None:
         """The policy or the table of addresses has changed."""
-        self._cache.clear()
+        self.known.clear()
+        self._denied.clear()
+
+    def _keep(self, asked: bytes, made: _Made) -> None:
+        kept: dict[bytes, Any] = self.known if made.refused is None else self._denied
+        if len(kept) >= _CACHED:
+            kept.clear()
+        kept[asked] = made.octets if made.refused is None else made
 
     def _answer(self, question: Question) -> _Made:
         try:

@@ -8,20 +8,18 @@ from typing import Any, Final
 
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gitwire.dnsmessage import MAX_QUERY
 from sidecar.budgets import DNS_TCP
+from sidecar.datagrams import ID, Datagrams
+from sidecar.dns_answers import DnsAnswers
 from sidecar.loop import Loop
 from streams.accepting import Acceptor
 from streams.timing import Timer, cancel
 
-Reply = Callable[[bytes], bytes | None]
-
 _IDLE: Final = 10.0
-_BATCH: Final = 64
 _MOST_QUESTIONS: Final = 100
 
 
@@ -29,13 +27,12 @@ _MOST_QUESTIONS: Final = 100
 class DnsDatagrams:
     """Several datagrams per turn of the loop; a flood leaves room for everybody else."""
 
-    _log = Logger()
-
-    def __init__(self, loop: Loop, sock: socket.socket, reply: Reply) -> None:
+    def __init__(self, loop: Loop, sock: socket.socket, answers: DnsAnswers) -> None:
         sock.setblocking(False)
         self._loop = loop
         self._socket = sock
-        self._reply = reply
+        self._answers = answers
+        self._batch = Datagrams()
         self._closed = False
 
     def start(self) -> None:
@@ -59,29 +56,33 @@ class DnsDatagrams:
             self._loop.callLater(0, self.start)
 
     def doRead(self) -> None:
-        for _ in range(_BATCH):
-            try:
-                data, client = self._socket.recvfrom(MAX_QUERY + 1)
-            except OSError:  # none is there, or one was refused at its client's
-                return
-            if len(data) <= MAX_QUERY:
-                self._answer(data, client)
+        """Whatever else is ready has its turn after so many: a flood is not all there is."""
+        batch, known = self._batch, self._answers.known
+        descriptor = self._socket.fileno()
+        count = batch.receive(descriptor)
+        for number in range(count):
+            octets = known.get(batch.taken(number))
+            if octets is None:
+                self._answer(number)
+            else:
+                batch.answer(number, octets)
+        batch.send(descriptor, count)
+        self._answers.settle()
 
-    def _answer(self, data: bytes, client: Any) -> None:
-        made = self._reply(data)
-        if made is not None:
-            try:
-                self._socket.sendto(made, client)
-            except OSError as error:  # the client has gone, or does not read
-                self._log.debug("answer not sent: {why}", why=str(error))
+    def _answer(self, number: int) -> None:
+        made = self._answers.reply(self._batch.id_of(number) + self._batch.taken(number))
+        if made is None:
+            self._batch.leave(number)
+        else:
+            self._batch.answer(number, made[ID:])
 
 
 class _Conversation(Protocol):
     """One TCP connection: two octets of length before each message."""
 
-    def __init__(self, loop: Loop, reply: Reply, on_lost: Callable[[], None]) -> None:
+    def __init__(self, loop: Loop, answers: DnsAnswers, on_lost: Callable[[], None]) -> None:
         self._loop = loop
-        self._reply = reply
+        self._answers = answers
         self._on_lost = on_lost
         self._buffer = bytearray()
         self._left = _MOST_QUESTIONS
@@ -106,7 +107,8 @@ class _Conversation(Protocol):
 
     def _answer(self, message: bytes) -> None:
         self._left -= 1
-        made = self._reply(message)
+        made = self._answers.reply(message)
+        self._answers.settle()
         transport: Any = self.transport
         if made is None:
             self._end()
@@ -127,9 +129,9 @@ class _Conversation(Protocol):
 class DnsConversations:
     """DNS on TCP."""
 
-    def __init__(self, loop: Loop, listener: socket.socket, reply: Reply) -> None:
+    def __init__(self, loop: Loop, listener: socket.socket, answers: DnsAnswers) -> None:
         self._loop = loop
-        self._reply = reply
+        self._answers = answers
         self._acceptor = Acceptor(
             loop, listener, DNS_TCP.connections, self._accepted, DNS_TCP.rate()
         )
@@ -142,7 +144,7 @@ class DnsConversations:
 
     def _accepted(self, sock: socket.socket) -> None:
         factory: Factory[Any] = Factory.forProtocol(
-            lambda: _Conversation(self._loop, self._reply, self._acceptor.ended)
+            lambda: _Conversation(self._loop, self._answers, self._acceptor.ended)
         )
         factory.noisy = False
         # Raises OSError when the client has gone already, or no descriptor is free.

@@ -44,10 +44,9 @@ class Egress:
         office, fds = self._office, self._fds
         addresses = SyntheticAddresses(secrets.randbelow(1 << 17))
         self._answers = DnsAnswers(office.scope, addresses, self._refused)
-        reply = self._answers.reply
         self.dns = Dns(
-            DnsDatagrams(office.loop, _socket(fds.dns_datagrams), reply),
-            DnsConversations(office.loop, _socket(fds.dns_conversations), reply),
+            DnsDatagrams(office.loop, _socket(fds.dns_datagrams), self._answers),
+            DnsConversations(office.loop, _socket(fds.dns_conversations), self._answers),
         )
         self.ports = (
             EgressListener(office, _socket(fds.proxy), PROXY, proxy_port(office)),
@@ -60,8 +59,8 @@ class Egress:
         self._answers.forget()
         return self._office.cut_disallowed()
 
-    def _refused(self, name: str | None, code: str) -> None:
-        self._office.refused("dns", code, name)
+    def _refused(self, name: str | None, code: str, count: int) -> None:
+        self._office.refused("dns", code, name, count=count)
 
 
 def _socket(fd: int) -> socket.socket:

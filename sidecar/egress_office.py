@@ -55,9 +55,11 @@ class EgressOffice:
         names = self.scope.upstreams.names
         return decide_plain(self.scope.policy, to, method.decode("ascii"), names)
 
-    def refused(self, op: str, code: str, to: str | None, request_id: str | None = None) -> None:
+    def refused(
+        self, op: str, code: str, to: str | None, request_id: str | None = None, count: int = 1
+    ) -> None:
         event = Event.EGRESS_REFUSED
-        self.report(Report(event, self.uid, code=code, req=request_id, op=op, to=to))
+        self.report(Report(event, self.uid, None, code, request_id, count, op, to))
 
     def refusal(self, code: str, subject: str, request_id: str) -> Refusal:
         return refusal(code, subject, request_id, self.scope.policy)

@@ -33,8 +33,8 @@ def row(stage: Stage, box: Box) -> dict[str, object]:
 def test_the_gate_fetches_while_the_command_floods_and_the_owner_sees_who_it_is(
     make_box: MakeBox, stage: Stage
 ) -> None:
-    """Threat model 88 and 103: a thousand half-open connections, CONNECTs, refused requests and
-    credential requests, over and over."""
+    """Threat model 88 and 103: a thousand half-open connections, CONNECTs, refused requests,
+    credential requests and questions for names, over and over."""
     box = make_box()
     sidecar = box.sidecar
     box.git("ls-remote", "origin").expect_success("ls-remote before")

@@ -32,15 +32,17 @@ class World:
         self.scope = Scope(parse_policy(POLICY), upstreams)
         self.addresses = SyntheticAddresses(0)
         self.refused: list[tuple[str | None, str]] = []
-        self.answers = DnsAnswers(
-            self.scope, self.addresses, lambda name, code: self.refused.append((name, code))
-        )
+        self.answers = DnsAnswers(self.scope, self.addresses, self.report)
+
+    def report(self, name: str | None, code: str, count: int) -> None:
+        self.refused += [(name, code)] * count
 
     def ask(self, name: str, kind: int = dns.A, number: int = 1) -> dns.Message:
         message = dns.Message(id=number, recDes=1)
         message.queries = [dns.Query(name, kind)]
         answered = dns.Message()
         data = self.answers.reply(message.toStr())
+        self.answers.settle()
         assert data is not None
         answered.fromStr(data)
         assert (answered.id, answered.answer, answered.recAv) == (number, 1, 1)
@@ -126,6 +128,9 @@ def test_what_is_no_question_is_answered_shortly_or_not_at_all() -> None:
     world = World()
     assert world.answers.reply(b"\x12\x34\1\0" + bytes(8)) == b"\x12\x34\x80\1" + bytes(8)
     assert world.answers.reply(b"x") is None
+    question = dns.Message(id=1, recDes=1)
+    question.queries = [dns.Query("web.example", dns.A)]
+    assert world.answers.reply(question.toStr() + bytes(512)) is None
 
 
 def test_what_is_kept_is_reported_again_and_forgotten_when_an_address_is_taken_back() -> None:
@@ -139,3 +144,29 @@ def test_what_is_kept_is_reported_again_and_forgotten_when_an_address_is_taken_b
     assert world.addresses.name_of(first.packed) is None
     again = world.address("a.cdn.example")
     assert world.addresses.name_of(again.packed) == HostName("a.cdn.example")
+
+
+def test_a_flood_of_refused_questions_is_one_report_for_each_name_and_evicts_no_answer() -> None:
+    world = World()
+    reports: list[tuple[str | None, str, int]] = []
+    answers = DnsAnswers(world.scope, world.addresses, lambda *told: reports.append(told))
+    allowed, refused = (encoded(name) for name in ("web.example", "evil.example"))
+    answers.reply(allowed)
+    kept = dict(answers.known)
+    for _ in range(64):
+        answers.reply(refused)
+    for number in range(5000):
+        answers.reply(encoded(f"n{number}.evil.example"))
+    assert reports == []
+    assert answers.known == kept
+    answers.settle()
+    assert reports[0] == ("evil.example", "E101", 64)
+    assert len(reports) == 5001
+    answers.settle()
+    assert len(reports) == 5001, "each is told once"
+
+
+def encoded(name: str) -> bytes:
+    message = dns.Message(id=1, recDes=1)
+    message.queries = [dns.Query(name, dns.A)]
+    return bytes(message.toStr())

@@ -28,7 +28,7 @@ def knows(scope: Scope, host: HostName) -> bool:
     """Whether DNS has an address for the name."""
     message = dns.Message(id=1, recDes=1)
     message.queries = [dns.Query(host.text, dns.A)]
-    answers = DnsAnswers(scope, SyntheticAddresses(0), lambda name, code: None)
+    answers = DnsAnswers(scope, SyntheticAddresses(0), lambda *told: None)
     answered = dns.Message()
     answered.fromStr(answers.reply(message.toStr()) or b"")
     return bool(answered.answers)
