@@ -46,6 +46,7 @@ log = Logger()
 
 _ESTABLISHED = format_response(200, (), b"Connection established")
 REFUSED = b"Gitmoat-Code"
+_PROXY_WANTS_PASSWORD = 407
 
 
 def serve_egress(desk: Desk, session: Session, incoming: Incoming) -> None:
@@ -218,6 +219,8 @@ class Connection:
             return
 
         def answer(head: ResponseHead) -> tuple[int, Headers] | Refuse:
+            if absolute and head.status == _PROXY_WANTS_PASSWORD:
+                return Refuse("the proxy wants a password")
             return head.status, passed_on(head, to_head)
 
         left = self._session.egress.left

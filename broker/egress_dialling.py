@@ -104,7 +104,11 @@ class Dialler:
         target = _authority(addresses[0], port)
         head = format_request(b"CONNECT", target, [(b"Host", target)])
         connection.connect(head, _ProxyAnswer(opening), opening.callback)
-        return await opening
+        try:
+            return await opening
+        except BaseException:  # refused, failed, or nobody waits any more: it is of no use
+            connection.abort()
+            raise
 
 
 async def _within(resolving: Deferred[list[Address]], seconds: float, clock: Any) -> list[Address]:

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from typing import Final
 
 _ORIGIN = rb"/[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]*"
-_AUTHORITY = rb"(?:[a-z0-9._-]+|\[[0-9a-f:.]+\]):[0-9]+"
+_HOST = rb"(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])"
 _REQUEST_LINE = re.compile(
-    rb"(?:[A-Z]{1,20} (?:http://%b)?%b|CONNECT %b) HTTP/1\.1" % (_AUTHORITY, _ORIGIN, _AUTHORITY)
+    rb"(?:[A-Z]{1,20} (?:http://%b(?::[0-9]+)?)?%b|CONNECT %b:[0-9]+) HTTP/1\.1"
+    % (_HOST, _ORIGIN, _HOST)
 )
 _PHRASE = re.compile(rb"[ -~]{1,120}")
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")

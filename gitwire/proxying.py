@@ -32,7 +32,11 @@ _HOP_BY_HOP: Final = frozenset(
     }
 )  # fmt: skip
 _OURS: Final = b"gitmoat-"
-_DNS_TYPES: Final = (b"application/dns-message", b"application/dns-json", b"application/dns+json")
+# RFC 8484 and 9230, their drafts, and the JSON of several public resolvers.
+_DNS_TYPES: Final = (
+    b"application/dns-message", b"application/dns-udpwireformat", b"application/dns-json",
+    b"application/dns+json", b"application/x-dns-json", b"application/oblivious-dns-message",
+)  # fmt: skip
 
 
 @frozen
@@ -103,12 +107,10 @@ def classify_direct(head: RequestHead, name: HostName) -> PlainRequest:
 
 def format_plain(request: PlainRequest, head: RequestHead, extra: Headers, absolute: bool) -> bytes:
     """The request in our own spelling, with the body's framing of `head`."""
-    host = request.to.host.text.encode()
     port = b"" if request.to.port == HTTP_PORT else b":%d" % request.to.port
-    target = request.target
-    if absolute:
-        target = b"http://" + request.to.text.encode() + target
-    headers = [(b"Host", host + port), *extra, *request.headers, *framing_headers(head.framing)]
+    place = request.to.host.text.encode() + port
+    target = b"http://" + place + request.target if absolute else request.target
+    headers = [(b"Host", place), *extra, *request.headers, *framing_headers(head.framing)]
     try:
         return format_request(request.method, target, headers)
     except ValueError:
@@ -138,10 +140,13 @@ def _plain(head: RequestHead, to: Destination, target: bytes) -> PlainRequest:
 
 
 def _end_to_end(headers: Headers) -> Headers:
+    """Neither those of one hop, nor those that Connection says are (RFC 9110, 7.6.1)."""
+    lists = [value.lower() for name, value in headers if name == b"connection"]
+    hop = _HOP_BY_HOP | {each.strip() for value in lists for each in value.split(b",")}
     return tuple(
         (name, value)
         for name, value in headers
-        if name not in _HOP_BY_HOP and not name.startswith(_OURS) and value
+        if name not in hop and not name.startswith(_OURS) and value
     )
 
 

@@ -116,7 +116,13 @@ def test_no_path_is_the_root_and_another_port_is_in_the_host() -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["Accept: application/dns-message", "Accept: APPLICATION/DNS-JSON"]
+    "where",
+    [
+        "Accept: application/dns-message",
+        "Accept: APPLICATION/DNS-JSON",
+        "Accept: text/html, application/dns-udpwireformat;q=0.1",
+        "Content-Type: application/oblivious-dns-message",
+    ],
 )
 def test_dns_over_http_is_seen(where: str) -> None:
     assert plain(f"GET http://web.example/ HTTP/1.1\nHost: web.example\n{where}").asks_for_dns

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import define, evolve, field
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.endpoints import TCP4ServerEndpoint
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock, deferLater
@@ -454,4 +454,84 @@ async def test_a_name_that_leads_inside_does_not_reach_the_proxy_either(scene: S
         await inside.raw(WEB, False)
     assert refused.value.code == "E106"
     assert internet.servers == []
+    await internet.close()
+
+
+async def plain_through(scene: Scene, answer: bytes) -> tuple[Internet, Reply]:
+    internet, dialler = await through(scene, answer)
+    routes = scene.world.broker.desk.routes
+    routes.now = evolve(routes.now, dialler=dialler)
+    sidecar = await scene.world.session(POLICY)
+    return internet, ask_plain(sidecar, b"GET", (b"Accept", b"x/y"))
+
+
+@on_reactor
+async def test_a_plain_request_through_a_proxy_names_the_host_once_and_alike(scene: Scene) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nVia: 1.1 proxy\r\n\r\nhello"
+    internet, reply = await plain_through(scene, answer)
+    await reply.done
+    assert (reply.status, reply.data) == (200, b"hello")
+    assert internet.names.asked == ["web.example"], "checked, although the proxy asks again"
+    assert internet.servers[0].heard == (
+        b"GET http://web.example/a?b HTTP/1.1\r\nHost: web.example\r\n"
+        b"Connection: close\r\naccept: x/y\r\n\r\n"
+    )
+    await internet.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", b"E107"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: application/dns-message\r\n\r\n", b"E112"),
+        (b"no HTTP\r\n\r\n", b"E107"),
+    ],
+)
+@on_reactor
+async def test_a_proxys_own_no_to_a_plain_request_is_not_passed_on(
+    scene: Scene, answer: bytes, code: bytes
+) -> None:
+    internet, reply = await plain_through(scene, answer)
+    await reply.done
+    assert reply.header(b"gitmoat-code") == code
+    await internet.close()
+
+
+@on_reactor
+async def test_a_plain_request_to_a_name_that_leads_inside_does_not_reach_the_proxy(
+    scene: Scene,
+) -> None:
+    internet, dialler = await through(scene, b"")
+    inside = Dialler(dialler.reactor, Fixed(["10.0.0.1"]), 2.0, dialler.proxy)
+    routes = scene.world.broker.desk.routes
+    routes.now = evolve(routes.now, dialler=inside)
+    sidecar = await scene.world.session(POLICY)
+    reply = await ask_plain(sidecar, b"GET").done
+    assert reply.header(b"gitmoat-code") == b"E106"
+    assert internet.servers == []
+    await internet.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", b"HTTP/1.1 403 No\r\n\r\n"]
+)
+@on_reactor
+async def test_nothing_stays_open_to_a_proxy_that_said_no(scene: Scene, answer: bytes) -> None:
+    internet, dialler = await through(scene, answer)
+    with pytest.raises(Unavailable):
+        await dialler.raw(WEB, False)
+    made = Tunnel(scene.world, await scene.world.session(POLICY))
+    await made.until(lambda: internet.servers[0].lost)
+    await internet.close()
+
+
+@on_reactor
+async def test_nothing_stays_open_to_a_proxy_when_nobody_waits_any_more(scene: Scene) -> None:
+    internet, dialler = await through(scene, b"")
+    dialling = Deferred.fromCoroutine(dialler.raw(WEB, False))
+    dialling.addErrback(lambda failure: failure.trap(CancelledError))
+    made = Tunnel(scene.world, await scene.world.session(POLICY))
+    await made.until(lambda: internet.servers and internet.servers[0].heard)
+    dialling.cancel()
+    await made.until(lambda: internet.servers[0].lost)
     await internet.close()
