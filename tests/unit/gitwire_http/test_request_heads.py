@@ -237,7 +237,7 @@ def verdict(pieces: Iterator[bytes]) -> object:
         (b"GET", b"/a b", []),
         (b"GET", b"/a\r\nX: y", []),
         (b"get", b"/", []),
-        (b"GET", b"http://h/", []),
+        (b"GET", b"http://h:/", []),
         (b"GET", b"/", [(b"X", b"a\r\nY: b")]),
         (b"GET", b"/", [(b"X", b"a\nY: b")]),
         (b"GET", b"/", [(b"X Y", b"a")]),
