@@ -85,7 +85,9 @@ def _render(parser: ArgumentParser) -> None:
 def _presets(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="only these presets")
-    add("--suggest", metavar="DIR", help="what a workspace says instead, as a suggestion")
+    said = parser.add_mutually_exclusive_group().add_argument
+    said("--suggest", metavar="DIR", help="what a workspace says instead, as a suggestion")
+    said("--image", metavar="NAME", help="what an image says instead, as a suggestion; not run")
     add("--write", metavar="F", help="add the hosts to this policy as rules of its own")
 
 

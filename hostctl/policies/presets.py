@@ -6,7 +6,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from hostctl.failure import usage
-from hostctl.output import Output
+from hostctl.imagefiles import image_suggestions
+from hostctl.output import Output, need_root
 from hostctl.policies.writing import write_rules
 from hostctl.presets import resolve
 from hostctl.workspacefiles import suggestions
@@ -20,13 +21,22 @@ def main(args: Namespace, out: Output) -> int:
     for name in names:
         if name not in PRESETS:
             raise usage(f"there is no preset {name!r}", f"there are: {', '.join(PRESETS)}")
-    root = Paths(args.root).root
-    answers = suggestions(Path(args.suggest), names) if args.suggest else resolve(root, names)
+    answers = _answers(args, names)
     if args.write:
         rules = [rule for name in names for rule in preset_rules(name, answers[name].places)]
         return write_rules(out, Path(args.write), rules, rule_notes(answers), "policy-presets")
-    _show(out, answers, bool(args.suggest))
+    _show(out, answers, bool(args.suggest or args.image))
     return 0
+
+
+def _answers(args: Namespace, names: list[str]) -> dict[str, Answer]:
+    paths = Paths(args.root)
+    if args.suggest:
+        return suggestions(Path(args.suggest), names)
+    if args.image:
+        need_root("`hostctl policy presets --image`")
+        return image_suggestions(paths.hostd_toml, args.image, names)
+    return resolve(paths.root, names)
 
 
 def _show(out: Output, answers: dict[str, Answer], suggested: bool) -> None:

@@ -11,7 +11,8 @@ APT_FILES = (
     "etc/apt/sources.list.d/*.sources",
 )
 APK_FILES = ("etc/apk/repositories", "etc/apk/repositories.d/*.list")
-_ONE_LINE = re.compile(r"^\s*deb(?:-src)?\s+(?:\[[^\]]*\]\s+)?(\S+)", re.MULTILINE)
+# Each within one line: over several, some texts would take very long.
+_ONE_LINE = re.compile(r"^[ \t]*deb(?:-src)?[ \t]+(?:\[[^\]\n]*\][ \t]+)?(\S+)", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Za-z-]+):(.*(?:\n[ \t].*)*)", re.MULTILINE)
 _COMMENT = re.compile(r"^#.*\n?", re.MULTILINE)
 _OFF = ("no", "false", "off", "0", "without", "disable")

@@ -16,7 +16,9 @@ FILES = (
     f"usr/local/lib/node_modules/npm/node_modules/{_DEFINITIONS}",
     f"usr/share/nodejs/{_DEFINITIONS}",
 )
-_LINE = re.compile(r"""^\s*(?:(@[^:=\s]+):)?registry\s*=\s*["']?([^"'\s]+)""", re.MULTILINE)
+_LINE = re.compile(
+    r"""^[ \t]*(?:(@[^:=\s]+):)?registry[ \t]*=[ \t]*["']?([^"'\s]+)""", re.MULTILINE
+)
 _DEFAULT = re.compile(r"""['"]registry['"]\s*,\s*\{\s*default:\s*['"]([^'"\s]+)['"]""")
 
 

@@ -23,6 +23,8 @@ _APPLETS = (
     "ln", "chmod", "nc", "grep", "sort", "tail", "dd", "touch", "seq", "timeout",
 )  # fmt: skip
 _GIT_CORE = ("git", "git-remote-http", "git-remote-https", "git-credential-cache")
+_CLIENTS = ("curl", "wget", "python3", "node", "apt-get", "apt-config", "dpkg", "gzip")
+_LEFT_OUT = {"__pycache__", "test", "tests", "idlelib", "ensurepip", "docs", "man"}
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 
@@ -36,6 +38,9 @@ def _which(name: str) -> Path:
 
 @cache
 def _libraries(program: Path) -> set[str]:
+    with program.open("rb") as file:
+        if file.read(4) != b"\x7fELF":
+            return set()
     listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
     return set(_LIBRARY.findall(listed.stdout))
 
@@ -61,6 +66,12 @@ class Tree:
         self.write(target, path.resolve().read_bytes(), 0o755)
         for library in sorted(_libraries(path)):
             self.copy(Path(library))
+
+    def copy_tree(self, directory: Path) -> None:
+        """All of it but what was compiled from it or only tests it; links as what they lead to."""
+        for path in sorted(directory.rglob("*")):
+            if path.is_file() and not _LEFT_OUT & set(path.parts):
+                self.copy(path)
 
     def write(self, target: str, data: bytes, mode: int = 0o644) -> None:
         self._seen.add(target)
@@ -104,6 +115,25 @@ def debian_like() -> bytes:
     return tree.packed()
 
 
+def with_clients() -> bytes:
+    """As the first, with the clients of other hosts that this machine has."""
+    tree = Tree()
+    tree.directories(["usr", "usr/bin", "usr/lib", "tmp", "var", "etc", "root"])
+    tree.directories(["etc/apt", "etc/apt/apt.conf.d"])
+    for name in (*_DEBIAN, *_CLIENTS):
+        tree.copy(_which(name), f"usr/bin/{name}")
+    tree.link("bin", "usr/bin")
+    _with_git(tree)
+    version = _which("python3").resolve().name
+    npm, apt = "/usr/lib/node_modules/npm", ("/usr/lib/apt", "/usr/share/dpkg")
+    for directory in (f"/usr/lib/{version}", npm, *apt):
+        tree.copy_tree(Path(directory))
+    tree.link("usr/bin/npm", "../lib/node_modules/npm/bin/npm-cli.js")
+    tree.write("etc/passwd", b"root:x:0:0:root:/root:/bin/bash\n")
+    tree.write("etc/group", b"root:x:0:\n")
+    return tree.packed()
+
+
 def busybox_like() -> bytes:
     """One static program under many names, and git in a place of its own; no Python, no bash."""
     tree = Tree()
@@ -136,6 +166,22 @@ def hostile() -> bytes:
     # A name for every uid that a test's sandbox may have would be many; root's groups are enough.
     tree.write("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nevil:x:0:0::/evil:/bin/sh\n")
     tree.write("etc/group", b"root:x:0:\ndocker:x:999:root,evil\nshadow:x:42:evil\n")
+    return tree.packed()
+
+
+def with_registries() -> bytes:
+    """Nothing to run; what it says of registries, plainly and in ways that are not to be read."""
+    tree = Tree()
+    tree.directories(["etc", "etc/apt", "etc/apt/sources.list.d", "root"])
+    pip = b"[global]\nindex-url = https://user:secret@pip.corp.example/simple\n"
+    tree.write("etc/pip.conf", pip)
+    tree.write("etc/apt/sources.list", b"deb http://apt.corp.example/debian stable main\n")
+    tree.write("etc/apt/sources.list.d/more.list", b"deb https://more.corp.example/ x y\n")
+    tree.write("etc/apt/sources.list.d/\x1b[31m.list", b"deb https://esc.corp.example/ x y\n")
+    tree.write("etc/passwd", b"registry=https://link.corp.example/\n")
+    tree.link("root/.npmrc", "/etc/passwd")
+    tree.write("etc/npmrc", b"registry=https://npm.corp.example/\n")
+    tree.write("root/.gemrc", b":sources:\n- https://gem.corp.example/\n" + b"#" * (2 << 20))
     return tree.packed()
 
 

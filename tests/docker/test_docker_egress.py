@@ -1,4 +1,4 @@
-"""Other hosts from inside a container: the same as from any sandbox."""
+"""Other hosts from inside a container: the same clients as in any sandbox, the same answers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docker.engines import TestEngine, image
-from tests.live.internet import Internet, open_internet
+from tests.docker.images import with_clients
+from tests.live.clients import (
+    CLIENTS,
+    WAYS,
+    check_nothing_leaves,
+    check_reached,
+    check_told_by_dns,
+    check_told_by_the_proxy,
+    open_client_box,
+)
+from tests.live.internet import Internet, NetBox, open_internet
 
 pytestmark = pytest.mark.live
-
-# The image has no other client of TLS than git's; a server that is reached has no repository.
-FETCH = "git -c http.sslVerify=false ls-remote https://{host}/x.git 2>&1; true"
-WITHOUT = "unset https_proxy HTTPS_PROXY http_proxy; "
-REACHED = "repository 'https://web.example/x.git/' not found"
 
 
 @pytest.fixture(scope="module")
@@ -23,23 +28,39 @@ def internet(engine: TestEngine) -> Iterator[Internet]:
         yield made
 
 
-def run(internet: Internet, script: str) -> str:
-    words = ("run", "--rm", "--policy", "net", "--image", image("debian"), "--", "sh", "-c")
-    return internet.hostctl(*words, script, timeout=120).text
+@pytest.fixture(scope="module")
+def box(engine: TestEngine, internet: Internet) -> Iterator[NetBox]:
+    engine.docker("import", "-", image("clients"), stdin=with_clients())
+    with open_client_box(internet, "--image", image("clients")) as made:
+        yield made
 
 
-@pytest.mark.parametrize("way", ["", WITHOUT])
-def test_an_allowed_host_is_reached_with_proxy_variables_and_without(
-    internet: Internet, way: str
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_allowed_host_is_reached(box: NetBox, client: str, way: str) -> None:
+    check_reached(box, client, way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_another_host_is_not_asked_for_not_dialled_and_not_one_packet_leaves(
+    box: NetBox, client: str, way: str
 ) -> None:
-    assert REACHED in run(internet, way + FETCH.format(host="web.example"))
+    check_nothing_leaves(box, client, way)
 
 
-def test_another_host_is_refused_and_nothing_leaves(internet: Internet) -> None:
-    packets, heard = internet.quiet(), internet.heard()
-    script = FETCH.format(host="evil.example")
-    text = run(internet, f"{script}; {WITHOUT}{script}")
-    assert "CONNECT tunnel failed, response 403" in text
-    assert "Could not resolve host: evil.example" in text
-    assert internet.heard() == heard
-    assert internet.packets() == packets
+def test_what_the_user_sees_with_proxy_variables(box: NetBox) -> None:
+    check_told_by_the_proxy(box)
+
+
+def test_what_the_user_sees_without(box: NetBox) -> None:
+    check_told_by_dns(box)
+
+
+def test_git_itself_is_a_client_like_any_other(box: NetBox) -> None:
+    """With a URL that is not the sidecar's; a server that is reached has no repository."""
+    fetch = "git -c http.sslVerify=false ls-remote https://{host}/x.git 2>&1; true"
+    for way in WAYS.values():
+        text = box.sh(way + fetch.format(host="web.example")).text
+        assert "repository 'https://web.example/x.git/' not found" in text
+    assert "CONNECT tunnel failed, response 403" in box.sh(fetch.format(host="evil.example")).text

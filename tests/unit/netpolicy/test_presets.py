@@ -228,3 +228,18 @@ def test_a_host_named_twice_is_in_one_rule_once() -> None:
     )
     (rule,) = preset_rules("apk", twice.places)
     assert [host.text for host in rule.hosts] == ["x.example"]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["\n", " ", "\t\n", "deb [", "deb [\n", "@a:registry=\n", "registry", "- -", ":sources:\n-",
+     "[", "<a>", "a:\n ", "[a.", "\n \n", "GOPROXY=,|", "deb\n"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_text_made_to_be_slow_or_deep_is_read_to_its_end(name: str, piece: str) -> None:
+    """What takes time as the square of the length would not end here."""
+    text = piece * ((1 << 17) // len(piece))
+    paths = {file.partition("!")[0].replace("*", "x") for file in PRESETS[name].files}
+    kinds = {path.rpartition(".")[2]: path for path in paths if not path.endswith(".py")}
+    for path in kinds.values():
+        assert PRESETS[name].read({path: text}).places == ()
