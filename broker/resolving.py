@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address
+import socket
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Protocol
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.defer import TimeoutError as TimedOut
+from twisted.internet.threads import deferToThreadPool
 from twisted.names import client, dns
 from twisted.names.error import DomainError, ResolverError
+from twisted.names.hosts import searchFileForAll
 from twisted.python.failure import Failure
+from twisted.python.filepath import FilePath
+from twisted.python.threadpool import ThreadPool
 
 from broker.settings import Address as Place
 from gitwire.hostname import HostName
 from netpolicy.addresses import Address
-from streams.dialling import resolve
 
 _TIMES = (1, 2)
+_THREADS = 8
 
 
 class Resolver(Protocol):
@@ -27,12 +32,34 @@ class Resolver(Protocol):
 
 @define(eq=False)
 class SystemResolver:
-    """As every program of this machine does: /etc/hosts, /etc/resolv.conf."""
+    """As the programs of this machine do: /etc/hosts, then whatever the C library asks.
+
+    In threads of its own: names that take long are chosen by sandboxes, and must not keep those
+    waiting who dial git servers.
+    """
 
     _reactor: Any
+    _hosts: FilePath[str] = field(factory=lambda: FilePath("/etc/hosts"))
+    _pool: ThreadPool = field(factory=lambda: ThreadPool(0, _THREADS, "resolving"), init=False)
 
     def resolve(self, host: HostName) -> Deferred[list[Address]]:
-        return resolve(self._reactor, host.text)
+        if not self._pool.started:
+            self._pool.start()
+            self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
+        return deferToThreadPool(self._reactor, self._pool, _ask_system, self._hosts, host.text)
+
+
+def _ask_system(hosts: FilePath[str], name: str) -> list[Address]:
+    """In a thread. With a final dot, so that no search list makes another name of it; /etc/hosts
+    has no such names, and is read here for that reason."""
+    listed: list[str] = searchFileForAll(hosts, name.encode("ascii"))
+    if not listed:
+        try:
+            found = socket.getaddrinfo(f"{name}.", None, type=socket.SOCK_STREAM)
+        except socket.gaierror:
+            return []
+        listed = [str(place[0]) for *_, place in found]
+    return list(dict.fromkeys(ip_address(each) for each in listed))
 
 
 @define(eq=False)

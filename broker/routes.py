@@ -72,15 +72,16 @@ def check_upstreams(config: BrokerConfig) -> None:
         trusting(upstream, upstream.address.host)
 
 
-def _dialler(config: BrokerConfig, reactor: Any) -> Dialler:
+def _dialler(config: BrokerConfig, reactor: Any, system: SystemResolver) -> Dialler:
     egress = config.egress
-    resolver: Resolver = SystemResolver(reactor)
+    resolver: Resolver = system
     if egress.resolvers:
         resolver = ServerResolver(reactor, egress.resolvers)
     return Dialler(reactor, resolver, config.timeouts.connect, egress.proxy)
 
 
-def make_routes(config: BrokerConfig, maker: Maker) -> Routes:
+def make_routes(config: BrokerConfig, maker: Maker, system: SystemResolver) -> Routes:
+    """`system` has threads, and outlives routes."""
     table = _table(config)
     providers: dict[str, Provider] = {}
     for name, one in config.providers.items():
@@ -89,7 +90,8 @@ def make_routes(config: BrokerConfig, maker: Maker) -> Routes:
         one.name: _route(one, config.upstreams[one.name], providers) for one in table.upstreams
     }
     hosts = {key: name for name, host in config.hosts.items() for key in host.keys}
-    return Routes(config, table, routes, providers, hosts, _dialler(config, maker.reactor))
+    dialler = _dialler(config, maker.reactor, system)
+    return Routes(config, table, routes, providers, hosts, dialler)
 
 
 def _route(upstream: Upstream, own: UpstreamConfig, providers: Mapping[str, Provider]) -> Route:

@@ -32,6 +32,7 @@ from broker.opening import Opened, read_config
 from broker.overview import samples
 from broker.own_key import OwnKey
 from broker.providers.making import Maker
+from broker.resolving import SystemResolver
 from broker.routes import CurrentRoutes, Routes, check_files, make_routes
 from broker.sessions import Sessions
 from broker.settings import BrokerConfig
@@ -57,6 +58,7 @@ class Broker:
     _admin_uid: int
     desk: Desk = field(init=False)
     _maker: Maker = field(init=False)
+    _system: SystemResolver = field(init=False)
     _clock: WallClock = field(init=False)
     _own_key: OwnKey = field(init=False)
     _listener: Listener = field(init=False)
@@ -81,6 +83,7 @@ class Broker:
             opened.ids.pair,
             HelperLink(self._reactor),
         )
+        self._system = SystemResolver(self._reactor)
         self.desk = self._make_desk()
         config = self._opened.config
         timeouts = server_timeouts(config.timeouts)
@@ -112,7 +115,7 @@ class Broker:
         )
 
     def _routes(self, config: BrokerConfig) -> Routes:
-        return make_routes(config, self._maker)
+        return make_routes(config, self._maker, self._system)
 
     def _reload(self) -> Routes:
         opened = self._opened

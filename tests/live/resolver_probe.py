@@ -1,0 +1,86 @@
+"""Asks the system's resolver as the broker does, in a namespace whose DNS server is this process.
+
+Prints what was found, in the order of the answers, and what the server was asked.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import react
+
+from broker.resolving import SystemResolver
+from gitwire.dnsmessage import AAAA, NOERROR, NXDOMAIN, A, answer, parse_query
+from gitwire.hostname import HostName
+
+A_RECORDS = {
+    "web.example": "203.0.113.5",
+    "both.example": "203.0.113.6",
+    "git.example": "127.0.0.1",
+}
+AAAA_RECORDS = {"both.example": "2001:db8::6"}
+# What a search list would make of a name that does not exist.
+TRAP = {"nowhere.example.corp.example": "203.0.113.66"}
+HEARD: list[str] = []
+
+
+def serve() -> None:
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", 53))
+    while True:
+        data, client = server.recvfrom(512)
+        reply = _reply(data)
+        if reply is not None:
+            server.sendto(reply, client)
+
+
+def _reply(data: bytes) -> bytes | None:
+    """None for a name whose server is slow."""
+    asked = parse_query(data)
+    name = asked.name.decode()
+    HEARD.append(name)
+    if name.startswith("slow"):
+        return None
+    if asked.type == AAAA and name in AAAA_RECORDS:
+        octets = socket.inet_pton(socket.AF_INET6, AAAA_RECORDS[name])
+        whole = answer(asked, NOERROR, octets, 5)
+        return whole.replace(b"\xc0\x0c\0\1", b"\xc0\x0c\0\x1c")
+    known = A_RECORDS | TRAP
+    if asked.type == A and name in known:
+        return answer(asked, NOERROR, socket.inet_aton(known[name]), 5)
+    return answer(asked, NOERROR if name in known else NXDOMAIN)
+
+
+def main(reactor: Any, *names: str) -> Deferred[Any]:
+    threading.Thread(target=serve, daemon=True).start()
+    found: list[tuple[str, list[str]]] = []
+    resolver = SystemResolver(reactor)
+
+    def ask(name: str) -> Deferred[None]:
+        def keep(addresses: list[Any]) -> None:
+            found.append((name, [str(each) for each in addresses]))
+
+        return resolver.resolve(HostName(name)).addCallback(keep)
+
+    def dial(name: str) -> Deferred[None]:
+        """As git servers are dialled: by name, and here in vain."""
+        endpoint: Any = HostnameEndpoint(reactor, name, 9, timeout=60)
+        dialled: Deferred[Any] = endpoint.connect(Factory.forProtocol(Protocol))
+        return dialled.addErrback(lambda _: found.append(("dialled", [name])))
+
+    def show(_: object) -> None:
+        print(json.dumps({"found": found, "heard": HEARD}))
+
+    asked = [dial(name[1:]) if name.startswith("@") else ask(name) for name in names]
+    return DeferredList(asked, fireOnOneErrback=True).addCallback(show)
+
+
+if __name__ == "__main__":
+    react(main, sys.argv[1:])
