@@ -69,6 +69,7 @@ class Connection:
     _running: Tunnel | Relay | None = field(default=None, init=False)
     _dialling: Deferred[None] | None = field(default=None, init=False)
     _over: bool = field(default=False, init=False)
+    _private: bool = field(default=False, init=False)
 
     @property
     def _to(self) -> Destination:
@@ -92,7 +93,7 @@ class Connection:
             self._dial(verdict)
 
     def _decide(self) -> EgressAllow | Deny:
-        verdict = self.still_allowed()
+        verdict = self._allowed()
         if isinstance(verdict, Deny):
             return verdict
         if isinstance(self._request, PlainRequest) and self._request.asks_for_dns:
@@ -102,7 +103,13 @@ class Connection:
         return verdict
 
     def still_allowed(self) -> EgressAllow | Deny:
-        """By the policy in force now."""
+        """By the policy in force now; one that was opened to private addresses, only if it is."""
+        verdict = self._allowed()
+        if isinstance(verdict, EgressAllow) and self._private and not verdict.allow_private:
+            return Deny("E106", "private addresses are not allowed any more", verdict.rule)
+        return verdict
+
+    def _allowed(self) -> EgressAllow | Deny:
         git_hosts, policy = self._desk.routes.now.table.names, self._session.policy
         match self._request:
             case PlainRequest(to, method):
@@ -146,6 +153,7 @@ class Connection:
             self._end(0, 0)
             self._refuse("B103")
             return
+        self._private = allowed.allow_private
         self._dialling = Deferred.fromCoroutine(self._connect(allowed))
         self._dialling.addErrback(self._failed)
 

@@ -100,6 +100,7 @@ class Broker:
         authority = Authority(sessions, opened.journal, self._now, self._clock, audiences, boot)
         upstreams = Upstreams(self._reactor, self._now)
         routes.on_change(upstreams.forget_all)
+        routes.on_change(sessions.cut_disallowed)
         limits = opened.config.limits
         return Desk(
             clock=self._reactor,

@@ -247,6 +247,11 @@ class Sessions:
     def living(self) -> list[Session]:
         return [one for one in self._by_id.values() if one.state is not State.ENDED]
 
+    def cut_disallowed(self) -> None:
+        """What is a git server has changed: such a host is no other host any more."""
+        for one in self.living():
+            one.egress.cut_disallowed()
+
     def under_way(self) -> set[tuple[str, int]]:
         """Every git operation that has begun and not ended."""
         return {(one.id, number) for one in self._by_id.values() for number in one.busy}

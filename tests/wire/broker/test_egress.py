@@ -23,6 +23,7 @@ from gitwire.http import NoBody, format_request
 from gitwire.proxying import format_connect
 from netpolicy.addresses import Address
 from netpolicy.document import parse_policy
+from netpolicy.upstreams import Upstream, UpstreamTable
 from streams.http import ClientConnection
 from streams.raw import Raw
 from tests.fakes.broker_world import ID, Reply, Sidecar, World
@@ -296,6 +297,42 @@ async def test_another_policy_cuts_what_it_does_not_allow_and_nothing_else(scene
     assert session.egress.cut_disallowed() == 0
     session.policy = parse_policy('version = 1\nname = "p"')
     assert session.egress.cut_disallowed() == 1
+    await made.until(lambda: made.gone and internet.servers[0].lost)
+    await internet.close()
+
+
+PRIVATE = 'version = 1\nname = "p"\n[[egress]]\nhosts = ["web.example"]\nallow_private = {said}\n'
+
+
+@on_reactor
+async def test_a_policy_that_takes_private_addresses_back_cuts_what_may_have_used_one(
+    scene: Scene,
+) -> None:
+    internet = await Internet(scene.world).open()
+    made = await tunnel(scene, sidecar=await scene.world.session(PRIVATE.format(said="true")))
+    session = scene.world.sessions.living()[0]
+    assert session.egress.cut_disallowed() == 0
+    session.policy = parse_policy(PRIVATE.format(said="false"))
+    assert session.egress.cut_disallowed() == 1
+    await made.until(lambda: made.gone and internet.servers[0].lost)
+    await internet.close()
+
+
+@on_reactor
+async def test_a_host_that_becomes_a_git_server_is_cut(scene: Scene) -> None:
+    internet = await Internet(scene.world).open()
+    to = Destination(HostName("new.forge.example"), 443)
+    made = await tunnel(scene, to)
+    routes = scene.world.broker.desk.routes
+    dialler, load = routes.now.dialler, routes._load
+    table = UpstreamTable((*routes.now.table.upstreams, Upstream("new", (to.host.text,), False)))
+    routes._load = lambda: evolve(load(), dialler=dialler)
+    routes.reload()
+    hello = records(message(sni(b"new.forge.example")))
+    made.raw.write(hello)
+    await made.until(lambda: internet.servers[0].heard == hello)
+    routes._load = lambda: evolve(load(), dialler=dialler, table=table)
+    routes.reload()
     await made.until(lambda: made.gone and internet.servers[0].lost)
     await internet.close()
 
