@@ -32,6 +32,7 @@ from gitwire.proxying import (
     format_plain,
     passed_on,
 )
+from netpolicy.codes import CODES
 from netpolicy.decision import Deny
 from netpolicy.egress import EgressAllow, decide_egress, decide_plain
 from netpolicy.egresstext import refusal
@@ -231,28 +232,26 @@ class Connection:
                 return Refuse("the proxy wants a password")
             return head.status, passed_on(head, to_head)
 
-        left = self._session.egress.left
-        relay = Relay(
-            self._incoming, upstream, raw, head.framing, answer,
-            max_up=left, max_down=left, to_head=to_head,
+        relay = _CountedRelay(
+            self._incoming, upstream, raw, head.framing, answer, to_head=to_head
         )  # fmt: skip
+        relay.spend = self._session.egress.spend
         self._running = relay
         relay.start().addCallback(self._relayed)
 
     def _relayed(self, outcome: Outcome) -> None:
         match outcome:
+            case Broken(_, why, up, down) if why in CODES:
+                self._record_denied(why, "it was cut")
+                self._end(up, down)
             case Relayed(_, up, down) | Broken(_, _, up, down):
-                self._settle(up, down)
+                self._end(up, down)
             case Unanswered(why, refused, up):
-                self._settle(up, 0)
+                self._end(up, 0)
                 log.info("{to}: {why}", to=self._to.text, why=why)
                 self._refuse("E112" if refused is not None and "DNS" in why else "E107")
             case _:
                 assert_never(outcome)
-
-    def _settle(self, up: int, down: int) -> None:
-        self._session.egress.spend(up + down)
-        self._end(up, down)
 
     # The end
 
@@ -307,6 +306,26 @@ class Connection:
             log.error("{req} not recorded: {what}", req=self._request_id, what=error.what)
             return False
         return True
+
+
+class _CountedRelay(Relay):
+    """Counts as a tunnel does, while it moves: all connections of a session share one budget."""
+
+    spend: Callable[[int], str | None]
+
+    def to_upstream(self, data: bytes) -> None:
+        if self._affords(data):
+            super().to_upstream(data)
+
+    def to_client(self, data: bytes) -> None:
+        if self._affords(data):
+            super().to_client(data)
+
+    def _affords(self, data: bytes) -> bool:
+        why = self.spend(len(data))
+        if why is not None:
+            self.cut(why)
+        return why is None
 
 
 def record_use(desk: Desk, session: Session) -> None:

@@ -18,6 +18,7 @@ _HANDSHAKE: Final = 22
 _CLIENT_HELLO: Final = 1
 _RECORD_HEAD: Final = 5
 _LARGEST_RECORD: Final = 16384
+_MOST_RECORDS: Final = 1024  # one is usual; a few where somebody cuts it up on purpose
 _SERVER_NAME: Final = 0
 _HOST_NAME: Final = 0
 # Encrypted ClientHello, its predecessor ESNI, and the list that only an inner hello carries.
@@ -38,7 +39,7 @@ class HelloReader:
     def __init__(self) -> None:
         self.octets = bytearray()
         self._message = bytearray()
-        self._record_at = 0
+        self._record_at = self._records = 0
         self._failure: Malformed | None = None
         self._done = False
 
@@ -59,10 +60,11 @@ class HelloReader:
 
     def _take(self) -> ClientHello | None:
         while (record := self._next_record()) is not None:
+            self._records += 1
             self._message += record
-            if len(self._message) > HELLO_LIMIT:
+            if len(self._message) > HELLO_LIMIT or self._records > _MOST_RECORDS:
                 raise Malformed("ClientHello is too large")
-            hello = _whole(bytes(self._message))
+            hello = _whole(self._message)
             if hello is not None:
                 return hello
         return None
@@ -108,7 +110,7 @@ def _check_record(head: bytes | bytearray) -> None:
         raise Malformed("TLS record is empty or too large")
 
 
-def _whole(message: bytes) -> ClientHello | None:
+def _whole(message: bytearray) -> ClientHello | None:
     if message[0] != _CLIENT_HELLO:
         raise Malformed("not a ClientHello")
     if len(message) < 4:
@@ -120,7 +122,7 @@ def _whole(message: bytes) -> ClientHello | None:
         return None
     if len(message) > 4 + size:
         raise Malformed("something follows the ClientHello in its record")
-    return ClientHello(_name(_Octets(message[4:])))
+    return ClientHello(_name(_Octets(bytes(message[4:]))))
 
 
 class _Octets:

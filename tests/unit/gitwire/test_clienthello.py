@@ -141,3 +141,12 @@ def test_nothing_goes_on_before_the_name_is_known_and_is_the_right_one() -> None
     assert opening(data[-1:] + b"early data") == data + b"early data"
     with pytest.raises(Malformed, match="another name"):
         hello_for(HostName("other.example"))(data)
+
+
+def test_a_hello_in_very_many_pieces_is_not_put_together() -> None:
+    whole = message(sni(b"web.example"))
+    padded = whole[:1] + (20_000).to_bytes(3) + whole[4:] + bytes(20_000)
+    reader = HelloReader()
+    with pytest.raises(Malformed, match="too large"):
+        reader.feed(records(padded, size=1))
+    assert len(reader._message) < 2000

@@ -360,6 +360,27 @@ async def test_a_plain_request_is_sent_in_our_words_and_answered_without_the_ser
     await internet.close()
 
 
+@on_reactor
+async def test_plain_requests_share_the_octets_of_their_session_while_they_run(
+    scene: Scene,
+) -> None:
+    internet = await Internet(scene.world).open()
+    first = await scene.world.session(POLICY)
+    second = await scene.world.connect(first.key, Sidecar)
+    replies = [ask_plain(each, b"GET") for each in (first, second)]
+    made = Tunnel(scene.world, first)
+    await made.until(lambda: sum(bool(each.heard) for each in internet.servers) == 2)
+    for server in internet.servers:
+        server.say(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + bytes(3000))
+    await made.until(lambda: any(each.lost for each in internet.servers))
+    await made.until(lambda: any(each.done.called for each in replies))
+    assert min(len(each.data) for each in replies) == 0
+    assert max(len(each.data) for each in replies) == 3000
+    denied = [each for each in events(scene, "egress.decision") if each["decision"] == "deny"]
+    assert [each["code"] for each in denied] == ["E109"]
+    await internet.close()
+
+
 @pytest.mark.parametrize(
     ("method", "header", "code"),
     [
