@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -96,6 +96,7 @@ def test_it_waits_for_its_turn_behind_others(tmp_path: Path) -> None:
         assert any(each.connect_ex(path) == errno.EAGAIN for each in others), "it is full"
         with ThreadPoolExecutor() as pool:
             answer = pool.submit(rendezvous.ask, b"action=get\n", path)
+            assert wait([answer], timeout=1).not_done, "it waits"
             said = b""
             while not said:
                 accepted, _ = listener.accept()
