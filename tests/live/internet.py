@@ -14,17 +14,19 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import trustme
 from attrs import define, frozen
 
+from confine import linux
 from hostctl.daemons import clean_environment
 from hostctl.demo_stage import Ran
 from tests.live.instances import Instance, make_instance
 
+_NETWORK = 0x40000000
 OURS = "203.0.113.200"
 RESOLVER = "203.0.113.53"
 WEB = "203.0.113.5"
@@ -96,6 +98,16 @@ class Namespace:
         done = subprocess.run(self.words(*argv), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Whatever this thread starts meanwhile is in it."""
+        with open("/proc/thread-self/ns/net") as own, open(f"/proc/{self.pid}/ns/net") as other:
+            linux.setns(other.fileno(), _NETWORK)
+            try:
+                yield
+            finally:
+                linux.setns(own.fileno(), _NETWORK)
 
     def close(self) -> None:
         self._holder.kill()
@@ -202,41 +214,59 @@ def _certificates(directory: Path) -> tuple[Path, Path, Path]:
     return names
 
 
+@frozen(eq=False)
+class Surroundings:
+    """A namespace for a Gitmoat, the internet beside it, and what that has heard."""
+
+    host: Namespace
+    outside: Namespace
+    log: Path
+    www: Path
+    authority: Path
+
+    def heard(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
 @contextmanager
-def open_internet(hostd: str = "") -> Iterator[Internet]:
-    """`hostd` is added to hostd.toml."""
-    directory = Path(tempfile.mkdtemp(prefix="gm-net-", dir="/tmp"))
-    directory.chmod(0o755)
-    www = directory / "www"
-    www.mkdir()
-    (www / "hello").write_text("hello from outside\n")
-    authority, certificate, key = _certificates(directory)
-    log = directory / "log"
-    log.touch()
-    host, outside, instance = Namespace.make(), Namespace.make(), make_instance()
-    server = None
-    try:
+def surroundings() -> Iterator[Surroundings]:
+    with tempfile.TemporaryDirectory(prefix="gm-net-", dir="/tmp") as name, ExitStack() as held:
+        directory = Path(name)
+        directory.chmod(0o755)
+        www = directory / "www"
+        www.mkdir()
+        (www / "hello").write_text("hello from outside\n")
+        authority, certificate, key = _certificates(directory)
+        log = directory / "log"
+        log.touch()
+        host, outside = (held.enter_context(closing(Namespace.make())) for _ in range(2))
         _connect(host, outside)
         program = str(Path(__file__).with_name("internet_server.py"))
         files = map(str, (log, www, certificate, key))
-        server = subprocess.Popen(
-            outside.words(sys.executable, "-I", program, *files, json.dumps(NAMES)),
-            stdout=subprocess.PIPE,
-            start_new_session=True,
+        server = held.enter_context(
+            subprocess.Popen(
+                outside.words(sys.executable, "-I", program, *files, json.dumps(NAMES)),
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
         )
+        held.callback(server.kill)
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"
-        made = Internet(instance, host, outside, log, www, authority)
+        yield Surroundings(host, outside, log, www, authority)
+
+
+@contextmanager
+def open_internet(hostd: str = "") -> Iterator[Internet]:
+    """`hostd` is added to hostd.toml."""
+    with surroundings() as around, ExitStack() as held:
+        instance = make_instance()
+        held.callback(instance.remove)
+        here = (around.host, around.outside, around.log, around.www, around.authority)
+        made = Internet(instance, *here)
         _start(made, hostd)
         yield made
         made.hostctl("down", timeout=180)
-    finally:
-        if server is not None:
-            server.kill()
-            server.communicate()
-        instance.remove()
-        host.close()
-        outside.close()
 
 
 def _start(internet: Internet, hostd: str) -> None:

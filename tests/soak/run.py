@@ -11,6 +11,7 @@ from tests.faults.conftest import watched
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World
 from tests.live.conftest import opened
+from tests.live.internet import RESOLVER, surroundings
 from tests.live.kernel_view import peak_memory
 from tests.soak.storm import Storm
 
@@ -45,14 +46,17 @@ def soak(
     seed: int, seconds: float, sandboxes: int, say: Callable[[str], None] = lambda text: None
 ) -> Result:
     """AssertionError, with the seed and the step, when something does not hold."""
-    with opened() as stage:
+    with surroundings() as around, around.host.entered(), opened() as stage:
+        with stage.paths.broker_toml.open("a") as config:
+            config.write(f'\n[egress]\nresolvers = ["{RESOLVER}"]\n')
+        stage.hostctl("reload").expect_success("reload")
         world = watched(stage)
         with world.box():  # what is made once for all, and stays, is there before the inventory
             pass
         world.kill("hostd")
         world.up()
         before = at_rest(world)
-        storm = Storm.over(world, seed, sandboxes)
+        storm = Storm.over(world, around, seed, sandboxes)
         return _run(world, storm, before, seed, seconds, say)
 
 

@@ -21,6 +21,7 @@ from hostctl.failure import Failure
 from tests.faults.sentinel import SENTINEL, Sentinel
 from tests.faults.world import World, ended, kill_and_wait, new_name
 from tests.live.boxes import Box, eventually, outcome
+from tests.live.internet import Surroundings
 from tests.soak.watch import Watch
 
 # Generous where a storm is not what the limits are for.
@@ -38,7 +39,12 @@ repos = ["demo:{ALLOWED}"]
 fetch = true
 push = {{ branches = ["agent/**"], create = true, update = true }}
 who = ["helper", "untrusted"]
+[[egress]]
+hosts = ["web.example"]
+scheme = "http"
 """
+# A plain request through the proxy that the environment names.
+_REACH = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())"
 _BOUND = 90.0
 _STATE = {True: "running", False: "stopped"}
 _SENTINELS = 2
@@ -76,6 +82,7 @@ class Action:
 @define(eq=False)
 class Storm:
     world: World
+    around: Surroundings
     chance: random.Random
     most: int
     watch: Watch
@@ -85,10 +92,10 @@ class Storm:
     slowest: tuple[float, str] = (0.0, "")
 
     @classmethod
-    def over(cls, world: World, seed: int, most: int) -> Storm:
+    def over(cls, world: World, around: Surroundings, seed: int, most: int) -> Storm:
         policies = world.stage.paths.policies
         (policies / "soak.toml").write_text(POLICY)
-        storm = cls(world, random.Random(seed), most, Watch(world.stage))
+        storm = cls(world, around, random.Random(seed), most, Watch(world.stage))
         storm.refs = storm.upstream_refs()
         return storm
 
@@ -106,6 +113,8 @@ class Storm:
             "fetch": Action(6, self.fetch, served),
             "push": Action(6, self.push, served),
             "denied push": Action(3, self.denied_push, served),
+            "reach": Action(4, self.reach, served),
+            "denied reach": Action(2, self.denied_reach, served),
             "cut push": Action(2, self.cut_push, served),
             "kill sidecar": Action(3, self.kill_sidecar, running),
             "kill zygote": Action(1, self.kill_zygote),
@@ -191,6 +200,17 @@ class Storm:
         ran = self.hostctl(*self._push_words(member, "refs/heads/main"))
         assert ran.code != 0, "a push to main went through"
 
+    def _reach_words(self, member: Member, url: str) -> tuple[str, ...]:
+        return ("exec", member.name, "--", "/usr/bin/python3", "-I", "-c", _REACH, url)
+
+    def reach(self, member: Member) -> None:
+        words = self._reach_words(member, "http://web.example/hello")
+        assert self._until_served(member, *words).out.startswith("hello from outside")
+
+    def denied_reach(self, member: Member) -> None:
+        ran = self.hostctl(*self._reach_words(member, "http://evil.example/hello"))
+        assert ran.code != 0, "a host that is not allowed was reached"
+
     def cut_push(self, member: Member) -> None:
         """The sidecar is killed somewhere in it: all or nothing, and never without a record."""
         commit, ref = self._commit(member), self._ref()
@@ -263,6 +283,8 @@ class Storm:
         eventually(self._as_modelled, "the sandboxes of the model", _BOUND)
         assert self.upstream_refs() == self.refs, "the git server's refs are not the model's"
         self.watch.check()
+        named = {str(each.get("name") or each.get("host")) for each in self.around.heard()}
+        assert named <= {"web.example", "None"}, f"the internet has heard of {named}"
         running = [member for member in self.members.values() if member.running]
         if running:
             self._verify(self.chance.choice(running), _QUICK)
