@@ -124,12 +124,13 @@ def _destination(each: Refused) -> Destination | None:
 
 
 def _usable(host: HostName, is_shared: Callable[[str], bool]) -> bool:
-    """A name that a rule can hold, and that is more than a domain of everybody's."""
+    """A name that a rule can hold, that is more than a domain of everybody's, and no address
+    in the form of a name."""
     try:
         HostPattern(host.text)
     except BadPattern:
         return False
-    return "." in host.text and not is_shared(host.text)
+    return "." in host.text and not host.text.endswith(".arpa") and not is_shared(host.text)
 
 
 def _scheme(each: Refused) -> Scheme:

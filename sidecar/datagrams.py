@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import socket
+from collections.abc import Mapping
 from typing import Final
 
 MOST: Final = 64
@@ -61,7 +62,7 @@ _SIZE: Final = _Message.size.offset // 4
 
 
 class Datagrams:
-    """Those of one turn. `receive`, then `taken` and `answer` or `leave` for each, then `send`."""
+    """Those of one turn. `receive`, `answer_known`; `answer` or `leave` each other one; `send`."""
 
     def __init__(self) -> None:
         octets = ctypes.create_string_buffer(MOST * _SLOT)
@@ -93,14 +94,26 @@ class Datagrams:
         count: int = _receive(descriptor, self._at, MOST, _DONT_WAIT, None)
         return max(0, count)
 
-    def taken(self, number: int) -> bytes:
-        """A datagram without its id."""
-        start = number * _SLOT
-        return bytes(self._octets[start + ID : start + self._sizes[number * _WORDS + _SIZE]])
+    def answer_known(self, count: int, known: Mapping[bytes, bytes]) -> list[int]:
+        """Answer, of the first `count`, those that are in `known` without their ids; the numbers
+        of the others. All in one place, since it is done for every datagram of a flood."""
+        octets, sizes, answers, look = self._octets, self._sizes, self._answers, known.get
+        others = []
+        start, size = ID, _SIZE
+        for number in range(count):
+            found = look(bytes(octets[start : start - ID + sizes[size]]))
+            if found is None:
+                others.append(number)
+            else:
+                octets[start : start + len(found)] = found
+                answers[2 * number + 1] = ID + len(found)
+            start += _SLOT
+            size += _WORDS
+        return others
 
-    def id_of(self, number: int) -> bytes:
+    def taken(self, number: int) -> bytes:
         start = number * _SLOT
-        return bytes(self._octets[start : start + min(ID, self._sizes[number * _WORDS + _SIZE])])
+        return bytes(self._octets[start : start + self._sizes[number * _WORDS + _SIZE]])
 
     def answer(self, number: int, octets: bytes) -> None:
         """With the id it came with, and these behind it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final
 
 from twisted.internet.interfaces import IReadDescriptor
@@ -32,8 +33,12 @@ class DnsDatagrams:
         self._loop = loop
         self._socket = sock
         self._answers = answers
-        self._batch = Datagrams()
         self._closed = False
+
+    @cached_property
+    def _batch(self) -> Datagrams:
+        """With the first question: many a sandbox never asks one."""
+        return Datagrams()
 
     def start(self) -> None:
         self._loop.addReader(self)
@@ -57,24 +62,16 @@ class DnsDatagrams:
 
     def doRead(self) -> None:
         """Whatever else is ready has its turn after so many: a flood is not all there is."""
-        batch, known = self._batch, self._answers.known
-        descriptor = self._socket.fileno()
+        batch, descriptor = self._batch, self._socket.fileno()
         count = batch.receive(descriptor)
-        for number in range(count):
-            octets = known.get(batch.taken(number))
-            if octets is None:
-                self._answer(number)
+        for number in batch.answer_known(count, self._answers.known):
+            made = self._answers.reply(batch.taken(number))
+            if made is None:
+                batch.leave(number)
             else:
-                batch.answer(number, octets)
+                batch.answer(number, made[ID:])
         batch.send(descriptor, count)
         self._answers.settle()
-
-    def _answer(self, number: int) -> None:
-        made = self._answers.reply(self._batch.id_of(number) + self._batch.taken(number))
-        if made is None:
-            self._batch.leave(number)
-        else:
-            self._batch.answer(number, made[ID:])
 
 
 class _Conversation(Protocol):

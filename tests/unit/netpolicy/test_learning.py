@@ -56,8 +56,9 @@ def test_what_the_policy_allows_by_now_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     "to",
-    ["192.0.2.1:443", "0x7f.1:443", "[2001:db8::1]:443", "localhost:443", "example:443",
-     "intranet:443", "pages.example:443", "*.corp.example:443", "a..b:443", "x", "",
+    ["192.0.2.1:443", "5.2.0.192.in-addr.arpa:443", "0x7f.1:443", "[2001:db8::1]:443",
+     "localhost:443", "example:443", "intranet:443", "pages.example:443", "*.corp.example:443",
+     "a..b:443", "x", "",
      "\u00e9.example:443", "a.example:0"],
 )  # fmt: skip
 def test_what_is_no_host_of_ones_own_is_never_suggested(to: str) -> None:
