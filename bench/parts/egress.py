@@ -1,17 +1,18 @@
 """Other hosts from inside a sandbox, against programs that do one part of it on the host.
 
-Ours is two hops, TLS between them, and a decision by name; squid and tinyproxy are one hop,
-dnsmasq a resolver in C. The server is nginx in a network namespace of its own.
+Ours is two hops, TLS between them, a decision by name; squid and tinyproxy are one hop. dnsmasq,
+a resolver in C, is asked where ours is: in the sandbox, by the same client, under the same rules.
+The server is nginx in a network namespace of its own.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from bench.chains.way import OURS
@@ -44,12 +45,17 @@ _FETCH = ("curl", "-sSk", "-o", "/dev/null", "-w", "%{time_total}")
 
 def measure(book: Book, there: set[str], mib: int, questions: int, rounds: int) -> None:
     peers = [name for name in PEERS if name in there]
-    with open_internet() as internet, _running(internet, peers), open_box(internet) as box:
+    with (
+        open_internet() as internet,
+        _running(internet, [name for name in peers if name in _PROXIES]),
+        open_box(internet) as box,
+        _dnsmasq(internet, box) if "dnsmasq" in peers else nullcontext(),
+    ):
         with (internet.www / "big").open("wb") as big:
             big.truncate(mib << 20)
         asked = {OURS: _in_sandbox(box, 53, questions)}
         if "dnsmasq" in peers:
-            asked["dnsmasq"] = _on_host(internet, 5300, questions)
+            asked["dnsmasq"] = _in_sandbox(box, 5300, questions)
         fetched = _fetches(internet, box, [name for name in peers if name in _PROXIES])
         for number in range(rounds + 1):
             for row, ways, amount, unit in (
@@ -80,9 +86,28 @@ def _in_sandbox(box: NetBox, port: int, questions: int) -> Callable[[], float]:
     return lambda: float(box.run(*words).expect_success("questions"))
 
 
-def _on_host(internet: Internet, port: int, questions: int) -> Callable[[], float]:
-    words = (sys.executable, "-c", _ASK, str(port), str(questions))
-    return lambda: float(internet.host.run(*words))
+@contextmanager
+def _dnsmasq(internet: Internet, box: NetBox) -> Iterator[None]:
+    """As the sandbox's own command: any port but the sidecar's is free to it."""
+    about = json.loads(internet.hostctl("--json", "inspect", box.name).out)
+    uid = str(about["uids"]["untrusted"])
+    there = ("nsenter", f"--net=/proc/{about['pid']}/ns/net", "--")
+    words = ("-p", "5300", "--listen-address=127.0.0.1", "--no-resolv", "--no-hosts", "--pid-file=")
+    more = ("--bind-interfaces", "--conf-file=/dev/null", "--address=/web.example/198.18.0.5")
+    process = subprocess.Popen(
+        [
+            *(*there, "setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"),
+            *("dnsmasq", "-k", *words, *more),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(1)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @contextmanager
@@ -138,7 +163,7 @@ def _command(name: str, place: Path) -> tuple[str, ...]:
         case "tinyproxy":
             config.write_text(f"Port 8888\nListen 127.0.0.1\nLogLevel Error\nConnectPort {_PORT}\n")
             return ("tinyproxy", "-d", "-c", str(config))
-        case "squid":
+        case _:
             config.write_text(
                 "http_port 127.0.0.1:3128\nhttp_access allow all\ncache deny all\n"
                 f"access_log none\ncache_log {place}/squid.log\npid_filename {place}/squid.pid\n"
@@ -146,7 +171,3 @@ def _command(name: str, place: Path) -> tuple[str, ...]:
             )
             place.chmod(0o777)  # it becomes a user of its own
             return ("squid", "-N", "-f", str(config))
-        case _:
-            words = ("-p", "5300", "--listen-address=127.0.0.1", "--no-resolv", "--no-hosts")
-            more = ("--bind-interfaces", "--conf-file=/dev/null", "--user=root")
-            return ("dnsmasq", "-k", *words, *more, "--address=/web.example/198.18.0.5")
