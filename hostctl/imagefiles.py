@@ -138,7 +138,8 @@ def _unstarted(where: str, image: str) -> Iterator[_Container]:
     status, data = _ask(where, "POST", "/containers/create", json.dumps(wanted).encode())
     if status == 404:
         fix = f"docker pull {image}"
-        raise Failure("R114", f"Docker has no image {image} here", "", fix, RUNTIME_FAILED)
+        why = "images are never pulled here"
+        raise Failure("R114", f"Docker has no image {image} here", why, fix, RUNTIME_FAILED)
     answer = json.loads(data) if status == 201 else None
     made = str(answer.get("Id")) if isinstance(answer, dict) else ""
     if _CONTAINER.fullmatch(made) is None:
