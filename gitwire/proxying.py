@@ -32,6 +32,7 @@ _HOP_BY_HOP: Final = frozenset(
     }
 )  # fmt: skip
 _OURS: Final = b"gitmoat-"
+_LOOKED_AT: Final = frozenset({b"accept", b"content-type"})
 # RFC 8484 and 9230, their drafts, and the JSON of several public resolvers.
 _DNS_TYPES: Final = (
     b"application/dns-message", b"application/dns-udpwireformat", b"application/dns-json",
@@ -56,9 +57,7 @@ class PlainRequest:
     @property
     def asks_for_dns(self) -> bool:
         """DNS over HTTPS would ask a resolver that nobody chose."""
-        return any(
-            name in (b"accept", b"content-type") and _is_dns(value) for name, value in self.headers
-        )
+        return any(name in _LOOKED_AT and _is_dns(value) for name, value in self.headers)
 
 
 class ProxyReader(RequestReader):
@@ -140,9 +139,11 @@ def _plain(head: RequestHead, to: Destination, target: bytes) -> PlainRequest:
 
 
 def _end_to_end(headers: Headers) -> Headers:
-    """Neither those of one hop, nor those that Connection says are (RFC 9110, 7.6.1)."""
+    """Neither those of one hop, nor those that Connection says are (RFC 9110, 7.6.1); but what
+    is looked at for DNS is not hidden by that."""
     lists = [value.lower() for name, value in headers if name == b"connection"]
-    hop = _HOP_BY_HOP | {each.strip() for value in lists for each in value.split(b",")}
+    said = {each.strip() for value in lists for each in value.split(b",")}
+    hop = _HOP_BY_HOP | (said - _LOOKED_AT)
     return tuple(
         (name, value)
         for name, value in headers

@@ -165,3 +165,14 @@ def test_our_own_connect_is_read_as_it_is_written() -> None:
     found = ProxyReader().feed(format_connect(to, ()))
     assert found is not None
     assert classify_proxy(found) == TunnelRequest(to)
+
+
+def test_what_connection_names_ends_here_but_hides_no_dns() -> None:
+    """Of an answer: a request that names a header there is refused whole."""
+    with pytest.raises(Malformed, match="Connection"):
+        head("GET http://web.example/ HTTP/1.1\nHost: web.example\nConnection: x-a\nX-A: 1")
+    hidden = [(b"connection", b"Content-Type"), (b"content-type", b"application/dns-message")]
+    with pytest.raises(Malformed, match="DNS"):
+        passed_on(answer(*hidden), to_head=False)
+    kept = passed_on(answer((b"connection", b"x-a"), (b"x-a", b"1"), (b"x-c", b"3")), to_head=False)
+    assert kept == ((b"x-c", b"3"),)
