@@ -134,6 +134,7 @@ class Sessions:
     _wall: Callable[[], int]
     _over: dict[tuple[str, str], str] = field(factory=dict, init=False)
     _by_id: dict[str, Session] = field(factory=dict, init=False)
+    _living: dict[str, Session] = field(factory=dict, init=False)
     _by_key: dict[bytes, Session] = field(factory=dict, init=False)
 
     def load(self, boot: str) -> None:
@@ -172,6 +173,8 @@ class Sessions:
 
     def _remember(self, session: Session) -> None:
         self._by_id[session.id] = session
+        if session.state is not State.ENDED:
+            self._living[session.id] = session
         self._by_key[session.stored.key] = session
 
     def activate(self, session: Session, pid: int, netns: int, cgroup: int | None) -> None:
@@ -184,6 +187,7 @@ class Sessions:
     def end(self, session: Session, reason: str) -> None:
         """Ends it for ever: no new request first, then durably, then the live streams."""
         session.stored = evolve(session.stored, state=State.ENDED, reason=reason)
+        self._living.pop(session.id, None)
         session.ended = self._now()
         over = None if reason in _GIVEN_BACK else self._wall()
         if over is not None:
@@ -245,7 +249,7 @@ class Sessions:
         return self._by_id.get(name)
 
     def living(self) -> list[Session]:
-        return [one for one in self._by_id.values() if one.state is not State.ENDED]
+        return list(self._living.values())
 
     def cut_disallowed(self) -> None:
         """What is a git server has changed: such a host is no other host any more."""
@@ -254,7 +258,7 @@ class Sessions:
 
     def under_way(self) -> set[tuple[str, int]]:
         """Every git operation that has begun and not ended."""
-        return {(one.id, number) for one in self._by_id.values() for number in one.busy}
+        return {(one.id, number) for one in self._living.values() for number in one.busy}
 
     def everyone(self) -> Iterable[Session]:
         return self._by_id.values()

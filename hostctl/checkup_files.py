@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tomllib
@@ -16,6 +17,7 @@ from hostctl.failure import Failure
 from hostctl.status import daemon_status
 from identity.paths import Paths
 
+DESCRIPTORS = 16384  # as the broker has; some eight hundred sandboxes of a hostd
 _LEAST_ROOM = 256 << 20
 _SOCKET_LIMIT = 100
 _DYNAMIC = range(61184, 65520)  # systemd gives these out
@@ -147,11 +149,24 @@ def daemons(paths: Paths, version: str) -> Iterator[Finding]:
             yield problem("daemons", what, "hostctl down; hostctl up")
         elif status["healthy"]:
             yield good("daemons", f"{name} runs, pid {status['pid']}")
+            yield from few_descriptors(name, status["pid"])
         elif socket.exists():
             what = f"{socket} is there and nobody answers"
             yield problem("daemons", what, f"rm {socket}", socket.unlink)
         else:
             yield note("daemons", f"{name} does not run", "hostctl up")
+
+
+def few_descriptors(name: str, pid: object, proc: Path = Path("/proc")) -> Iterator[Finding]:
+    """Both raise their limit as they start; where they may not, sandboxes are fewer."""
+    try:
+        text = (proc / str(pid) / "limits").read_text(encoding="ascii")
+    except OSError:
+        return
+    found = re.search(r"^Max open files +(\d+)", text, re.MULTILINE)
+    if found and int(found[1]) < DESCRIPTORS:
+        what = f"{name} may have {found[1]} descriptors, fewer than {DESCRIPTORS}"
+        yield note("daemons", what, "raise LimitNOFILE of its unit and restart it")
 
 
 def uids(paths: Paths) -> Iterator[Finding]:

@@ -21,12 +21,24 @@ from identity.controlerrors import ControlSocketError
 from identity.keyfile import KeyFileUnsafe
 from identity.paths import Paths
 
+DESCRIPTORS = 65536
+
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="hostd", description=__doc__)
     parser.add_argument("--root", default=os.environ.get("GITMOAT_ROOT", "/"))
     parser.add_argument("--ready-fd", type=int, default=None)
     return parser.parse_args()
+
+
+def raise_descriptor_limit() -> None:
+    """Each sandbox takes some twenty: its listeners, namespace, processes, log and link."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(hard, DESCRIPTORS)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (OSError, ValueError):  # not ours to raise: then as many as we may
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _tell(descriptor: int | None, text: str) -> None:
@@ -54,6 +66,7 @@ def main() -> int:
     arguments = _arguments()
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the host's key is in our memory
+    raise_descriptor_limit()
     epollreactor.install()
     from twisted.internet import reactor as installed
 

@@ -35,6 +35,7 @@ _FIRST_DELAY, _LAST_DELAY = 0.02, 5.0
 _READY_WITHIN = 10.0
 _ANSWERS_WITHIN = 5.0
 _STABLE_AFTER = 30.0
+_ASLEEP_AFTER = 0.5
 
 SELFTEST_NAMES = (
     "socket-inet",
@@ -109,6 +110,7 @@ class _Life:
     session: str | None = None
     started: float = 0.0
     serving: bool = False
+    slept: int | None = None  # how often it had gone to sleep when it last did after an answer
 
 
 class SidecarSupervisor:
@@ -219,10 +221,27 @@ class SidecarSupervisor:
         return served
 
     def check(self) -> None:
-        """Ask whether it still answers; the answer itself does not matter here."""
+        """Ask whether it still answers; the answer itself does not matter here.
+
+        One that sleeps, and has slept since it last answered, cannot hang; it is let sleep.
+        """
         life = self._life
-        if life is not None and life.serving and not life.tests:
-            self._test(life).addErrback(lambda failure: failure.trap(TimedOut))
+        if life is None or not life.serving or life.tests:
+            return
+        slept = wakeups(life.process.pid)
+        if slept is None or slept != life.slept:
+            asked = self._test(life)
+            asked.addCallbacks(lambda _: self._note_sleep(life), lambda why: why.trap(TimedOut))
+
+    def _note_sleep(self, life: _Life) -> None:
+        """A moment later: it has only just answered."""
+        life.slept = None
+
+        def note() -> None:
+            if life is self._life:
+                life.slept = wakeups(life.process.pid)
+
+        self._reactor.callLater(_ASLEEP_AFTER, note)
 
     def adopt(self, process: Process | None, session: str | None) -> None:
         """Take over a sidecar that an earlier hostd started, and that has gone on serving; one
@@ -430,6 +449,17 @@ def _answer(waiting: deque[Deferred[bytes]], payload: bytes) -> None:
     asked = waiting.popleft()
     if not asked.called:
         asked.callback(payload)
+
+
+def wakeups(pid: int) -> int | None:
+    """How often a process has gone to sleep, if it sleeps now; None while it runs or is stopped."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            found = dict(line.split(":", 1) for line in file if ":" in line)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    asleep = found["State"].strip().startswith("S")
+    return int(found["voluntary_ctxt_switches"]) if asleep else None
 
 
 def _never_ready(life: _Life) -> None:

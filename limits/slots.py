@@ -22,15 +22,12 @@ class Slots:
     total: int
     reserved: Mapping[Hashable, int] = field(factory=dict)
     each: int | None = None
+    used: int = field(default=0, init=False)
     _held: Counter[Hashable] = field(factory=Counter, init=False)
 
     def __attrs_post_init__(self) -> None:
         if sum(self.reserved.values()) >= self.total:
             raise ValueError("more slots are reserved than there are")
-
-    @property
-    def used(self) -> int:
-        return self._held.total()
 
     def held(self, key: Hashable) -> int:
         return self._held[key]
@@ -48,12 +45,14 @@ class Slots:
         if not self.room(key):
             return False
         self._held[key] += 1
+        self.used += 1
         return True
 
     def leave(self, key: Hashable) -> None:
         if self._held[key] < 1:
             raise ValueError("nobody of this name holds a slot")
         self._held[key] -= 1
+        self.used -= 1
         if not self._held[key]:
             del self._held[key]
 

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from hostd.sidecars import wakeups
 from tests.faults.world import World, ended, git_works, kill_and_wait
 from tests.live.boxes import Box, eventually, outcome
 
@@ -55,6 +56,26 @@ def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: W
         sidecar(world, box, old)
         git_works(box)
         sentinel.assert_held()
+
+
+def test_a_sidecar_that_has_nothing_to_do_is_never_woken(world: World) -> None:
+    """While the watchdog looks every second; one that is used meanwhile is the control."""
+    with world.box("--agent") as idle, world.box("--agent") as used:
+        watched = {name: sidecar(world, box) for name, box in (("idle", idle), ("used", used))}
+
+        def settled() -> bool:
+            before = wakeups(watched["idle"])
+            time.sleep(4)
+            return before is not None and before == wakeups(watched["idle"])
+
+        eventually(settled, "the idle one to sleep", 60)
+        before = {name: wakeups(pid) for name, pid in watched.items()}
+        for _ in range(3):
+            git_works(used)
+            time.sleep(2)
+        after = {name: wakeups(pid) for name, pid in watched.items()}
+        assert after["idle"] == before["idle"] is not None
+        assert after["used"] != before["used"]
 
 
 def test_a_sidecar_that_answers_is_left_alone_by_the_watchdog(world: World) -> None:

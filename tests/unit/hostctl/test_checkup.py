@@ -197,3 +197,15 @@ def test_a_credential_file_that_the_broker_refuses_is_named(
     (found,) = checkup_upstreams.credentials(paths)
     assert found.level == level
     assert "secret" not in found.what + found.fix
+
+
+@pytest.mark.parametrize(("limit", "notes"), [(1024, 1), (checkup_files.DESCRIPTORS, 0)])
+def test_a_daemon_with_few_descriptors_is_noted(tmp_path: Path, limit: int, notes: int) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "limits").write_text(
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        f"Max open files            {limit}                65536                files     \n"
+    )
+    found = list(checkup_files.few_descriptors("hostd", 7, tmp_path))
+    assert [each.level for each in found] == [NOTE] * notes
+    assert not list(checkup_files.few_descriptors("hostd", 8, tmp_path))
