@@ -7,6 +7,7 @@ nothing a sandbox says becomes one, and no sandbox or session has a series of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 from attrs import define, field, frozen
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -19,13 +20,49 @@ _SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 900.0)
 
 
 @frozen
-class Sample:
-    """One number as it is now; `labels` are values of `names`."""
+class Family:
+    """One name that is shown; docs/reference/metrics.md is made from these."""
 
     name: str
-    help: str
+    about: str
+    labels: tuple[str, ...] = ()
+    kind: Literal["counter", "histogram", "gauge"] = "counter"
+
+
+DECISIONS = Family(
+    "gitmoat_git_decisions", "Git requests decided.", ("op", "tier", "decision", "code")
+)
+BYTES = Family("gitmoat_git_bytes", "Bytes of git moved.", ("op", "direction"))
+SECONDS = Family("gitmoat_git_seconds", "Time of git operations.", ("op",), "histogram")
+ENDED = Family(
+    "gitmoat_git_operations", "Allowed operations that ended; code empty: well.", ("op", "code")
+)
+REPORTED = Family("gitmoat_reported_refusals", "Refusals that sidecars told of.", ("code",))
+ANSWERS = Family(
+    "gitmoat_upstream_answers", "Answers of upstreams by class.", ("upstream", "class")
+)
+SESSIONS = Family("gitmoat_sessions", "Sessions by state.", ("state",), "gauge")
+SLOWED = Family("gitmoat_sessions_slowed", "Sessions whose refusals are slowed down.", kind="gauge")
+RUNNING = Family("gitmoat_operations_running", "Git operations under way.", kind="gauge")
+WAITING = Family("gitmoat_operations_waiting", "Git operations that wait for a turn.", kind="gauge")
+CONNECTIONS = Family("gitmoat_connections", "TLS connections of sidecars and hosts.", kind="gauge")
+JOURNAL_WORKS = Family(
+    "gitmoat_journal_working", "1 while the audit journal can be written.", kind="gauge"
+)
+JOURNAL_RECORDS = Family("gitmoat_journal_records", "Number of the last record.", kind="gauge")
+UPSTREAM_OK = Family("gitmoat_upstream_ok", "1 unless it rests or fails.", ("upstream",), "gauge")
+FAMILIES = (
+    DECISIONS, BYTES, SECONDS, ENDED, REPORTED, ANSWERS, SESSIONS, SLOWED, RUNNING, WAITING,
+    CONNECTIONS, JOURNAL_WORKS, JOURNAL_RECORDS, UPSTREAM_OK,
+)  # fmt: skip
+
+
+@frozen
+class Sample:
+    """Numbers of a gauge as they are now, each with the values of its labels."""
+
+    family: Family
     values: tuple[tuple[tuple[str, ...], float], ...]
-    names: tuple[str, ...] = ()
 
 
 Look = Callable[[], Iterable[Sample]]
@@ -39,7 +76,8 @@ class _Now(Collector):
 
     def collect(self) -> Iterable[Metric]:
         for sample in self.look():
-            family = GaugeMetricFamily(sample.name, sample.help, labels=sample.names)
+            about = sample.family
+            family = GaugeMetricFamily(about.name, about.about, labels=about.labels)
             for labels, value in sample.values:
                 family.add_metric(labels, value)
             yield family
@@ -56,30 +94,15 @@ class Metrics:
     _upstream: Counter = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        registry = self._registry
-        asked = ("op", "tier", "decision", "code")
-        self._decisions = Counter(
-            "gitmoat_git_decisions", "Git requests decided.", asked, registry=registry
-        )
-        self._bytes = Counter(
-            "gitmoat_git_bytes", "Bytes of git moved.", ("op", "direction"), registry=registry
-        )
+        self._decisions, self._bytes = self._counter(DECISIONS), self._counter(BYTES)
+        self._ended, self._reported = self._counter(ENDED), self._counter(REPORTED)
+        self._upstream = self._counter(ANSWERS)
         self._seconds = Histogram(
-            "gitmoat_git_seconds", "Time of git operations.", ("op",),
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
-        self._ended = Counter(
-            "gitmoat_git_operations", "Allowed operations that ended; code empty: well.",
-            ("op", "code"), registry=registry,
-        )  # fmt: skip
-        self._reported = Counter(
-            "gitmoat_reported_refusals", "Refusals that sidecars told of.", ("code",),
-            registry=registry,
-        )  # fmt: skip
-        self._upstream = Counter(
-            "gitmoat_upstream_answers", "Answers of upstreams by class.", ("upstream", "class"),
-            registry=registry,
-        )  # fmt: skip
+            SECONDS.name, SECONDS.about, SECONDS.labels, buckets=_SECONDS, registry=self._registry
+        )
+
+    def _counter(self, family: Family) -> Counter:
+        return Counter(family.name, family.about, family.labels, registry=self._registry)
 
     def watch(self, look: Look) -> None:
         self._registry.register(_Now(look))

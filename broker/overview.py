@@ -8,7 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from broker.desk import Desk
-from broker.metrics import Sample
+from broker.metrics import (
+    CONNECTIONS,
+    JOURNAL_RECORDS,
+    JOURNAL_WORKS,
+    RUNNING,
+    SESSIONS,
+    SLOWED,
+    UPSTREAM_OK,
+    WAITING,
+    Family,
+    Sample,
+)
 from broker.sessions import Session
 from broker.store.interface import State
 
@@ -52,21 +63,17 @@ def problems(desk: Desk) -> list[str]:
 
 def samples(desk: Desk, connections: int) -> Iterator[Sample]:
     states = Counter(one.state.value for one in desk.sessions.everyone())
-    living = desk.sessions.living()
-    by_state = tuple(((state.value,), float(states[state.value])) for state in State)
-    yield Sample("gitmoat_sessions", "Sessions by state.", by_state, ("state",))
-    slowed = sum(one.brake.holds(desk.now()) for one in living)
-    yield _one("gitmoat_sessions_slowed", "Sessions whose refusals are slowed down.", slowed)
-    yield _one("gitmoat_operations_running", "Git operations under way.", desk.admission.running)
-    waiting = desk.admission.waiting
-    yield _one("gitmoat_operations_waiting", "Git operations that wait for a turn.", waiting)
-    yield _one("gitmoat_connections", "TLS connections of sidecars and hosts.", connections)
-    works = not problems(desk)
-    yield _one("gitmoat_journal_working", "1 while the audit journal can be written.", works)
-    yield _one("gitmoat_journal_records", "Number of the last record.", desk.journal.head()[0])
+    slowed = sum(one.brake.holds(desk.now()) for one in desk.sessions.living())
+    yield Sample(SESSIONS, tuple(((one.value,), float(states[one.value])) for one in State))
+    yield _one(SLOWED, slowed)
+    yield _one(RUNNING, desk.admission.running)
+    yield _one(WAITING, desk.admission.waiting)
+    yield _one(CONNECTIONS, connections)
+    yield _one(JOURNAL_WORKS, not problems(desk))
+    yield _one(JOURNAL_RECORDS, desk.journal.head()[0])
     up = tuple(((name,), float(state == "ok")) for name, state in upstream_states(desk).items())
-    yield Sample("gitmoat_upstream_ok", "1 unless it rests or fails.", up, ("upstream",))
+    yield Sample(UPSTREAM_OK, up)
 
 
-def _one(name: str, about: str, value: float) -> Sample:
-    return Sample(name, about, (((), float(value)),))
+def _one(family: Family, value: float) -> Sample:
+    return Sample(family, (((), float(value)),))

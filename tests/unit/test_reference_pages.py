@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 from audit.events import KEYS
+from broker.metrics import FAMILIES
 from hostctl.arguments import VERBS, verb_parser
 from hostctl.demo import checks
-from publish import audit_page, cli_pages, diagrams
+from publish import audit_page, cli_pages, diagrams, metrics_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
@@ -38,6 +39,17 @@ def test_the_audit_page_has_every_event_and_every_key() -> None:
         assert f"| `{kind.event}` |" in table
     page = (DOCS / "reference" / "audit.md").read_text()
     assert [key for key in KEYS if f"`{key}`" not in page] == []
+
+
+def test_the_metrics_page_has_every_family_and_every_label() -> None:
+    table = metrics_page.table()
+    page = (DOCS / "reference" / "metrics.md").read_text()
+    for family in FAMILIES:
+        assert f"| `{family.name}" in table
+        assert [label for label in family.labels if f"| `{label}` |" not in page] == []
+    named = re.findall(r"`(gitmoat_\w+)", page)
+    known = {family.name for family in FAMILIES}
+    assert [name for name in named if name.removesuffix("_total") not in known] == []
 
 
 @pytest.mark.parametrize("name", diagrams.DRAWN)

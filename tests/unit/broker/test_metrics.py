@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics import Metrics, Sample
+from broker.metrics import Family, Metrics, Sample
 
 
 def parsed(metrics: Metrics) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -35,7 +35,9 @@ def test_what_was_decided_and_moved_is_counted() -> None:
 
 def test_numbers_of_now_are_looked_up_when_asked() -> None:
     metrics, value = Metrics(), [1.0]
-    metrics.watch(lambda: [Sample("gitmoat_x", "X.", ((("a",), value[0]),), ("kind",))])
+    metrics.watch(
+        lambda: [Sample(Family("gitmoat_x", "X.", ("kind",), "gauge"), ((("a",), value[0]),))]
+    )
     assert parsed(metrics)["gitmoat_x"] == [({"kind": "a"}, 1.0)]
     value[0] = 2.0
     assert parsed(metrics)["gitmoat_x"] == [({"kind": "a"}, 2.0)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
+from broker.metrics import FAMILIES
 from gitwire.pktline import format_data
 from gitwire.smarthttp import Service
 from tests.fakes.broker_world import PASSWORD
@@ -55,6 +57,8 @@ async def test_metrics_tell_what_happened_and_no_name_or_secret(scene: Scene) ->
     assert b'gitmoat_sessions{state="active"} 1.0' in text
     assert b'gitmoat_upstream_ok{upstream="up"} 1.0' in text
     assert b"gitmoat_journal_working 1.0" in text
+    shown = set(re.findall(rb"^# TYPE (\S+?)(?:_total|_created)? ", text, re.MULTILINE))
+    assert shown == {family.name.encode() for family in FAMILIES}
     for word in (PASSWORD, "acme", "session-1", "sb1", "name1"):
         assert word.encode() not in text
     assert os.stat(scene.world.paths.broker_metrics_socket).st_mode & 0o777 == 0o600
