@@ -26,6 +26,7 @@ from broker.errors import Problem
 from broker.opening import open_everything
 from broker.service import Broker
 from broker.warm import import_everything
+from confine.linux import keep_large_blocks
 from confine.process import become_broker, stay_broker
 from identity.paths import Paths
 
@@ -93,6 +94,7 @@ def _start(root: Path, admin_fd: int | None, reactor: Any) -> Broker:
 
 def main(argv: list[str]) -> int:
     arguments = _arguments(argv)
+    keep_large_blocks()
     os.umask(0o022)
     file: Any = textFileLogObserver(sys.stderr)
     quiet: Any = _not_chatter

@@ -31,6 +31,8 @@ _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _TIOCSCTTY = 0x540E
 _LAST_SIGNAL = 64
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT = 4 * 1024 * 1024
 _SIGACTION_SIZE = 32  # the kernel's: handler, flags, restorer, mask
 
 # NOROOT, NO_SETUID_FIXUP and KEEP_CAPS, locked: a later exec as uid 0 gains nothing.
@@ -49,6 +51,15 @@ def _check(result: int, call: str) -> int:
 def _prctl(option: int, *arguments: int) -> None:
     words = [ctypes.c_ulong(word) for word in (*arguments, 0, 0, 0, 0)[:4]]
     _check(_libc.prctl(option, *words), f"prctl({option})")
+
+
+def keep_large_blocks() -> None:
+    """Let the allocator keep and reuse what relaying takes.
+
+    By default it maps blocks from 128 KiB on anew each time: a page fault for every 4 KiB moved.
+    """
+    if not _libc.mallopt(_M_MMAP_THRESHOLD, _KEPT) or not _libc.mallopt(_M_TRIM_THRESHOLD, _KEPT):
+        raise OSError("mallopt refused")
 
 
 def setns(descriptor: int, kinds: int) -> None:

@@ -23,7 +23,7 @@ class BodyReader(Protocol):
     def leftover(self) -> bytes:
         """What came behind the end of the body."""
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes | memoryview]:
         """Return the payload in `data`, in order, cut anywhere; no piece is empty."""
 
     def finish(self) -> None:
@@ -57,7 +57,7 @@ class LengthReader:
         self.done = octets == 0
         self.leftover = b""
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes | memoryview]:
         if self.done:
             raise Malformed("bytes behind the end of the body")
         if len(data) < self._missing:
@@ -78,7 +78,7 @@ class UntilCloseReader:
         self.done = False
         self.leftover = b""
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes | memoryview]:
         if self.done:
             raise Malformed("bytes behind the end of the body")
         return [data] if data else []
@@ -100,7 +100,7 @@ class ChunkedReader:
         self.done = False
         self.leftover = b""
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes | memoryview]:
         if self.done:
             raise Malformed("bytes behind the end of the body")
         if self._failure is not None:
@@ -117,12 +117,14 @@ class ChunkedReader:
         if not self.done:
             raise Malformed("chunked body has no end")
 
-    def _walk(self, data: bytes) -> list[bytes]:
-        pieces: list[bytes] = []
+    def _walk(self, data: bytes) -> list[bytes | memoryview]:
+        pieces: list[bytes | memoryview] = []
         at, end = 0, len(data)
+        # Cut without copying: whoever takes the pieces joins them.
+        view = memoryview(data)
         while at < end and not self.done:
             if self._missing:
-                piece = data[at : at + self._missing]
+                piece = view[at : at + self._missing]
                 pieces.append(piece)
                 self._missing -= len(piece)
                 at += len(piece)

@@ -271,6 +271,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     link = socket.socket(fileno=int(sys.argv[1]))
     link.set_inheritable(False)
+    linux.keep_large_blocks()
     service.warm()
     gc.collect()
     gc.freeze()

@@ -1,6 +1,7 @@
 """One transport: the only module here that knows Twisted's producers, TLS and half-closing.
 
-A faster transport replaces what is below this module; connections and relay do not notice.
+Connections and relay do not know which transport is below: our own (descriptor, tls) on the data
+path, Twisted's where few bytes move.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -41,7 +42,6 @@ class Wire:
         self._reading = True
         self._writing = True
         self._gone = False
-        self._stopped = False
         _send_at_once(transport)
         self.transport.registerProducer(self, True)
 
@@ -109,19 +109,11 @@ class Wire:
         self._on_flow()
 
     def resumeProducing(self) -> None:
-        if self._secure:
-            # When the peer's close_notify came while we were paused, TLS asked the transport
-            # to close, which waits for its producer: registering anew lets it close.
-            self.transport.unregisterProducer()
-            self.transport.registerProducer(self, True)
-        # If that has stopped us, what is written now would vanish: stay blocked.
-        if not self._stopped:
-            self.blocked = False
-            self._on_flow()
+        self.blocked = False
+        self._on_flow()
 
     def stopProducing(self) -> None:
         """The connection is being lost; the protocol hears it by itself."""
-        self._stopped = True
 
     def _stop_writing(self) -> bool:
         """A transport with a producer never finishes closing, so ours goes first."""

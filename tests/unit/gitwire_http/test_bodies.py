@@ -148,7 +148,7 @@ def test_empty_chunk_cannot_be_written_by_mistake() -> None:
 
 def read(framing: Framing, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
     reader = body_reader(framing)
-    got: list[bytes] = []
+    got: list[bytes | memoryview] = []
     for piece in pieces:
         got += reader.feed(piece)
         if reader.done:
