@@ -85,11 +85,3 @@ def test_lost_transport_is_left_alone() -> None:
     wire.close()
     wire.abort()
     assert spied.told == []
-
-
-def test_transport_that_has_stopped_us_stays_blocked() -> None:
-    wire, _, flows = made(secure=True)
-    wire.pauseProducing()
-    wire.stopProducing()
-    wire.resumeProducing()
-    assert wire.blocked and flows == ["blocked"]
