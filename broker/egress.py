@@ -162,11 +162,12 @@ class Connection:
         dialler = self._desk.routes.now.dialler
         match self._request:
             case TunnelRequest(to):
-                raw = await dialler.raw(to, allowed.allow_private)
+                raw = await dialler.raw(to, allowed.allow_private, self._session.id)
                 self._join(raw)
             case PlainRequest(to):
                 timeouts = Timeouts(idle=self._session.policy.limits.egress_idle)
-                plain = await dialler.plain(to, allowed.allow_private, timeouts)
+                private, session = allowed.allow_private, self._session.id
+                plain = await dialler.plain(to, private, session, timeouts)
                 self._relay(plain, self._request, absolute=dialler.proxy is not None)
             case _:
                 assert_never(self._request)

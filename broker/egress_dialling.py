@@ -53,8 +53,8 @@ class Dialler:
     proxy: Place | None = None
     ours: Callable[[Address], bool] = is_ours
 
-    async def raw(self, to: Destination, allow_private: bool) -> Raw:
-        addresses = await self._addresses(to, allow_private)
+    async def raw(self, to: Destination, allow_private: bool, session: str) -> Raw:
+        addresses = await self._addresses(to, allow_private, session)
         if self.proxy is not None:
             return await self._through_proxy(self.proxy, addresses, to.port)
         made = RawConnection()
@@ -62,18 +62,19 @@ class Dialler:
         return made.raw
 
     async def plain(
-        self, to: Destination, allow_private: bool, timeouts: Timeouts
+        self, to: Destination, allow_private: bool, session: str, timeouts: Timeouts
     ) -> ClientConnection:
         made = ClientConnection(self.reactor, timeouts, secure=False)
-        addresses = await self._addresses(to, allow_private)
+        addresses = await self._addresses(to, allow_private, session)
         if self.proxy is not None:
             await self._to_proxy(self.proxy, made)
         else:
             await self._first(addresses, to.port, made)
         return made
 
-    async def _addresses(self, to: Destination, allow_private: bool) -> list[Address]:
-        found = await _within(self.resolver.resolve(to.host), self.timeout, self.reactor)
+    async def _addresses(self, to: Destination, allow_private: bool, session: str) -> list[Address]:
+        resolving = self.resolver.resolve(to.host, session)
+        found = await _within(resolving, self.timeout, self.reactor)
         if not found:
             raise _unreachable("the name has no address")
         good = [each for each in found if may_dial(each, allow_private) and not self.ours(each)]

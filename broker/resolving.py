@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter, deque
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Protocol
 
@@ -22,11 +23,14 @@ from gitwire.hostname import HostName
 from netpolicy.addresses import Address
 
 _TIMES = (1, 2)
-_THREADS = 8
+_THREADS = 16
+EACH = 2
+
+_Asked = tuple[HostName, "Deferred[list[Address]]"]
 
 
 class Resolver(Protocol):
-    def resolve(self, host: HostName) -> Deferred[list[Address]]:
+    def resolve(self, host: HostName, session: str) -> Deferred[list[Address]]:
         """Every address of the name, in the order to try them; empty where there is none."""
 
 
@@ -34,19 +38,51 @@ class Resolver(Protocol):
 class SystemResolver:
     """As the programs of this machine do: /etc/hosts, then whatever the C library asks.
 
-    In threads of its own: names that take long are chosen by sandboxes, and must not keep those
-    waiting who dial git servers.
+    That takes threads, and names that take long are chosen by sandboxes. So these threads are not
+    those in which git servers are looked up, and a session has only a few of them at a time.
     """
 
     _reactor: Any
     _hosts: FilePath[str] = field(factory=lambda: FilePath("/etc/hosts"))
     _pool: ThreadPool = field(factory=lambda: ThreadPool(0, _THREADS, "resolving"), init=False)
+    _busy: Counter[str] = field(factory=Counter, init=False)
+    _waiting: dict[str, deque[_Asked]] = field(factory=dict, init=False)
 
-    def resolve(self, host: HostName) -> Deferred[list[Address]]:
+    def resolve(self, host: HostName, session: str) -> Deferred[list[Address]]:
         if not self._pool.started:
             self._pool.start()
             self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
-        return deferToThreadPool(self._reactor, self._pool, _ask_system, self._hosts, host.text)
+        wanted: Deferred[list[Address]] = Deferred()
+        self._waiting.setdefault(session, deque()).append((host, wanted))
+        self._next(session)
+        return wanted
+
+    def _next(self, session: str) -> None:
+        waiting = self._waiting.get(session)
+        while waiting and self._busy[session] < EACH:
+            host, wanted = waiting.popleft()
+            if not wanted.called:  # by now nobody may wait for it
+                self._busy[session] += 1
+                asking = deferToThreadPool(
+                    self._reactor, self._pool, _ask_system, self._hosts, host.text
+                )
+                asking.addBoth(self._answered, session, wanted)
+        if not waiting:
+            self._waiting.pop(session, None)
+
+    def _answered(
+        self, found: list[Address] | Failure, session: str, wanted: Deferred[list[Address]]
+    ) -> None:
+        """The thread is free, also where nobody waited so long."""
+        self._busy[session] -= 1
+        self._busy += Counter()  # forgets who has none
+        self._next(session)
+        if wanted.called:
+            return
+        if isinstance(found, Failure):
+            wanted.errback(found)
+        else:
+            wanted.callback(found)
 
 
 def _ask_system(hosts: FilePath[str], name: str) -> list[Address]:
@@ -55,7 +91,7 @@ def _ask_system(hosts: FilePath[str], name: str) -> list[Address]:
     listed: list[str] = searchFileForAll(hosts, name.encode("ascii"))
     if not listed:
         try:
-            found = socket.getaddrinfo(f"{name}.", None, type=socket.SOCK_STREAM)
+            found = socket.getaddrinfo(f"{name}.".encode("ascii"), None, type=socket.SOCK_STREAM)
         except socket.gaierror:
             return []
         listed = [str(place[0]) for *_, place in found]
@@ -74,7 +110,7 @@ class ServerResolver:
         servers = [(place.host, place.port) for place in self._servers]
         self._client = client.Resolver(servers=servers, timeout=_TIMES, reactor=self._reactor)
 
-    def resolve(self, host: HostName) -> Deferred[list[Address]]:
+    def resolve(self, host: HostName, session: str) -> Deferred[list[Address]]:
         asked: list[Deferred[Any]] = [
             self._client.lookupAddress(host.text),
             self._client.lookupIPV6Address(host.text),

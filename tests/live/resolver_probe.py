@@ -1,6 +1,7 @@
 """Asks the system's resolver as the broker does, in a namespace whose DNS server is this process.
 
-Prints what was found, in the order of the answers, and what the server was asked.
+A name may come with a session, `1/name`; `@name` is dialled. Prints what was found, in the order of
+the answers, and what the server was asked.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ AAAA_RECORDS = {"both.example": "2001:db8::6"}
 # What a search list would make of a name that does not exist.
 TRAP = {"nowhere.example.corp.example": "203.0.113.66"}
 HEARD: list[str] = []
+_DELAY = 0.4  # of a name whose server is slow
 
 
 def serve() -> None:
@@ -36,18 +38,15 @@ def serve() -> None:
     server.bind(("127.0.0.1", 53))
     while True:
         data, client = server.recvfrom(512)
-        reply = _reply(data)
-        if reply is not None:
-            server.sendto(reply, client)
+        threading.Timer(
+            _DELAY if b"slow" in data else 0, server.sendto, (_reply(data), client)
+        ).start()
 
 
-def _reply(data: bytes) -> bytes | None:
-    """None for a name whose server is slow."""
+def _reply(data: bytes) -> bytes:
     asked = parse_query(data)
     name = asked.name.decode()
     HEARD.append(name)
-    if name.startswith("slow"):
-        return None
     if asked.type == AAAA and name in AAAA_RECORDS:
         octets = socket.inet_pton(socket.AF_INET6, AAAA_RECORDS[name])
         whole = answer(asked, NOERROR, octets, 5)
@@ -67,7 +66,8 @@ def main(reactor: Any, *names: str) -> Deferred[Any]:
         def keep(addresses: list[Any]) -> None:
             found.append((name, [str(each) for each in addresses]))
 
-        return resolver.resolve(HostName(name)).addCallback(keep)
+        session, _, host = name.rpartition("/")
+        return resolver.resolve(HostName(host), session).addCallback(keep)
 
     def dial(name: str) -> Deferred[None]:
         """As git servers are dialled: by name, and here in vain."""

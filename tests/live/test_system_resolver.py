@@ -15,7 +15,7 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[2]
 # The search list is a trap: a name that does not exist must not become another one.
 FILES = {
-    "resolv.conf": "nameserver 127.0.0.1\nsearch corp.example\noptions timeout:1 attempts:1\n",
+    "resolv.conf": "nameserver 127.0.0.1\nsearch corp.example\noptions timeout:5 attempts:1\n",
     "hosts": "127.0.0.1 localhost\n10.1.2.3 mirror.example other\n2001:db8::3 mirror.example\n",
     "nsswitch.conf": "hosts: files dns\n",
 }
@@ -53,4 +53,11 @@ def test_names_that_take_long_keep_nobody_waiting_who_dials_a_git_server(tmp_pat
     slow = [f"slow{number}.example" for number in range(24)]
     told = ask(tmp_path, *slow, "@git.example")
     assert told["found"][0] == ["dialled", ["git.example"]]
+    assert sorted(name for name, _ in told["found"][1:]) == sorted(slow)
+
+
+def test_nor_another_session(tmp_path: Path) -> None:
+    slow = [f"1/slow{number}.example" for number in range(24)]
+    told = ask(tmp_path, *slow, "2/web.example")
+    assert told["found"][0] == ["2/web.example", ["203.0.113.5"]]
     assert sorted(name for name, _ in told["found"][1:]) == sorted(slow)

@@ -12,7 +12,7 @@ import pytest
 
 from audit.events import TEXT_LIMIT
 from audit.journal import Sizes
-from broker import denials, governor, metrics_port
+from broker import denials, governor, metrics_port, resolving
 from broker.sessions import REPORTS_PER_MINUTE
 from broker.settings import BrokerLimits, Timeouts
 from gitwire.http import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
@@ -22,7 +22,7 @@ from limits.table import GROUPS, Limit, page
 from netpolicy.codes import CODES
 from netpolicy.policy import Limits
 from netpolicy.policy import Session as SessionTimes
-from sidecar import budgets, credential_socket
+from sidecar import budgets, credential_socket, datagrams
 
 PAGE = Path(__file__).parents[3] / "docs" / "limits.md"
 ROWS = [limit for group in GROUPS for limit in group.limits]
@@ -52,6 +52,8 @@ IN_FORCE: dict[str, float] = {
     "tls_connections": budgets.TLS.connections,
     "dns_connections": budgets.DNS_TCP.connections,
     "egress_links": budgets.EGRESS_LINKS,
+    "dns_batch": datagrams.MOST,
+    "lookups": resolving.EACH,
     "credentials_per_minute": budgets.CREDENTIALS_PER_MINUTE,
     "credential_time": credential_socket.PATIENCE,
     "broker_links": lifecycle.DIAL_CAP,

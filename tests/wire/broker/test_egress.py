@@ -80,7 +80,7 @@ class Names:
 
     asked: list[str] = field(factory=list)
 
-    def resolve(self, host: HostName) -> Deferred[list[Address]]:
+    def resolve(self, host: HostName, session: str) -> Deferred[list[Address]]:
         self.asked.append(host.text)
         return succeed([ip_address("203.0.113.5")])
 
@@ -407,7 +407,7 @@ async def test_a_plain_request_beyond_its_rule_goes_nowhere(
 class Fixed:
     addresses: list[str]
 
-    def resolve(self, host: HostName) -> Deferred[list[Address]]:
+    def resolve(self, host: HostName, session: str) -> Deferred[list[Address]]:
         return succeed([ip_address(each) for each in self.addresses])
 
 
@@ -430,19 +430,19 @@ async def test_a_name_that_leads_inside_is_not_dialled(
     addresses: list[str], private: bool, code: str
 ) -> None:
     with pytest.raises(Unavailable) as refused:
-        await _dialler(*addresses).raw(WEB, private)
+        await _dialler(*addresses).raw(WEB, private, "s")
     assert refused.value.code == code
 
 
 @on_reactor
 async def test_of_several_addresses_only_those_that_passed_are_tried() -> None:
     dialler = _dialler("10.0.0.1", "203.0.113.5", "127.0.0.1", "203.0.113.6")
-    assert await dialler._addresses(WEB, False) == [
+    assert await dialler._addresses(WEB, False, "s") == [
         ip_address("203.0.113.5"),
         ip_address("203.0.113.6"),
     ]
     ours = evolve_ours(dialler, "203.0.113.5")
-    assert await ours._addresses(WEB, False) == [ip_address("203.0.113.6")]
+    assert await ours._addresses(WEB, False, "s") == [ip_address("203.0.113.6")]
 
 
 def evolve_ours(dialler: Dialler, own: str) -> Dialler:
@@ -486,7 +486,7 @@ async def through(scene: Scene, answer: bytes) -> tuple[Internet, Dialler]:
 @on_reactor
 async def test_a_proxy_is_asked_for_the_address_that_was_checked(scene: Scene) -> None:
     internet, dialler = await through(scene, b"HTTP/1.1 200 OK\r\n\r\n")
-    raw = await dialler.raw(WEB, False)
+    raw = await dialler.raw(WEB, False, "s")
     assert internet.names.asked == ["web.example"]
     assert internet.servers[0].heard == (
         b"CONNECT 203.0.113.5:443 HTTP/1.1\r\nHost: 203.0.113.5:443\r\n\r\n"
@@ -499,7 +499,7 @@ async def test_a_proxy_is_asked_for_the_address_that_was_checked(scene: Scene) -
 async def test_a_proxy_that_says_no_is_a_host_that_cannot_be_reached(scene: Scene) -> None:
     internet, dialler = await through(scene, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
     with pytest.raises(Unavailable) as refused:
-        await dialler.raw(WEB, False)
+        await dialler.raw(WEB, False, "s")
     assert (refused.value.code, refused.value.why) == ("E107", "the proxy answered 403")
     await internet.close()
 
@@ -509,7 +509,7 @@ async def test_a_name_that_leads_inside_does_not_reach_the_proxy_either(scene: S
     internet, dialler = await through(scene, b"")
     inside = Dialler(dialler.reactor, Fixed(["10.0.0.1"]), 2.0, dialler.proxy)
     with pytest.raises(Unavailable) as refused:
-        await inside.raw(WEB, False)
+        await inside.raw(WEB, False, "s")
     assert refused.value.code == "E106"
     assert internet.servers == []
     await internet.close()
@@ -577,7 +577,7 @@ async def test_a_plain_request_to_a_name_that_leads_inside_does_not_reach_the_pr
 async def test_nothing_stays_open_to_a_proxy_that_said_no(scene: Scene, answer: bytes) -> None:
     internet, dialler = await through(scene, answer)
     with pytest.raises(Unavailable):
-        await dialler.raw(WEB, False)
+        await dialler.raw(WEB, False, "s")
     made = Tunnel(scene.world, await scene.world.session(POLICY))
     await made.until(lambda: internet.servers[0].lost)
     await internet.close()
@@ -586,7 +586,7 @@ async def test_nothing_stays_open_to_a_proxy_that_said_no(scene: Scene, answer: 
 @on_reactor
 async def test_nothing_stays_open_to_a_proxy_when_nobody_waits_any_more(scene: Scene) -> None:
     internet, dialler = await through(scene, b"")
-    dialling = Deferred.fromCoroutine(dialler.raw(WEB, False))
+    dialling = Deferred.fromCoroutine(dialler.raw(WEB, False, "s"))
     dialling.addErrback(lambda failure: failure.trap(CancelledError))
     made = Tunnel(scene.world, await scene.world.session(POLICY))
     await made.until(lambda: internet.servers and internet.servers[0].heard)
