@@ -269,6 +269,7 @@ key = "{public_text(self.host_key)}"
         self.broker.close()
         self.opened.tree.close()
         os.close(self.opened.vault.directory)
+        os.close(self.opened.state)
 
     async def connect(self, key: SigningKey, kind: type[Asker] = Asker) -> Any:
         """A connection under this key; fails with what ended it when the broker refuses."""

@@ -2,21 +2,28 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from twisted.internet.task import Clock
 
-from audit.journal import open_journal
+from audit.journal import Journal, open_journal
 from audit.verify import read_events
 from broker.admin import Admin
 from broker.errors import Misconfigured, Problem
 from broker.helper_link import HelperLink
 
 
-def admin(tmp_path: Path, **operations: Any) -> Admin:
-    journal = open_journal(tmp_path / "audit", "broker", lambda: 0.0)
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = open_journal(tmp_path / "audit", "broker", lambda: 0.0)
+    yield opened
+    opened.close()
+
+
+def admin(journal: Journal, **operations: Any) -> Admin:
     return Admin(0, operations, journal, HelperLink(Clock()))
 
 
@@ -26,8 +33,8 @@ def said(asked: Admin, line: bytes) -> dict[str, Any]:
     return answer
 
 
-def test_an_operation_gets_the_request_and_the_uid(tmp_path: Path) -> None:
-    asked = admin(tmp_path, ping=lambda fields, uid: {"got": fields["x"], "uid": uid})
+def test_an_operation_gets_the_request_and_the_uid(journal: Journal) -> None:
+    asked = admin(journal, ping=lambda fields, uid: {"got": fields["x"], "uid": uid})
     assert said(asked, b'{"op":"ping","x":5}') == {"ok": True, "got": 5, "uid": 0}
 
 
@@ -46,8 +53,8 @@ def test_an_operation_gets_the_request_and_the_uid(tmp_path: Path) -> None:
         b"[" * 9999,
     ],
 )
-def test_what_is_not_understood_is_one_error(tmp_path: Path, line: bytes) -> None:
-    answer = said(admin(tmp_path), line)
+def test_what_is_not_understood_is_one_error(journal: Journal, line: bytes) -> None:
+    answer = said(admin(journal), line)
     assert answer["error"]["code"] == "C105"
     assert set(answer["error"]) == {"code", "what", "why", "fix"}
 
@@ -60,17 +67,19 @@ def test_what_is_not_understood_is_one_error(tmp_path: Path, line: bytes) -> Non
         (sqlite3.OperationalError("disk I/O error"), "B103"),
     ],
 )
-def test_a_failure_is_an_answer(tmp_path: Path, error: Exception, code: str) -> None:
+def test_a_failure_is_an_answer(journal: Journal, error: Exception, code: str) -> None:
     def fail(fields: dict[str, Any], uid: int) -> dict[str, Any]:
         raise error
 
-    answer = said(admin(tmp_path, fail=fail), b'{"op":"fail"}')
+    answer = said(admin(journal, fail=fail), b'{"op":"fail"}')
     assert answer["error"]["code"] == code
     json.dumps(answer)
 
 
-def test_only_the_owner_is_permitted_and_others_are_recorded(tmp_path: Path) -> None:
-    asked = admin(tmp_path)
+def test_only_the_owner_is_permitted_and_others_are_recorded(
+    tmp_path: Path, journal: Journal
+) -> None:
+    asked = admin(journal)
     assert asked.permits(0) and not asked.permits(1000)
     (event,) = read_events(tmp_path / "audit")
     assert (event["event"], event["peer_uid"], event["code"]) == ("peer.refused", 1000, "C102")

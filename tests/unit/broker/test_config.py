@@ -1,6 +1,7 @@
 """broker.toml: everything or nothing, and errors that name the file and the key path."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,10 @@ class Files:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Files:
-    return Files(tmp_path)
+def files(tmp_path: Path) -> Iterator[Files]:
+    made = Files(tmp_path)
+    yield made
+    made.tree.close()
 
 
 def test_a_minimal_file_has_documented_defaults(files: Files) -> None:

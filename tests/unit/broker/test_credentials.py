@@ -2,13 +2,14 @@
 
 import base64
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from nacl.signing import SigningKey
 
 from broker.errors import Problem, Unavailable
-from broker.files import open_tree
+from broker.files import Tree
 from broker.injection import upstream_head
 from broker.providers.credential import Credential, parse_password
 from broker.providers.file import FileCredentials, is_private
@@ -24,7 +25,7 @@ PLACE, REPOSITORY = parse_place(b"up"), parse_repository(b"acme/app.git")
 
 
 def file_provider(path: Path) -> FileCredentials:
-    return FileCredentials(open_tree(path.parent), path, "bot", os.geteuid(), os.getegid())
+    return FileCredentials(Tree(()), path, "bot", os.geteuid(), os.getegid())
 
 
 def token_file(path: Path, content: bytes = MARKER + b"\n", mode: int = 0o600) -> Path:
@@ -95,8 +96,10 @@ def test_one_line_end_is_not_part_of_the_password(raw: bytes) -> None:
 
 
 @pytest.fixture
-def vault(tmp_path: Path) -> Vault:
-    return open_vault(os.open(tmp_path, os.O_RDONLY), SigningKey(bytes(32)))
+def vault(tmp_path: Path) -> Iterator[Vault]:
+    directory = os.open(tmp_path, os.O_RDONLY)
+    yield open_vault(directory, SigningKey(bytes(32)))
+    os.close(directory)
 
 
 def test_the_vault_gives_back_what_was_put_in_and_keeps_it_sealed(
