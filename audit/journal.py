@@ -146,6 +146,14 @@ class Journal:
         self._remove_unwanted()
         return head.seq
 
+    def sync(self) -> None:
+        """All that was recorded is on disk when this returns; JournalUnavailable: it may not be."""
+        try:
+            self._sync(self._fd)
+        except OSError as problem:
+            self._working = False
+            raise _unavailable(problem) from problem
+
     def _append(self, data: bytes, durable: bool) -> None:
         try:
             self._check_place()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from attrs import define, field
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 
 from audit.events import Decision, GitDecision, GitOutcome, PushDecision, RefChange
@@ -112,10 +113,17 @@ class Case:
         close = close or reply.status == 401
         self.incoming.reply(reply.status, reply.headers, reply.body, close=close)
 
-    def record_allowed(self, rule: str) -> None:
-        """On disk when it returns; JournalUnavailable otherwise."""
-        self.desk.journal.record(self._decision("allow", rule, None, None))
-        self._count("allow", "")
+    def record_allowed(self, rule: str) -> Deferred[None]:
+        """Fires when it is on disk; fails with JournalUnavailable otherwise."""
+        event = self._decision("allow", rule, None, None)
+        if isinstance(event, PushDecision):  # with the space that is kept for it
+            recorded = maybeDeferred(self._record_now, event)
+        else:
+            recorded = self.desk.recorder.record(event)
+        return recorded.addCallback(lambda _: self._count("allow", ""))
+
+    def _record_now(self, event: PushDecision) -> None:
+        self.desk.journal.record(event)
 
     def record_denied(self, code: str, rule: str, reason: str) -> None:
         """A refusal takes effect whether or not it can be recorded.

@@ -11,6 +11,7 @@ from broker.admission import Admission
 from broker.authority import Authority
 from broker.governors import Governors
 from broker.metrics import Metrics
+from broker.recording import Recorder
 from broker.routes import CurrentRoutes
 from broker.sessions import Sessions
 from broker.upstream import Upstreams
@@ -25,6 +26,7 @@ class Desk:
     sessions: Sessions
     authority: Authority
     journal: Journal
+    recorder: Recorder  # for what many wait for at a time
     upstreams: Upstreams
     admission: Admission
     governors: Governors

@@ -70,16 +70,24 @@ class Forwarding:
         return isinstance(self.case.asked.request, Push)
 
     def start(self, rule: str) -> None:
-        try:
-            self.case.record_allowed(rule)
-        except JournalUnavailable as error:
-            log.error("nothing is allowed: {what}", what=error.what)
-            self._over = True
-            self.case.refuse(error.code)
-            self._ended(error.code, error.what)
-            return
         self.case.incoming.hold(self)
-        self._begin()
+        recorded = self.case.record_allowed(rule)
+        recorded.addCallbacks(lambda _: self._recorded(), self._unrecorded)
+        recorded.addErrback(self._broken_inside)
+
+    def _recorded(self) -> None:
+        """The session may have ended, or the client left, while the disk was waited for."""
+        if not self._over:
+            self._begin()
+
+    def _unrecorded(self, failure: Failure) -> None:
+        error = failure.value
+        if not isinstance(error, JournalUnavailable):
+            failure.raiseException()
+        log.error("nothing is allowed: {what}", what=error.what)
+        if not self._over:
+            self.case.refuse(error.code)
+            self._end(error.code, error.what)
 
     def _begin(self) -> None:
         """The credential first: without one there is nothing to connect for."""

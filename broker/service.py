@@ -32,6 +32,7 @@ from broker.opening import Opened, read_config
 from broker.overview import samples
 from broker.own_key import OwnKey
 from broker.providers.making import Maker
+from broker.recording import Recorder
 from broker.resolving import SystemResolver
 from broker.routes import CurrentRoutes, Routes, check_files, make_routes
 from broker.sessions import Sessions
@@ -109,6 +110,7 @@ class Broker:
             sessions=sessions,
             authority=authority,
             journal=opened.journal,
+            recorder=Recorder(self._reactor, opened.journal),
             upstreams=upstreams,
             admission=Admission(limits),
             governors=Governors(limits.credential_requests_per_minute, self._now),
