@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from attrs import define, field
@@ -55,6 +56,16 @@ def _cannot_listen(address: Address, error: OSError) -> Problem:
 
 
 @define(eq=False)
+class _Asker:
+    """Whose connection it is: TLS 1.3 never asks for another certificate, so one look is enough.
+
+    What the key may do is looked up for every request.
+    """
+
+    key: bytes = b""
+
+
+@define(eq=False)
 class Listener:
     """Makes the connections, counts them, and hands each request on with its asker's key."""
 
@@ -93,7 +104,7 @@ class Listener:
 
         connection = ServerConnection(
             self._desk.clock,
-            self._request,
+            partial(self._request, _Asker()),
             self._timeouts,
             secure=True,
             on_lost=lost,
@@ -106,13 +117,13 @@ class Listener:
     def forget(self, connection: ServerConnection) -> None:
         self._connections.discard(connection)
 
-    def _request(self, incoming: Incoming) -> None:
+    def _request(self, asker: _Asker, incoming: Incoming) -> None:
         try:
-            key = peer_key(cast(Any, incoming.peer))
+            asker.key = asker.key or peer_key(cast(Any, incoming.peer))
         except PeerKeyUnknown:
             incoming.abort()
             return
-        dispatch(self._desk, key, incoming)
+        dispatch(self._desk, asker.key, incoming)
 
     def close_all(self) -> None:
         """Each after the request that is under way; tunnels have no such end."""
