@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.live.internet import RESOLVER, WEB, Internet, NetBox, open_box, open_internet
+from tests.unit.gitwire.test_clienthello import message, openssl, records, sni
 
 pytestmark = pytest.mark.live
 
@@ -241,6 +242,28 @@ def test_row_14_a_tunnel_carries_tls_for_its_name_and_nothing_else(box: NetBox) 
         ["tunnel", "web.example", "a.cdn.example"],
     )  # fmt: skip
     assert set(outcomes) <= {"ECONNRESET", "SSLEOFError", "SSLZeroReturnError", ""}
+    assert [each for each in box.internet.heard() if each["kind"] == "request"] == heard
+
+
+def test_row_14_no_form_of_a_hello_hides_another_name(box: NetBox) -> None:
+    """The first two are a control: one that was cut up and is for the right name gets an answer."""
+    name, evil = sni(b"web.example"), sni(b"evil.example")
+    whole = openssl("web.example")
+    good = [whole, records(whole[5:], 7)]
+    bad = [
+        records(message(name, (0xFE0D, b"\0" * 40))),
+        records(message(name, evil)),
+        records(message(evil, name)),
+        records(message(sni(b"web.example", b"evil.example"))),
+        records(message(evil), 3),
+        records(message()),
+        records(message(name), 1)[:-6] + b"\x17\3\1\0\1x",
+    ]
+    heard = [each for each in box.internet.heard() if each["kind"] == "request"]
+    sent = [["tunnel", "web.example", "", each.decode("latin-1")] for each in (*good, *bad)]
+    outcomes = attempts(box, *sent)
+    assert [each[:1] for each in outcomes[:2]] == ["\x16", "\x16"]
+    assert set(outcomes[2:]) <= {"ECONNRESET", ""}
     assert [each for each in box.internet.heard() if each["kind"] == "request"] == heard
 
 
