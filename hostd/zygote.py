@@ -58,13 +58,16 @@ class Zygote:
         wakeup_read, wakeup_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        while True:
-            ready, _, _ = select.select([self._link.fileno(), wakeup_read], [], [])
-            if wakeup_read in ready:
-                os.read(wakeup_read, 4096)
-                self._report_exits()
-            if self._link.fileno() in ready and not self._answer_one():
-                return
+        try:
+            while True:
+                ready, _, _ = select.select([self._link.fileno(), wakeup_read], [], [])
+                if wakeup_read in ready:
+                    os.read(wakeup_read, 4096)
+                    self._report_exits()
+                if self._link.fileno() in ready and not self._answer_one():
+                    return
+        except ConnectionError:
+            return  # hostd was killed before it read all we told it
 
     def _report_exits(self) -> None:
         while True:
