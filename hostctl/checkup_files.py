@@ -185,6 +185,13 @@ def _range(paths: Paths) -> tuple[int, int]:
     )
 
 
+def docker_socket(paths: Paths) -> str | None:
+    """Where hostd.toml says that Docker is; None where it says nothing."""
+    table = _toml(paths.hostd_toml).get("docker")
+    named = table.get("socket") if isinstance(table, dict) else None
+    return named if isinstance(named, str) else None
+
+
 def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

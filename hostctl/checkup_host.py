@@ -170,11 +170,17 @@ def clock(now: float | None = None) -> Iterator[Finding]:
         yield good("clock", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment)))
 
 
-def docker(path: str = _DOCKER) -> Iterator[Finding]:
+def docker(named: str | None = None) -> Iterator[Finding]:
+    """`named`: the socket that hostd is configured to use."""
+    path = named or _DOCKER
     try:
         found = os.stat(path)  # noqa: PTH116 -- through the link that /var/run is
     except OSError:
-        yield good("docker", "no Docker engine; sandboxes are made by bubblewrap")
+        if named:
+            fix = "start Docker, or correct docker.socket in hostd.toml"
+            yield problem("docker", f"{named} is not there", fix)
+        else:
+            yield good("docker", "no Docker engine; sandboxes are made by bubblewrap")
         return
     if stat.S_IMODE(found.st_mode) & 0o007:
         what = f"{path} is open to every user, and with it root on this host"

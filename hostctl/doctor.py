@@ -52,7 +52,8 @@ def _checks(paths: Paths) -> list[Check]:
 
     return [
         *(host.kernel, host.settings, host.programs, host.rules, host.cgroups, host.clock),
-        *(host.docker, host.installation),
+        lambda: host.docker(files.docker_socket(paths)),
+        host.installation,
         lambda: files.modes(paths),
         lambda: files.policies(paths),
         lambda: files.uids(paths),

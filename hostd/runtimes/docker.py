@@ -218,7 +218,8 @@ def unreachable(socket: str, problem: Exception) -> Failed:
         "R113",
         "Docker does not answer",
         why=f"{type(problem).__name__} at {socket}",
-        fix="is Docker running? `docker info` tells more; --runtime bwrap does without it",
+        fix="start Docker, or name its socket as docker.socket in hostd.toml; without --image "
+        "none is needed",
         exit_code=125,
     )
 

@@ -142,6 +142,19 @@ def test_the_tutorial_is_what_happens(fresh_stage: Stage) -> None:
         reader.types(step)
 
 
+def test_no_command_of_the_pages_is_shown_where_nobody_types_it() -> None:
+    """Every fenced block is a console; every line of one belongs to a command that is typed."""
+    for page in (README, TUTORIAL):
+        text = page.read_text(encoding="utf-8")
+        blocks = _BLOCK.findall(text)
+        assert len(blocks) == text.count("\n```console\n") == text.count("\n```") // 2
+        assert all(block.startswith("# ") for block in blocks)
+        lines = [line for block in blocks for line in block.splitlines() if line.startswith("# ")]
+        assert len(lines) - len(ELSEWHERE.keys() & {line[2:] for line in lines}) == sum(
+            1 for _ in steps(page)
+        )
+
+
 def test_what_is_run_elsewhere_is_still_shown() -> None:
     blocks = [_BLOCK.findall(page.read_text(encoding="utf-8")) for page in (README, TUTORIAL)]
     shown = "".join(text for found in blocks for text in found)

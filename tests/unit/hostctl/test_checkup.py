@@ -160,6 +160,16 @@ def test_an_engine_is_judged_by_what_it_says(
     assert [each.level for each in found] == ([level] if level else [])
 
 
+def test_the_engine_that_hostd_is_configured_to_use_is_looked_for(
+    paths: Paths, tmp_path: Path
+) -> None:
+    assert checkup_files.docker_socket(paths) is None
+    with paths.hostd_toml.open("a") as file:
+        file.write(f'[docker]\nsocket = "{tmp_path}/engine.sock"\n')
+    (found,) = wrong(checkup_host.docker(checkup_files.docker_socket(paths)))
+    assert found.what == f"{tmp_path}/engine.sock is not there"
+
+
 def test_settings_are_judged_and_never_changed(tmp_path: Path) -> None:
     (tmp_path / "fs").mkdir()
     (tmp_path / "fs" / "protected_symlinks").write_text("0\n")
