@@ -88,7 +88,7 @@ class Descriptor:
         self._read_no_more()
 
     def resumeProducing(self) -> None:
-        if self._open:
+        if self._then is not Then.CLOSE:
             self._read_on()
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:

@@ -71,10 +71,6 @@ class Tls(Descriptor):
     def loseWriteConnection(self) -> None:
         self.loseConnection()
 
-    def resumeProducing(self) -> None:
-        if self._then is not Then.CLOSE:
-            self._read_on()
-
     def doRead(self) -> Exception | None:
         try:
             count = self._sock.recv_into(_into)

@@ -184,6 +184,19 @@ def test_paused_transport_reads_nothing() -> None:
     assert notes.heard == b"hello"
 
 
+def test_reading_goes_on_behind_our_own_end() -> None:
+    loop, transport, notes, far = connected()
+    transport.loseWriteConnection()
+    loop.settle()
+    transport.pauseProducing()
+    far.send(b"hello")
+    loop.settle()
+    assert notes.heard == b""
+    transport.resumeProducing()
+    loop.settle()
+    assert notes.heard == b"hello"
+
+
 def test_one_turn_reads_a_large_piece_and_no_more() -> None:
     loop, _, notes, far = connected(tcp=True)
     far.setblocking(True)
