@@ -101,7 +101,9 @@ class Tls(Descriptor):
         if not self._shaken and not self._shake():
             return
         pieces, over = self._decrypt()
-        self._push(_RECORD)
+        if over is not None or not pieces:
+            # An alert, or an answer to what was no data; to data TLS itself answers nothing.
+            self._push(_RECORD)
         if self._clear:
             self._encrypt()
         if pieces and not self._gone and not self._broken:
