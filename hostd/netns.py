@@ -23,6 +23,9 @@ _EVERY = "0.0.0.0"
 _RTM_NEWROUTE, _RTA_DST, _RTA_OIF = 24, 1, 4
 _REPLACE = 0x1 | 0x4 | 0x100 | 0x400  # a request, acknowledged; replace, or make
 
+_NETFILTER = 12
+_NFT_NEWGEN, _NFT_GETGEN, _NFTA_GEN_ID = 10 << 8 | 15, 10 << 8 | 16, 1
+
 _SYSCTLS = {
     "net/ipv4/ip_unprivileged_port_start": "1024",
     "net/ipv6/conf/all/disable_ipv6": "1",
@@ -45,7 +48,8 @@ def set_sysctls() -> None:
 
 
 def survey() -> dict[str, list[str]]:
-    """What is not as it must be in this namespace: interfaces beside lo, sysctls not set."""
+    """What is not as it must be in this namespace: interfaces beside lo, sysctls not set; and
+    the number of its rules' generation."""
     lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()[2:]
     names = [line.partition(":")[0].strip() for line in lines]
     return {
@@ -53,7 +57,22 @@ def survey() -> dict[str, list[str]]:
         "sysctls": [
             str(path) for path, value in _sysctl_files() if path.read_text("ascii").strip() != value
         ],
+        "generation": [str(rules_generation())],
     }
+
+
+def rules_generation() -> int:
+    """The kernel's count of changes to the rules of this namespace: nft has made none unseen."""
+    header = struct.pack("=IHHII", 20, _NFT_GETGEN, 0x1, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER) as link:
+        link.send(header + bytes(4))
+        answer = link.recv(4096)
+    kind = struct.unpack_from("=H", answer, 4)[0]
+    attribute = struct.unpack_from("=HH", answer, 20) if len(answer) >= 28 else (0, 0)
+    if kind != _NFT_NEWGEN or attribute != (8, _NFTA_GEN_ID):
+        raise OSError("the kernel does not say how often its rules were changed")
+    found: int = struct.unpack_from("!I", answer, 24)[0]
+    return found
 
 
 @contextmanager

@@ -127,6 +127,8 @@ class Sandbox:
     environment: Mapping[str, str] = UNTRUSTED
     descriptors: list[int] = field(factory=list)
     namespace: int = -1
+    # The generation of the rules that were last read, and their hash, which was right.
+    seen: tuple[list[str], str] | None = None
     listeners: tuple[int, ...] = ()
     sidecar: SidecarSupervisor | None = None
     output: Keeper | None = None

@@ -14,7 +14,7 @@ from hostd.watchdog import Watchdog
 from netpolicy.nftables import ruleset_hash
 
 RULES = "table inet gitmoat {\n}\n"
-FINE: dict[str, list[str]] = {"interfaces": [], "sysctls": []}
+FINE: dict[str, list[str]] = {"interfaces": [], "sysctls": [], "generation": ["2"]}
 
 
 @define
@@ -43,6 +43,7 @@ class Sandbox:
     record: Record = field(factory=Record)
     sidecar: Sidecar = field(factory=Sidecar)
     namespace: int = 7
+    seen: Any = None
     holder: str | None = None
 
     def network(self) -> None:
@@ -60,6 +61,7 @@ class Host:
     reaped: int = 0
     closed: int = 0
     removed: int = 0
+    listed: int = 0
     docker: str | Failed | None = None
 
     @property
@@ -71,9 +73,12 @@ class Host:
     async def run(self, program: object) -> Finished:
         if self.problem is not None:
             raise self.problem
+        self.listed += 1
         return Finished(0, self.listing.encode(), b"")
 
     async def survey(self, namespace: int) -> dict[str, list[str]]:
+        if self.problem is not None:
+            raise self.problem
         return self.found
 
     def reap_strays(self) -> None:
@@ -115,13 +120,26 @@ def test_a_sandbox_that_is_as_it_was_left_is_left_alone() -> None:
     assert (world.host.closed, world.host.removed) == (10, 10)
 
 
+def test_rules_are_read_again_when_the_kernel_counted_a_change_or_others_are_wanted() -> None:
+    world = World()
+    world.rounds(5)
+    assert world.host.listed == 1
+    world.host.found = FINE | {"generation": ["3"]}
+    world.rounds(5)
+    assert (world.host.listed, world.frozen) == (2, [])
+    world.sandbox.record = Record(rules="of another policy")
+    world.rounds(1)
+    assert world.host.listed == 3
+    assert "rules were changed" in world.frozen[0]
+
+
 @pytest.mark.parametrize(
     ("change", "word"),
     [
         ({"listing": RULES.replace("gitmoat", "other")}, "rules were changed"),
         ({"listing": ""}, "cannot be read"),
-        ({"found": {"interfaces": ["eth0"], "sysctls": []}}, "eth0"),
-        ({"found": {"interfaces": [], "sysctls": ["/proc/sys/x"]}}, "/proc/sys/x"),
+        ({"found": FINE | {"interfaces": ["eth0"]}}, "eth0"),
+        ({"found": FINE | {"sysctls": ["/proc/sys/x"]}}, "/proc/sys/x"),
     ],
 )
 def test_a_change_ends_its_access_in_the_next_round(change: dict[str, Any], word: str) -> None:
