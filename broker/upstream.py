@@ -67,7 +67,7 @@ class Upstreams:
         return self.dial(user.route)
 
     def dial(self, route: Route) -> Deferred[Acquired]:
-        dialled = _proxy_credential(route).addCallback(
+        dialled = Deferred.fromCoroutine(_proxy_credential(route)).addCallback(
             lambda credential: dial(self._reactor, _way(route, credential))
         )
         return dialled.addCallback(lambda connection: Acquired(connection, reused=False))
@@ -102,10 +102,10 @@ class Upstreams:
             self._kept[session] = kept
 
 
-def _proxy_credential(route: Route) -> Deferred[Credential | None]:
+async def _proxy_credential(route: Route) -> Credential | None:
     if route.proxy is None:
-        return succeed(None)
-    return route.proxy.credential(Need(route.config, "", write=False))  # type: ignore[return-value]
+        return None
+    return await route.proxy.credential(Need(route.config, "", write=False))
 
 
 def _way(route: Route, credential: Credential | None) -> Way:
