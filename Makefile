@@ -16,7 +16,7 @@ TEST_PACKAGES := systemd busybox-static $(shell command -v dockerd >/dev/null ||
 # curl, wget, node and npm are clients that they run in sandboxes
 TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
 
-.PHONY: help setup packages test-packages demo test test-long soak lint bench fuzz clean lock docs man pictures dist
+.PHONY: help setup packages test-packages demo test test-long soak lint bench bench-smoke fuzz clean lock docs man pictures dist
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
@@ -26,6 +26,7 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
 	@echo "make bench      what the chain costs beside nginx, haproxy and others (BENCH=--quick: less)"
+	@echo "make bench-smoke  a minute of it: has a ratio slipped by half?"
 	@echo "make docs       the documentation as a site: build/docs/index.html"
 	@echo "make man        the man pages: man/"
 	@echo "make pictures   draw the diagrams and the picture of the demo anew"
@@ -76,6 +77,10 @@ fuzz: setup $(ATHERIS)
 bench: setup
 	$(PY) -m bench.peers
 	$(PY) -m bench $(BENCH)
+
+bench-smoke: setup
+	@.ci/packages nginx-core fcgiwrap curl wrk
+	$(PY) -m bench --smoke
 
 docs: setup
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs build/docs

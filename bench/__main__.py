@@ -10,7 +10,10 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from subprocess import SubprocessError
 
 from bench import peers, saving, smoke, suite, table
 from bench.figures import Book
@@ -18,6 +21,9 @@ from bench.machine import describe
 from bench.parts.table import ALONE, STAGED
 from bench.scale import FULL, QUICK, Scale
 from bench.stage import CHAINS, open_stage
+from hostctl.demo_stage import CheckFailed
+
+_SHAPED = ("clone", "push", "ls-remote", "flood")  # what needs real repositories
 
 
 def main() -> int:
@@ -33,32 +39,61 @@ def main() -> int:
         return 1
     book = Book()
     there = peers.available(arguments.without)
-    measure(QUICK if arguments.quick else FULL, arguments.only, there, book)
+    whole, failed = False, []
+    try:
+        failed = measure(QUICK if arguments.quick else FULL, arguments.only, there, book)
+        whole = True
+    finally:  # half a run is better than none
+        _show(arguments, book, whole)
+    _say_missing(absent)
+    for problem in failed:
+        print(f"bench: FAILED: {problem}", file=sys.stderr)
+    return 1 if absent or failed else 0
+
+
+def _show(arguments: argparse.Namespace, book: Book, whole: bool) -> None:
     print(table.text(table.rows_table(book)), end="\n\n")
     print(table.text(table.targets_table(book)))
-    kind = "some" if arguments.only else "quick" if arguments.quick else "full"
-    print(f"saved: {saving.save(saving.now(kind, describe(), book))}")
-    _say_missing(absent)
-    return 1 if absent else 0
+    print(f"saved: {_save(arguments, book, whole).relative_to(peers.ROOT)}")
 
 
-def measure(scale: Scale, only: Sequence[str], there: set[str], book: Book) -> None:
-    """Chains and what else needs them, then the parts that stand alone."""
+def _save(arguments: argparse.Namespace, book: Book, whole: bool) -> Path:
+    kind = "quick" if arguments.quick else "full"
+    if not whole or (arguments.only and not arguments.add):
+        kind = "some"
+    run = saving.now(kind, describe(), book)
+    return saving.save(saving.add_to_last(run) if arguments.add else run)
+
+
+def measure(scale: Scale, only: Sequence[str], there: set[str], book: Book) -> list[str]:
+    """Chains and what else needs them, then the parts that stand alone; what failed."""
+    failed: list[str] = []
     rows = [row for row in suite.measures(scale) if _chosen(only, row.name)]
     staged = [name for name in STAGED if _chosen(only, name)]
     if rows or staged:
         chains = [name for name in CHAINS if name in there and rows]
-        with open_stage(scale, chains) as stage:
-            suite.run(stage, rows, book)
+        shapes = any(name.startswith(_SHAPED) for name in [*(row.name for row in rows), *staged])
+        disk = any(row.disk for row in rows)
+        with open_stage(scale, chains, shapes, disk) as stage:
+            failed += stage.failed + suite.run(stage, rows, book)
             for name in staged:
-                begun = time.monotonic()
-                STAGED[name](stage, book)
-                suite.took(name, begun)
+                failed += _part(name, partial(STAGED[name], stage, book))
     for name in ALONE:
         if _chosen(only, name):
-            begun = time.monotonic()
-            ALONE[name](book, scale, there)
-            suite.took(name, begun)
+            failed += _part(name, partial(ALONE[name], book, scale, there))
+    return failed
+
+
+def _part(name: str, run: Callable[[], None]) -> list[str]:
+    """What failed; the others go on."""
+    begun = time.monotonic()
+    try:
+        run()
+    except (RuntimeError, AssertionError, CheckFailed, OSError, SubprocessError) as problem:
+        print(f"bench: FAILED: {name}: {problem}", file=sys.stderr, flush=True)
+        return [f"{name}: {problem}"]
+    suite.took(name, begun)
+    return []
 
 
 def _say_missing(absent: Sequence[peers.Peer]) -> None:
@@ -80,6 +115,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="a minute: has anything slipped by 2?")
     some = "only rows with these words in their name"
     parser.add_argument("--only", nargs="+", default=[], metavar="ROW", help=some)
+    add = "put these rows into the last full (or quick) run, in place of its own"
+    parser.add_argument("--add", action="store_true", help=add)
     parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="leave out peers")
     return parser.parse_args()
 

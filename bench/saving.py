@@ -6,10 +6,11 @@ import json
 import time
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bench import table
 from bench.figures import Book, book_of
+from bench.plots import pictures
 
 RESULTS = Path(__file__).with_name("results")
 
@@ -44,7 +45,22 @@ def save(run: Saved, directory: Path = RESULTS) -> Path:
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     path.with_suffix(".md").write_text(summary(run), encoding="utf-8")
+    for name, picture in pictures(run.book).items():
+        (directory / f"{run.name}-{name}.svg").write_text(str(picture), encoding="utf-8")
     return path
+
+
+def add_to_last(run: Saved, directory: Path = RESULTS) -> Saved:
+    """The last run of this kind with these rows in place of its own."""
+    found = latest(run.kind, directory)
+    if found is None:
+        return run
+    last = load(found)
+    return evolve(run, book=Book(last.book.rows | run.book.rows))
+
+
+def latest(kind: str, directory: Path = RESULTS) -> Path | None:
+    return max(directory.glob(f"*-{kind}.json"), default=None)
 
 
 def load(path: Path) -> Saved:

@@ -65,7 +65,7 @@ def _holds(watched: Watched, now: float | None, saved: float) -> bool:
 
 
 def main(save: bool = False) -> int:
-    with open_stage(SMOKE, [_PEER], smoke=True) as stage:
+    with open_stage(SMOKE, [_PEER], shapes=False, smoke=True) as stage:
         found = _measure(stage, _ROWS)
         if save:
             SAVED.write_text(json.dumps(_rounded(found), indent=1) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,7 @@ from bench.authority import make_authority
 from bench.chains import flask, gitmoat, haproxy, mitmproxy, nginx
 from bench.chains.way import IN_MEMORY, Setting, Way, direct
 from bench.peers import PYTHON
-from bench.processes import Programs
+from bench.processes import NotStarted, Programs
 from bench.rows.gits import Gits
 from bench.rows.transfers import Transfers
 from bench.scale import Scale
@@ -35,6 +36,7 @@ class Stage:
     gits: Gits
     instance: Instance
     upstream: Upstream
+    failed: list[str]  # chains that did not start
 
     @property
     def place(self) -> str:
@@ -43,8 +45,13 @@ class Stage:
 
 
 @contextmanager
-def open_stage(scale: Scale, peers: Sequence[str], smoke: bool = False) -> Iterator[Stage]:
-    """All but our audit is in memory, so that no disk is measured; for a smoke that too."""
+def open_stage(
+    scale: Scale, peers: Sequence[str], shapes: bool = True, disk: bool = True, smoke: bool = False
+) -> Iterator[Stage]:
+    """All but our audit is in memory, so that no disk is measured; for a smoke that too.
+
+    `shapes` are the real repositories; `disk` adds the way that shows what the audit's disk costs.
+    """
     root = Path(tempfile.mkdtemp(prefix="gm-bench-", dir=_memory()))
     root.chmod(0o755)
     programs = Programs(root)
@@ -52,16 +59,20 @@ def open_stage(scale: Scale, peers: Sequence[str], smoke: bool = False) -> Itera
         authority = make_authority(root / "tls")
         upstream = start_upstream(programs, authority, root / "upstream", scale.raw)
         source = root
-        if not smoke:
+        if shapes:
             made = (scale.large, scale.objects, scale.refs)
             repositories.make_shapes(upstream.repositories, *made)
             source = repositories.make_source(root, scale.push)
-        ways = [direct(upstream, root)]
+        ways, failed = [direct(upstream, root)], list[str]()
         for name in peers:
             directory = root / name
             directory.mkdir()
             setting = Setting(programs, authority, upstream, directory, PYTHON)
-            ways.append(CHAINS[name].start(setting))
+            try:
+                ways.append(CHAINS[name].start(setting))
+            except NotStarted as problem:
+                print(f"bench: FAILED: {problem}", file=sys.stderr, flush=True)
+                failed.append(str(problem))
         (root / "scratch").mkdir(mode=0o711)
         gits = Gits(root / "scratch", upstream.repositories, source)
         transfers = Transfers.make(root / "transfers", scale.raw)
@@ -69,8 +80,8 @@ def open_stage(scale: Scale, peers: Sequence[str], smoke: bool = False) -> Itera
             where = gitmoat.MEMORY if smoke else gitmoat.DISK
             instance = stack.enter_context(gitmoat.installed(upstream, where))
             ways.append(gitmoat.start(instance, upstream, _BOXES))
-            second = None if smoke else stack.enter_context(_in_memory(upstream))
-            yield Stage(scale, ways, second, transfers, gits, instance, upstream)
+            second = None if smoke or not disk else stack.enter_context(_in_memory(upstream))
+            yield Stage(scale, ways, second, transfers, gits, instance, upstream, failed)
     finally:
         programs.stop()
         shutil.rmtree(root, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from bench.rows.transfers import Values
 from bench.scale import Scale
 from bench.stage import Stage
 
-_SLOW_ROUNDS = 1
+_ONCE = 1  # the round in which slow ways are measured; they are not warmed up
 
 
 @frozen
@@ -36,8 +37,8 @@ class Measure:
 def measures(scale: Scale) -> list[Measure]:
     few, some, many = scale.few, scale.some, scale.many
     return [
-        Measure("download", lambda stage, way: stage.transfers.download(way), some),
-        Measure("upload", lambda stage, way: stage.transfers.upload(way), some),
+        Measure("download", lambda stage, way: stage.transfers.download(way), few),
+        Measure("upload", lambda stage, way: stage.transfers.upload(way), few),
         Measure(
             "latency",
             lambda stage, way: requests.latency(way, stage.scale.requests),
@@ -69,19 +70,26 @@ def _rounds(name: str, few: int, many: int) -> int:
     return many if name == "clone small" else few
 
 
-def run(stage: Stage, chosen: Sequence[Measure], book: Book) -> None:
+def run(stage: Stage, chosen: Sequence[Measure], book: Book) -> list[str]:
+    """What failed, in words; a way that fails has no figure in that row."""
+    failed: list[str] = []
     for measure in chosen:
         begun = time.monotonic()
         second = stage.in_memory if measure.disk else None
-        ways = [*stage.ways, second] if second else stage.ways
+        ways = [*stage.ways, second] if second else list(stage.ways)
         for number in range(measure.rounds + 1):
-            for way in ways:
-                if number and way.slow and number > _SLOW_ROUNDS:
+            for way in [way for way in ways if number == _ONCE or not way.slow or measure.cold]:
+                try:
+                    values = measure.run(stage, way)
+                except (RuntimeError, subprocess.TimeoutExpired) as problem:
+                    failed.append(f"{measure.name} over {way.name}: {problem}")
+                    print(f"bench: FAILED: {failed[-1]}", file=sys.stderr, flush=True)
+                    ways.remove(way)
                     continue
-                values = measure.run(stage, way)
                 if number or measure.cold:
                     book.add_all(way.name, values)
         took(measure.name, begun)
+    return failed
 
 
 def took(name: str, begun: float) -> None:

@@ -89,6 +89,7 @@ TARGETS = (
     Target("N = 100: PSS of a sidecar", 7.5, 3.0),
     Target("sidecar: fork to TLS links", 20.0, 10.0),
     Target("credential helper", 18.0, 14.0),
+    Target("credential helper: git credential-cache", 4.0, 4.0),
     Target("CONNECT", 0.95, 1.1, "squid", more=True),
     Target("CONNECT", 1.4, 1.4, "tinyproxy", more=True),
     Target("DNS", 0.95, 1.1, "dnsmasq", more=True),

@@ -83,6 +83,13 @@ class Picture:
             f'<polyline class="line" points="{path}" marker-end="url(#tip)"{start}/>'
         )
 
+    def curve(self, points: list[tuple[float, float]]) -> None:
+        path = " ".join(f"{x:.4g},{y:.4g}" for x, y in points)
+        self._shapes.append(f'<polyline class="line" points="{path}"/>')
+
+    def dot(self, x: float, y: float) -> None:
+        self._shapes.append(f'<circle class="head" cx="{x:.4g}" cy="{y:.4g}" r="3"/>')
+
     def rule(self, x: int, top: int, bottom: int) -> None:
         self._shapes.append(f'<path class="edge" d="M{x} {top}V{bottom}"/>')
 

@@ -31,6 +31,8 @@ def body():
 def relay(path):
     headers = {k: v for k, v in flask.request.headers if k.lower() not in NOT_PASSED}
     headers.update(settings["headers"])
+    if flask.request.method == "POST":
+        headers["Connection"] = "close"  # a kept one may be gone, and a stream is sent only once
     answer = session.request(
         flask.request.method, settings["onwards"] + flask.request.full_path.rstrip("?"),
         headers=headers, data=body() if flask.request.method == "POST" else None, stream=True,

@@ -1,6 +1,7 @@
-"""The credential helper as git starts it, against a static C program that asks the same.
+"""The credential helper as git starts it, git's own client for the same socket, and a static C
+program that asks the same.
 
-Both run in the sandbox as the helper's uid, which the sidecar attests; it gives 120 tokens a
+All run in the sandbox as the helper's uid, which the sidecar attests; it gives 120 tokens a
 minute, so there are few rounds.
 """
 
@@ -43,7 +44,7 @@ import base64, json, os, subprocess, sys, time
 asked = json.load(sys.stdin)
 place = os.memfd_create("static", 0)
 os.write(place, base64.b64decode(asked["static"]))
-commands = {"ours": asked["ours"], "static": [f"/proc/self/fd/{place}"]}
+commands = {"ours": asked["ours"], "cache": asked["cache"], "static": [f"/proc/self/fd/{place}"]}
 times = {name: [] for name in commands}
 for _ in range(asked["rounds"]):
     for name, command in commands.items():
@@ -64,14 +65,19 @@ def measure(instance: Instance, box: str, place: str, book: Book, rounds: int) -
     asked = {
         "static": base64.b64encode(compiled()).decode(),
         "ours": [*ours.split(), "get"],
+        "cache": ["git", "credential-cache", "--socket", "/run/gitmoat/cred.sock", "get"],
         "question": f"protocol=http\nhost=127.0.0.1:418\npath={place}/fake/small.git\n",
         "rounds": rounds + 1,
     }
     words = ("exec", "-i", "--as", "helper", box, "--", "/usr/bin/python3", "-I", "-c", _RACE)
     times = json.loads(hostctl(instance, *words, stdin=json.dumps(asked)))
-    for name, way in (("ours", OURS), ("static", STATIC_C)):
+    for name, row, way in (
+        ("ours", "credential helper", OURS),
+        ("static", "credential helper", STATIC_C),
+        ("cache", "credential helper: git credential-cache", OURS),
+    ):
         for value in times[name][1:]:
-            book.add("credential helper", way, "ms", value * 1000)
+            book.add(row, way, "ms", value * 1000)
 
 
 def compiled() -> bytes:

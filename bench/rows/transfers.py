@@ -83,6 +83,6 @@ def _ran(command: list[str]) -> tuple[float, float, float]:
     """Seconds in all, seconds to the first byte, bytes of the longer direction."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     words = done.stdout.split()
-    if done.returncode or words[0] != "200":
+    if done.returncode or words[:1] != ["200"]:
         raise RuntimeError(f"{command[-1]}: {done.stdout} {done.stderr}")
     return float(words[1]), float(words[2]), max(map(float, words[3:]))

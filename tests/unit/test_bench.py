@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import platform
+from pathlib import Path
 
 import pytest
 
 from bench import smoke
+from bench.chains.way import OURS
 from bench.figures import Book, book_of, figure, percentile
+from bench.peers import PEERS, Peer, available, missing
+from bench.plots import pictures
+from bench.report import files, last_run, page
 from bench.rows.requests import rate, slowest
+from bench.saving import Saved, add_to_last, load, save
 from bench.smoke import WATCHED, Watched, slipped
 from bench.table import markdown, targets_table, text
-from bench.targets import Target, Verdict
+from bench.targets import TARGETS, Target, Verdict
 
 
 def book(**values: list[float]) -> Book:
@@ -133,3 +140,84 @@ def test_there_is_a_saved_ratio_for_everything_watched() -> None:
     saved = json.loads(smoke.SAVED.read_text())
     assert saved.keys() == {each.row for each in WATCHED}
     assert all(value > 0 for value in saved.values())
+
+
+def saved(rows: Book) -> Saved:
+    return Saved("2026-01-02", "full", {"cores": "2"}, rows)
+
+
+def test_a_run_is_saved_with_its_tables_and_pictures_and_read_again(tmp_path: Path) -> None:
+    made = Book()
+    made.add("download", "nginx", "MB/s", 200.0)
+    made.add("download", OURS, "MB/s", 100.0)
+    path = save(saved(made), tmp_path)
+    assert path.name == "2026-01-02-full.json"
+    assert load(path) == saved(made)
+    assert "| download / nginx | ≥ 0.9 | ≥ 1.05 | 0.5 | not met |" in path.with_suffix(
+        ".md"
+    ).read_text(encoding="utf-8")
+    assert "gitmoat 0.50" in (tmp_path / "2026-01-02-full-transfers.svg").read_text()
+
+
+def test_rows_can_be_put_into_the_last_run(tmp_path: Path) -> None:
+    first, second = Book(), Book()
+    first.add("download", OURS, "MB/s", 1.0)
+    first.add("upload", OURS, "MB/s", 1.0)
+    second.add("upload", OURS, "MB/s", 2.0)
+    save(saved(first), tmp_path)
+    rows = add_to_last(saved(second), tmp_path).book.rows
+    assert rows["download"].values == {OURS: [1.0]}
+    assert rows["upload"].values == {OURS: [2.0]}
+
+
+def test_curves_are_drawn_over_the_numbers_in_the_names_of_rows() -> None:
+    made = Book()
+    for count, value in ((1, 9.0), (50, 6.0), (200, 3.0)):
+        made.add(f"N = {count}: PSS of a sidecar", OURS, "MiB", value)
+    drawn = pictures(made)
+    assert list(drawn) == ["density"]
+    for label in (">200<", ">9<", ">PSS<"):
+        assert label in str(drawn["density"])
+
+
+def test_every_row_of_a_run_is_on_the_page() -> None:
+    run = load_latest()
+    shown = page(run)
+    assert [name for name in run.book.rows if f"| {name} |" not in shown] == []
+
+
+def test_the_page_about_performance_is_what_the_last_full_run_says() -> None:
+    """`python -m bench.report` writes it."""
+    for path, wanted in files(load_latest()).items():
+        assert path.read_text(encoding="utf-8") == wanted, path.name
+
+
+def load_latest() -> Saved:
+    found = last_run()
+    assert found is not None
+    return load(found)
+
+
+def test_the_page_names_no_machine() -> None:
+    assert platform.node() not in load_latest().machine.values()
+    assert "host name" not in load_latest().machine
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_every_peer_can_be_installed_from_somewhere(peer: Peer) -> None:
+    assert peer.package or peer.pinned
+    assert all("==" in each for each in peer.pinned)
+
+
+def test_what_is_left_out_is_not_missing() -> None:
+    absent = Peer("nobody", "no-such-program", "no-such-package")
+    assert not absent.there
+    names = [peer.name for peer in PEERS]
+    assert missing(without=names) == []
+    assert available(without=names) == set()
+
+
+def test_targets_are_about_rows_that_the_suite_has() -> None:
+    """A misspelt row would never be measured, and so never be missed."""
+    rows = load_latest().book.rows
+    assert [target.row for target in TARGETS if target.row not in rows] == []
