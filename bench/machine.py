@@ -27,6 +27,7 @@ def describe() -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0))),
         "processor": _field("/proc/cpuinfo", "model name"),
         "memory": f"{int(_field('/proc/meminfo', 'MemTotal').split()[0]) / 2**20:.0f} GiB",
+        "load average": f"{os.getloadavg()[1]:.1f}",
         "kernel": platform.release(),
         "system": _release(),
         "Python": platform.python_version(),

@@ -68,7 +68,9 @@ Wall-clock times of one machine say nothing elsewhere. So the same two hops are 
 haproxy, with mitmproxy, with a streaming Flask application behind gunicorn, and with Gitmoat: client, plain
 HTTP on loopback, first hop, mutual TLS, second hop, TLS, nginx with `git-http-backend`. Every way does
 the same in turn, again and again, on the same cores as client and server; what counts are ratios of medians
-in one run. Ratios less than a tenth apart are equal. Gitmoat's hops are a real sidecar of a
+in one run; rows that were measured anew later (`--add`) were so over all ways that they show. Ratios less
+than a tenth apart are equal; a load average above the number of cores means that the machine had other
+work, and that times are long for everybody. Gitmoat's hops are a real sidecar of a
 real sandbox and a real broker; its rate limits are raised, nothing else is switched off.
 
 A floor has been reached by a prototype: below it is a defect. A goal is ahead of what somebody would put

@@ -41,4 +41,4 @@ QUICK = Scale(
     questions=10000,
 )
 # For CI: a slip by half shows, and a minute is enough.
-SMOKE = Scale(raw=64 << 20, requests=200, seconds=2, few=2, some=3, many=3)
+SMOKE = Scale(raw=64 << 20, requests=400, seconds=2, few=2, some=3, many=3)

@@ -21,7 +21,7 @@ from bench.stage import Stage, open_stage
 
 SAVED = Path(__file__).with_name("smoke.json")
 _PEER = "nginx"
-_ROWS = ("download", "upload", "latency", "concurrency")
+_ROWS = ("download", "upload", "latency")
 _SLIP = 2.0
 
 
@@ -39,8 +39,7 @@ WATCHED = (
     Watched("download", "download: CPU", more=False),
     Watched("upload", "upload", more=True),
     Watched("upload", "upload: CPU", more=False),
-    Watched("latency", "request p50", more=False),
-    Watched("concurrency", "200 at a time", more=True),
+    Watched("latency", "request: CPU", more=False),
 )
 
 

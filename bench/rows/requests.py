@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from bench.chains.way import Way
 from bench.figures import percentile
+from bench.processes import cpu_seconds
 from bench.rows.transfers import Values
 
 CONCURRENT = 200
@@ -60,13 +61,17 @@ def latency(way: Way, count: int) -> Values:
         "count": count,
     }
     command = way.words("/usr/bin/python3", "-I", "-c", _ASK)
+    pids = way.all_pids()
+    before = cpu_seconds(pids)
     done = subprocess.run(
         command, input=json.dumps(asked), capture_output=True, text=True, timeout=120, check=False
     )
     if done.returncode:
         raise RuntimeError(f"{way.name}: {done.stderr}")
+    used = cpu_seconds(pids) - before
     times = json.loads(done.stdout)[count // 10 :]
     return {
+        **({"request: CPU": (used / count * 1000, "ms")} if pids else {}),
         "request p50": (percentile(times, 0.5) * 1000, "ms"),
         "request p99": (percentile(times, 0.99) * 1000, "ms"),
     }
