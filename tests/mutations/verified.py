@@ -285,13 +285,6 @@ VERIFIED = (
         (f"{RULES_LOAD}::test_a_squatter_on_a_sidecar_port_gets_no_connection",),
     ),
     Mutation(
-        "nft: UDP that is not allowed is dropped in silence",
-        NFT,
-        '        f"udp dport != @sidecar_ports {untrusted}",\n        _REFUSE,\n',
-        '        f"udp dport != @sidecar_ports {untrusted}",\n',
-        (f"{RULES_LOAD}::test_ports_for_other_hosts_are_the_commands_alone",),
-    ),
-    Mutation(
         "grant: any signature will do",
         "identity/grant.py",
         "        VerifyKey(key).verify(_CONTEXT + payload, signature)\n",
