@@ -209,8 +209,22 @@ MUTATIONS = (
     Mutation(
         "audit: what could not be recorded happens all the same",
         "broker/case.py",
-        'self.desk.journal.record(self._decision("allow", rule, None, None))',
-        "pass",
+        "            recorded = self.desk.recorder.record(event)\n",
+        "            recorded = maybeDeferred(lambda: None)\n",
+        (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
+    ),
+    Mutation(
+        "audit: a push need not be recorded",
+        "broker/case.py",
+        "        self.desk.journal.record(event)\n",
+        "        pass\n",
+        (f"{BROKER_PUSH}::test_the_record_of_a_push_is_on_disk_before_the_upstream_hears_of_it",),
+    ),
+    Mutation(
+        "audit: records that wait together are not synced",
+        "broker/recording.py",
+        "            self._journal.sync()\n",
+        "            pass\n",
         (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
     ),
     # Confinement
