@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -54,14 +55,24 @@ class Programs:
         return process.pid
 
     def stop(self) -> None:
+        """Each with what it started: fcgiwrap leaves its children behind."""
         for process in reversed(self._started):
-            process.terminate()
+            _signal(process, signal.SIGTERM)
             try:
                 process.wait(10)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                pass
+            _signal(process, signal.SIGKILL)
+            process.wait()
         self._started.clear()
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    """To its whole group, which it leads and which may outlive it."""
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        pass
 
 
 def _accepts(port: int) -> bool:
