@@ -129,7 +129,7 @@ class Journal:
 
         On JournalUnavailable nothing was recorded; the next call tries afresh.
         """
-        self._working = False
+        worked, self._working = self._working, False
         if not event.reserved and not self._reserve.hold():
             raise JournalUnavailable("the disk is full but for what is kept for pushes and grants")
         data, head = self._chain((*self._owed, event))
@@ -142,7 +142,8 @@ class Journal:
             if not self._make_room(event, problem):
                 raise _unavailable(problem) from problem
             self._try_again(data, durable)
-        self._head, self._owed, self._working = head, (), True
+        # A line that nobody waits for says nothing of the disk: what failed there still does.
+        self._head, self._owed, self._working = head, (), durable or worked
         self._remove_unwanted()
         return head.seq
 

@@ -217,7 +217,7 @@ async def test_what_the_server_says_of_a_credential_is_told(
 @on_reactor
 async def test_a_trial_that_cannot_be_made_says_why(scene: Scene) -> None:
     for name, repo, code in (
-        ("gone", "up:acme/app", "R103"),
+        ("gone", "up:acme/app", "C110"),
         ("token", "gone:acme/app", "U107"),
         ("token", "https://elsewhere.example/a", "U107"),
         ("token", "up:../x", "U107"),
