@@ -125,8 +125,12 @@ def test_a_peer_with_the_helpers_uid_in_another_container_gets_no_token(
     )
     assert done.returncode != 0
     assert b"password=" not in done.stdout
-    audit = stage.hostctl("--json", "audit", "tail", "--denied").out
-    assert f'"peer_uid":{helper}' in audit.replace(" ", "")
+
+    def recorded() -> bool:
+        audit = stage.hostctl("--json", "audit", "tail", "--denied", "-n", "1000").out
+        return f'"peer_uid":{helper}' in audit.replace(" ", "")
+
+    eventually(recorded, "a record of the peer that was refused")
 
 
 def test_the_audit_knows_which_container_its_sessions_records_are_of(
