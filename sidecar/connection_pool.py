@@ -194,7 +194,9 @@ class ConnectionPool(Generic[L]):
 
     def _failed(self) -> None:
         self._failed_at = self._clock.seconds()
-        delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(self._failures, 10))
+        # While somebody waits, a broker that has come back must be found before they give up.
+        longest = DEMAND_DELAY if self._waiters else LONGEST_DELAY
+        delay = min(longest, FIRST_DELAY * 2 ** min(self._failures, 10))
         self._failures += 1
         self._not_before = self._failed_at + delay * self._jitter()
 

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -14,6 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.cli.conftest import command, environment
+
+
+def _sit_down() -> None:
+    """The terminal is its own, and its Ctrl-C is heard whoever started these tests, and how."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Terminal:
@@ -32,7 +39,7 @@ class Terminal:
             stderr=slave,
             env={**environment(), **variables},
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_sit_down,
         )
 
     def _size(self, descriptor: int, rows: int, columns: int) -> None:

@@ -235,6 +235,21 @@ def test_a_waiting_request_does_not_sleep_through_a_long_back_off() -> None:
     assert got == [link]
 
 
+def test_a_broker_that_comes_back_is_found_while_a_request_waits() -> None:
+    world = World()
+    world.pool.start()
+    world.pool.dial_failed()
+    world.pool.dial_failed()
+    got = results(world.pool.acquire(Share.TRUSTED))
+    for _ in range(6):
+        before = world.dials
+        world.clock.advance(1.1)
+        assert world.dials == before + 1
+        world.pool.dial_failed()
+    world.clock.advance(1.1)
+    assert got == [world.open()]
+
+
 def test_requests_in_a_loop_dial_at_most_once_a_second_while_it_fails() -> None:
     world = World()
     world.pool.start()
