@@ -56,7 +56,7 @@ _GROUPS = (
         "Other hosts",
         "Gitmoat is two hops with TLS between them and a decision by name; squid and tinyproxy are "
         "one hop.",
-        ("CONNECT", "DNS"),
+        ("CONNECT", "CONNECT, one hop", "DNS"),
     ),
 )  # fmt: skip
 _HEAD = """\

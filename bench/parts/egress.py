@@ -1,6 +1,7 @@
 """Other hosts from inside a sandbox, against programs that do one part of it on the host.
 
-Ours is two hops, TLS between them, a decision by name; squid and tinyproxy are one hop. dnsmasq,
+Ours is two hops, TLS between them, a decision by name; squid and tinyproxy are one hop, so one of
+our hops alone is beside them too. dnsmasq,
 a resolver in C, is asked where ours is: in the sandbox, by the same client, under the same rules.
 The server is nginx in a network namespace of its own.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from tests.live.internet import WEB, Internet, NetBox, open_box, open_internet
 PEERS = ("squid", "tinyproxy", "dnsmasq")
 _PORT = 8443
 _PROXIES = {"tinyproxy": 8888, "squid": 3128}
+_ONE_HOP = 8890
 # Prints how long it took by itself: starting a command in a sandbox is not what is measured.
 _ASK = r"""
 import socket, struct, sys, time
@@ -56,10 +59,14 @@ def measure(book: Book, there: set[str], mib: int, questions: int, rounds: int) 
         asked = {OURS: _in_sandbox(box, 53, questions)}
         if "dnsmasq" in peers:
             asked["dnsmasq"] = _in_sandbox(box, 5300, questions)
-        fetched = _fetches(internet, box, [name for name in peers if name in _PROXIES])
+        proxies = [name for name in peers if name in _PROXIES]
+        fetched = _fetches(internet, box, proxies)
+        one_hop = {each: fetched[each] for each in proxies}
+        one_hop[OURS] = _through(internet, "-x", f"http://127.0.0.1:{_ONE_HOP}")
         for number in range(rounds + 1):
             for row, ways, amount, unit in (
                 ("CONNECT", fetched, mib * 1.048576, "MB/s"),
+                ("CONNECT, one hop", one_hop, mib * 1.048576, "MB/s"),
                 ("DNS", asked, questions, "answers/s"),
             ):
                 for name, run in ways.items():
@@ -72,13 +79,15 @@ def _fetches(internet: Internet, box: NetBox, proxies: list[str]) -> dict[str, C
     def ours() -> float:
         return float(box.run(*_FETCH, f"https://web.example:{_PORT}/big").expect_success("curl"))
 
-    def through(*words: str) -> Callable[[], float]:
-        command = (*_FETCH, *words, f"https://{WEB}:{_PORT}/big")
-        return lambda: float(internet.host.run(*command))
-
-    found = {"direct": through()}
-    found |= {each: through("-x", f"http://127.0.0.1:{_PROXIES[each]}") for each in proxies}
+    found = {"direct": _through(internet)}
+    for each in proxies:
+        found[each] = _through(internet, "-x", f"http://127.0.0.1:{_PROXIES[each]}")
     return {**found, OURS: ours}
+
+
+def _through(internet: Internet, *words: str) -> Callable[[], float]:
+    command = (*_FETCH, *words, f"https://{WEB}:{_PORT}/big")
+    return lambda: float(internet.host.run(*command))
 
 
 def _in_sandbox(box: NetBox, port: int, questions: int) -> Callable[[], float]:
@@ -117,7 +126,9 @@ def _running(internet: Internet, peers: list[str]) -> Iterator[None]:
         place = Path(directory)
         place.chmod(0o755)
         nginx = internet.outside.words(*_nginx(internet, place))
-        commands = [nginx, *(internet.host.words(*_command(name, place)) for name in peers)]
+        one_hop = internet.host.words(sys.executable, "-m", "bench.one_hop", str(_ONE_HOP))
+        commands = [nginx, one_hop]
+        commands += [internet.host.words(*_command(name, place)) for name in peers]
         quiet = subprocess.DEVNULL
         started = [subprocess.Popen(each, stdout=quiet, stderr=quiet) for each in commands]
         time.sleep(3)  # squid is slow to start
