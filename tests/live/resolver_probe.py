@@ -33,9 +33,7 @@ HEARD: list[str] = []
 _DELAY = 0.4  # of a name whose server is slow
 
 
-def serve() -> None:
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind(("127.0.0.1", 53))
+def serve(server: socket.socket) -> None:
     while True:
         data, client = server.recvfrom(512)
         threading.Timer(
@@ -58,7 +56,9 @@ def _reply(data: bytes) -> bytes:
 
 
 def main(reactor: Any, *names: str) -> Deferred[Any]:
-    threading.Thread(target=serve, daemon=True).start()
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", 53))  # before anybody asks
+    threading.Thread(target=serve, args=(server,), daemon=True).start()
     found: list[tuple[str, list[str]]] = []
     resolver = SystemResolver(reactor)
 
