@@ -31,8 +31,8 @@ def ask(question: str, default: str = "", check: Check = str) -> str:
 
 
 def _line(shown: str) -> str:
-    print(shown, end="", file=sys.stderr, flush=True)
     try:
+        print(shown, end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
     except UnicodeDecodeError:
         return ""
