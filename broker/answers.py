@@ -16,6 +16,8 @@ from gitwire.pktline import FLUSH, format_data
 from gitwire.reportstatus import refuse_fetch
 
 _DIGITS = re.compile(rb"[0-9a-fA-F]{4}")
+# The beginning of a pkt-line that is no text: neither side-band 2 or 3 nor ERR.
+_NO_TEXT = re.compile(rb"([0-9a-fA-F]{4})([^\x02\x03E])", re.DOTALL)
 _KEPT = b"\t\n\r"
 _CLEAN = bytes(
     ord("?") if (byte < 32 and byte not in _KEPT) or byte == 127 else byte for byte in range(256)
@@ -94,8 +96,22 @@ class AnswerFilter:
                 self.over = True
                 return at
             else:
-                at = self._length(data, at)
+                at = self._skip(data, at) or self._length(data, at)
         return end
+
+    def _skip(self, data: bytes, at: int) -> int:
+        """Behind the whole pkt-lines that are no text, as in advertisements and packs; 0: none."""
+        if self._digits or self.report:
+            return 0
+        skipped, room = 0, self.limit - self._passed
+        while at < room and (found := _NO_TEXT.match(data, at)):
+            length = int(found[1], 16)
+            if length <= 4 or at + length > len(data):
+                break
+            skipped = at = at + length
+            self.spoken = True
+            self._banded = self._banded or found[2] == b"\x01"
+        return skipped
 
     def _length(self, data: bytes, at: int) -> int:
         part = data[at : at + 4 - len(self._digits)]
