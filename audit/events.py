@@ -13,6 +13,8 @@ Decision = Literal["allow", "deny"]
 Value = str | int | bool | list[dict[str, str]]
 
 TEXT_LIMIT = 512
+_REMEMBERED = 1024
+_REMEMBERED_LENGTH = 128
 REFS_LIMIT = 1000
 # The order they are written in. `tier`, `name`, `to`, `count`, `reason`, `reported` and what a
 # sandbox is known by (`container` to `epoch`) are additions to the published keys; v, ts, seq,
@@ -29,9 +31,25 @@ def plain(text: str, limit: int = TEXT_LIMIT) -> str:
 
     What looks like a credential is left out, before anything is cut off.
     """
+    if text in _plain_already and len(text) <= limit:
+        return text
     clean = redacted(text[: limit + LONGEST])
     shown = clean[:limit].encode("unicode_escape").decode("ascii")
-    return shown if len(clean) <= limit >= len(shown) else shown[:limit] + "..."
+    shown = shown if len(clean) <= limit >= len(shown) else shown[:limit] + "..."
+    if shown == text and len(text) <= _REMEMBERED_LENGTH:
+        _remember(text)
+    return shown
+
+
+# Names of sessions, sandboxes and repositories come again and again. Nothing that was left out
+# or escaped is kept here.
+_plain_already: set[str] = set()
+
+
+def _remember(text: str) -> None:
+    if len(_plain_already) >= _REMEMBERED:
+        _plain_already.clear()
+    _plain_already.add(text)
 
 
 @frozen
@@ -57,18 +75,31 @@ class Event:
 
     def fields(self) -> dict[str, Value]:
         """What is known, by audit key; texts made plain."""
-        given: dict[str, object] = dict(attrs.asdict(self, recurse=False))
-        given.setdefault("decision", self.verdict)
-        given["reported"] = self.reported or None
-        return {k: _shown(given[k]) for k in KEYS if given.get(k) is not None}
+        kind = type(self)
+        names = _names.get(kind) or _names.setdefault(kind, _names_of(kind))
+        given = ((key, getattr(self, name)) for key, name in names)
+        return {key: _shown(value) for key, value in given if value is not None}
+
+
+# The keys that events of a kind can have, each with the attribute that holds it.
+_names: dict[type[Event], tuple[tuple[str, str], ...]] = {}
+
+
+def _names_of(kind: type[Event]) -> tuple[tuple[str, str], ...]:
+    names = {each.name: each.name for each in attrs.fields(kind)}
+    if kind.verdict is not None:
+        names.setdefault("decision", "verdict")
+    if kind.reported:
+        names["reported"] = "reported"
+    return tuple((key, names[key]) for key in KEYS if key in names)
 
 
 def _shown(value: object) -> Value:
     match value:
-        case bool() | int():
-            return value
         case str():
             return plain(value)
+        case bool() | int():
+            return value
         case tuple():
             changes = [change.fields() for change in value[:REFS_LIMIT]]
             rest = len(value) - REFS_LIMIT

@@ -10,6 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from attrs import frozen
@@ -22,6 +23,7 @@ from audit.segments import list_segments, segment_name
 VERSION = 1
 LINE_LIMIT = 2 * 1024 * 1024
 FIRST_PREV = "0" * 64
+_JSON = json.JSONEncoder(separators=(",", ":"))
 
 
 class JournalUnavailable(Exception):
@@ -285,7 +287,7 @@ class Journal:
             **event.fields(),
             "prev": head.hash,
         }
-        return json.dumps(members, separators=(",", ":")).encode("ascii")
+        return _JSON.encode(members).encode("ascii")
 
     def _check_place(self) -> None:
         """Still the file of that name, and nobody else has changed its length."""
@@ -406,7 +408,12 @@ def _rename(folder: int, old: str, new: str) -> None:
 def _timestamp(seconds: float) -> str:
     """RFC 3339, UTC, milliseconds."""
     whole, thousandths = divmod(int(seconds * 1000), 1000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{thousandths:03d}Z"
+    return f"{_whole_second(whole)}.{thousandths:03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _whole_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def _write_all(fd: int, data: bytes) -> None:
