@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 from attrs import define, field
 
@@ -22,6 +22,7 @@ from gitwire.framing import Length
 from gitwire.receivepack import PushCommands
 from gitwire.smarthttp import Push
 from netpolicy.decision import Allow, Deny, PushDenied
+from streams.timing import Timer, cancel
 
 
 @define(eq=False)
@@ -31,6 +32,7 @@ class GitOperation:
     _sink: CommandSink | None = field(init=False, default=None)
     _forwarding: Forwarding | None = field(init=False, default=None)
     _turn: Turn | None = field(init=False, default=None)
+    _waiting: Timer | None = field(init=False, default=None)
     _ends: list[Callable[[], None]] = field(init=False, factory=list)
     _over: bool = field(init=False, default=False)
 
@@ -78,7 +80,7 @@ class GitOperation:
         self._ends = [
             lambda: session.budget.leave(case.asked.tier),
             session.hold(lambda: self._stop("S101")),
-            partial(_cancel, timer),
+            partial(cancel, timer),
         ]
         case.incoming.on_lost(self._client_lost)
 
@@ -156,17 +158,13 @@ class GitOperation:
         """When it is this session's turn; a push's pack waits where it is."""
         case = self.case
         case.incoming.hold(self)
-        timer = case.desk.clock.callLater(self._patience, self._no_turn)
-        stop_waiting = partial(_cancel, timer)
-        self._ends += [stop_waiting, lambda: case.incoming.release(self)]
-
-        def go() -> None:
-            stop_waiting()
-            self._go(rule)
-
-        self._turn = Turn(case.session.id, go)
-        if not case.desk.admission.ask(self._turn):
+        self._ends.append(lambda: case.incoming.release(self))
+        self._turn = turn = Turn(case.session.id, partial(self._go, rule))
+        if not case.desk.admission.ask(turn):
             self._no_turn()
+        elif not turn.running and not self._over:
+            self._waiting = case.desk.clock.callLater(self._patience, self._no_turn)
+            self._ends.append(partial(cancel, self._waiting))
 
     @property
     def _patience(self) -> int:
@@ -185,6 +183,7 @@ class GitOperation:
 
     def _go(self, rule: str) -> None:
         assert self.route is not None  # noqa: S101 - without a route nothing is allowed
+        cancel(self._waiting)
         rest = self.case.desk.governors.ask(self.route)
         if rest is not None:
             self._turned_away(rest.code, rest.seconds)
@@ -215,8 +214,3 @@ class GitOperation:
                 end()
             if self._turn is not None:
                 self.case.desk.admission.leave(self._turn)
-
-
-def _cancel(timer: Any) -> None:
-    if timer.active():
-        timer.cancel()

@@ -102,8 +102,10 @@ def asks_for_rest(head: ResponseHead) -> bool:
 
 def asked_rest(head: ResponseHead, wall: float) -> int:
     """For how many seconds to ask nothing more; 0 for none. `wall` is seconds since 1970."""
-    now = _date(_first(head, (b"date",))) or wall
     refused = head.status != 200 and (asks_for_rest(head) or head.status == 503)
+    if not refused and not _none_left(head):
+        return 0
+    now = _date(_first(head, (b"date",))) or wall
     after = _seconds(_first(head, (b"retry-after",)), now) if refused else 0
     reset = _seconds(_first(head, _RESET), now) if _none_left(head) else 0
     seconds = after or reset

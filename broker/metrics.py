@@ -7,7 +7,8 @@ nothing a sandbox says becomes one, and no sandbox or session has a series of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from functools import cache
+from typing import Literal, TypeVar
 
 from attrs import define, field, frozen
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -66,6 +67,7 @@ class Sample:
 
 
 Look = Callable[[], Iterable[Sample]]
+Kind = TypeVar("Kind", Counter, Histogram)
 
 
 @define(eq=False)
@@ -86,23 +88,22 @@ class _Now(Collector):
 @define(eq=False)
 class Metrics:
     _registry: CollectorRegistry = field(factory=CollectorRegistry, init=False)
-    _decisions: Counter = field(init=False)
-    _bytes: Counter = field(init=False)
-    _seconds: Histogram = field(init=False)
-    _ended: Counter = field(init=False)
-    _reported: Counter = field(init=False)
-    _upstream: Counter = field(init=False)
+    _decisions: Callable[..., Counter] = field(init=False)
+    _bytes: Callable[..., Counter] = field(init=False)
+    _seconds: Callable[..., Histogram] = field(init=False)
+    _ended: Callable[..., Counter] = field(init=False)
+    _reported: Callable[..., Counter] = field(init=False)
+    _upstream: Callable[..., Counter] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._decisions, self._bytes = self._counter(DECISIONS), self._counter(BYTES)
         self._ended, self._reported = self._counter(ENDED), self._counter(REPORTED)
         self._upstream = self._counter(ANSWERS)
-        self._seconds = Histogram(
-            SECONDS.name, SECONDS.about, SECONDS.labels, buckets=_SECONDS, registry=self._registry
-        )
+        seconds = (SECONDS.name, SECONDS.about, SECONDS.labels)
+        self._seconds = _series(Histogram(*seconds, buckets=_SECONDS, registry=self._registry))
 
-    def _counter(self, family: Family) -> Counter:
-        return Counter(family.name, family.about, family.labels, registry=self._registry)
+    def _counter(self, family: Family) -> Callable[..., Counter]:
+        return _series(Counter(family.name, family.about, family.labels, registry=self._registry))
 
     def watch(self, look: Look) -> None:
         self._registry.register(_Now(look))
@@ -111,16 +112,21 @@ class Metrics:
         return generate_latest(self._registry)
 
     def decided(self, op: str, tier: str, decision: str, code: str) -> None:
-        self._decisions.labels(op, tier, decision, code).inc()
+        self._decisions(op, tier, decision, code).inc()
 
     def ended(self, op: str, code: str, up: int, down: int, seconds: float) -> None:
-        self._ended.labels(op, code).inc()
-        self._bytes.labels(op, "up").inc(up)
-        self._bytes.labels(op, "down").inc(down)
-        self._seconds.labels(op).observe(seconds)
+        self._ended(op, code).inc()
+        self._bytes(op, "up").inc(up)
+        self._bytes(op, "down").inc(down)
+        self._seconds(op).observe(seconds)
 
     def reported(self, code: str, count: int) -> None:
-        self._reported.labels(code).inc(count)
+        self._reported(code).inc(count)
 
     def upstream(self, name: str, status: int) -> None:
-        self._upstream.labels(name, f"{status // 100}xx").inc()
+        self._upstream(name, f"{status // 100}xx").inc()
+
+
+def _series(family: Kind) -> Callable[..., Kind]:
+    """The series of given labels. They are few, and looking one up takes longer than counting."""
+    return cache(family.labels)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nacl.public import SealedBox
 from nacl.signing import SigningKey
 
 from broker.errors import Problem, Unavailable
@@ -131,6 +132,50 @@ def test_an_entry_under_another_name_or_key_is_refused(vault: Vault, tmp_path: P
         stranger.get("gh")
     with pytest.raises(Unavailable):
         vault.get("absent")
+
+
+def test_what_was_opened_before_is_opened_anew_each_time(vault: Vault, tmp_path: Path) -> None:
+    """Only what two keys agree on is remembered; the file is read, and must be right."""
+    file = tmp_path / "gh.sealed"
+    vault.add("gh", "bot", Secret(b"old"))
+    assert [vault.get("gh").password.expose() for _ in range(2)] == [b"old", b"old"]
+    sealed = file.read_bytes()
+    for wrong in (sealed[:-1], sealed + b"x", sealed[:40] + b"\0" + sealed[41:], sealed[:32], b""):
+        file.write_bytes(wrong)
+        with pytest.raises(Unavailable):
+            vault.get("gh")
+    vault.add("gh", "bot", Secret(b"new"))
+    assert vault.get("gh").password.expose() == b"new"
+    vault.remove("gh")
+    with pytest.raises(Unavailable):
+        vault.get("gh")
+
+
+def test_a_key_that_was_replaced_opens_nothing_more(vault: Vault, tmp_path: Path) -> None:
+    vault.add("gh", "bot", Secret(MARKER))
+    vault.get("gh")
+    sealed = (tmp_path / "gh.sealed").read_bytes()
+    vault.use(SigningKey(b"n" * 32))
+    (tmp_path / "gh.sealed").write_bytes(sealed)
+    with pytest.raises(Unavailable):
+        vault.get("gh")
+
+
+def test_more_entries_than_are_remembered_are_all_opened(vault: Vault) -> None:
+    for number in range(70):
+        vault.add(f"e{number}", "bot", Secret(b"%d" % number))
+    for _ in range(2):
+        opened = [vault.get(f"e{number}").password.expose() for number in range(70)]
+        assert opened == [b"%d" % number for number in range(70)]
+
+
+def test_the_seal_is_libsodiums(vault: Vault, tmp_path: Path) -> None:
+    """A vault of any version, and of any program that seals, can be opened."""
+    vault.add("gh", "bot", Secret(MARKER))
+    box = SealedBox(SigningKey(bytes(32)).to_curve25519_private_key())
+    text = box.decrypt((tmp_path / "gh.sealed").read_bytes())
+    (tmp_path / "gh.sealed").write_bytes(box.encrypt(text))
+    assert vault.get("gh").password.expose() == MARKER
 
 
 @pytest.mark.parametrize(
