@@ -9,9 +9,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from identity.tlsoptions import PinnedClient
-from sidecar.connection_pool import ConnectionPool
+from sidecar.connection_pool import ConnectionPool, Proof
 from sidecar.loop import Loop
 from streams.client import ClientConnection
+from streams.relay import Broken, Outcome, Side
 from streams.timing import Timeouts
 from streams.tls import Tls
 
@@ -81,3 +82,11 @@ class BrokerLink:
             self._log.warn("broker handshake failed: {kind}", kind=type(reason.value).__name__)
         self._ready.discard(link)
         self.pool.lost(link)
+
+
+def shown(outcome: Outcome, answered: bool) -> Proof:
+    """A client that goes away, or cannot spell, says nothing about the broker."""
+    if answered:
+        return Proof.ANSWERED
+    given_up = isinstance(outcome, Broken) and outcome.side is Side.CLIENT
+    return Proof.NONE if given_up else Proof.FAILED

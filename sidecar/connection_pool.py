@@ -51,13 +51,21 @@ class Share(Enum):
     EGRESS = "egress"
 
 
+class Proof(Enum):
+    """What an exchange has shown of the broker."""
+
+    ANSWERED = "it answered"
+    FAILED = "it did not"
+    NONE = "nobody waited for its answer"
+
+
 @define(eq=False)
 class _Member:
     """One link's place in the pool: `share` while busy, `opened` once its handshake is done."""
 
     opened: float | None = None
     share: Share | None = None
-    served: bool = False
+    proof: Proof = Proof.FAILED
 
 
 @define(eq=False)
@@ -118,15 +126,13 @@ class ConnectionPool(Generic[L]):
         self._serve()
         return waiter.answer
 
-    def release(self, link: L, answered: bool) -> None:
+    def release(self, link: L, proof: Proof) -> None:
         """The exchange on this link is over; it is used again if it came out of it clean."""
         member = self._members.get(link)
         if member is None:
             return
         member.share = None
-        if answered:
-            member.served = True
-            self._recovered()
+        self._prove(member, proof)
         if not link.idle or not self._running:
             link.close()
             return
@@ -137,8 +143,7 @@ class ConnectionPool(Generic[L]):
         """The broker answered on this link, which is a tunnel from now on: it comes not back."""
         member = self._members.get(link)
         if member is not None:
-            member.served = True
-            self._recovered()
+            self._prove(member, Proof.ANSWERED)
 
     # ---- for links
 
@@ -168,7 +173,7 @@ class ConnectionPool(Generic[L]):
             self._idle.remove(link)
         if self._was_failure(member):
             self._failed()
-        else:
+        elif member.proof is not Proof.NONE:
             self._recovered()
         self._serve()
 
@@ -188,9 +193,15 @@ class ConnectionPool(Generic[L]):
     # ---- inside
 
     def _was_failure(self, member: _Member) -> bool:
-        if member.served:
+        if member.proof is not Proof.FAILED:
             return False
         return member.opened is None or self._clock.seconds() - member.opened < SETTLED
+
+    def _prove(self, member: _Member, proof: Proof) -> None:
+        if proof is Proof.ANSWERED:
+            self._recovered()
+        if member.proof is not Proof.ANSWERED:
+            member.proof = proof
 
     def _failed(self) -> None:
         self._failed_at = self._clock.seconds()

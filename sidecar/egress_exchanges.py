@@ -15,7 +15,8 @@ from gitwire.hostname import Destination
 from gitwire.http import Headers, ResponseHead
 from gitwire.proxying import PlainRequest, TunnelRequest, format_plain, passed_on
 from netpolicy.decision import Deny
-from sidecar.connection_pool import BrokerUnreachable, Share
+from sidecar.broker_link import shown
+from sidecar.connection_pool import BrokerUnreachable, Proof, Share
 from sidecar.egress_office import (
     ESTABLISHED,
     UNREACHABLE,
@@ -155,14 +156,14 @@ class EgressExchange:
             return relay.Refuse(code) if code else (head.status, passed_on(head, to_head))
 
         def ended(outcome: Outcome) -> None:
-            self._office.pool.release(link, answered=bool(seen))
+            self._office.pool.release(link, shown(outcome, bool(seen)))
             self._ended(outcome, request)
 
         extra = ((b"Gitmoat-Request-Id", self._id.encode("ascii")),)
         try:
             raw = format_plain(request, head, extra, absolute=True)
         except Malformed:
-            self._office.pool.release(link, answered=True)
+            self._office.pool.release(link, Proof.NONE)
             self._refuse("http", "E111", request.to.text, close=True)
             return
         joined = Relay(self._incoming, link, raw, head.framing, answer, to_head=to_head)

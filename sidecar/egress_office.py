@@ -17,7 +17,7 @@ from netpolicy.codes import CODES
 from netpolicy.decision import Deny
 from netpolicy.egress import EgressAllow, decide_egress, decide_plain
 from netpolicy.egresstext import Refusal, refusal
-from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Share
+from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Proof, Share
 from sidecar.forwarding import Scope
 from sidecar.loop import Loop
 from sidecar.reports import Event, Report
@@ -141,12 +141,12 @@ class OpenTunnel:
         """The code says it all."""
 
     def body_done(self) -> None:
-        self._release(answered=True)
+        self._release(Proof.ANSWERED)
         self._refused(self._code)
 
     def failed(self, why: str) -> None:
         """Once more: a broker that restarts leaves dead links behind."""
-        self._release(answered=False)
+        self._release(Proof.NONE if self._refused is _nothing else Proof.FAILED)
         if self._refused is _nothing:
             return
         if self._retried:
@@ -155,10 +155,10 @@ class OpenTunnel:
             self._retried = True
             self.start()
 
-    def _release(self, answered: bool) -> None:
+    def _release(self, proof: Proof) -> None:
         link, self._link = self._link, None
         if link is not None:
-            self._office.pool.release(link, answered)
+            self._office.pool.release(link, proof)
 
 
 def _nothing(_: object) -> None:

@@ -17,6 +17,7 @@ from gitwire.smarthttp import Push
 from limits.brake import DenialBrake
 from netpolicy.policy import Limits, Tier
 from sidecar import forwarding
+from sidecar.broker_link import shown
 from sidecar.budgets import RequestRate, SocketBudget
 from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Share
 from sidecar.forwarding import (
@@ -46,6 +47,8 @@ UNREACHABLE = Refuse("B101", 502)
 # As much of a body is kept until there is an answer: all of most fetches.
 KEPT = 64 * 1024
 _TRIES = 4
+# A broker that dies takes all its links with it: the ends of the others are heard before we try.
+_BREATH = 0.05
 _SHARES = {Tier.HELPER: Share.TRUSTED, Tier.UNTRUSTED: Share.UNTRUSTED}
 
 
@@ -178,7 +181,7 @@ class Exchange:
             return _answer(forward, self._office.port.tier, head)
 
         def ended(outcome: Outcome) -> None:
-            self._office.pool.release(link, answered=bool(seen))
+            self._office.pool.release(link, shown(outcome, bool(seen)))
             self._ended(outcome, forward)
 
         framing = self._incoming.head.framing
@@ -198,11 +201,17 @@ class Exchange:
                 self._tries += 1
                 self._sent = sent
                 self._incoming.hold(self)
-                self._forward(forward)
+                self._office.brakes.clock.callLater(_BREATH, self._forward_again, forward)
             case Unanswered():
                 self._refuse(UNREACHABLE)
             case _:
                 assert_never(outcome)
+
+    def _forward_again(self, forward: Forward) -> None:
+        if self._incoming.alive:
+            self._forward(forward)
+        else:
+            self._on_end()
 
     def _may_retry(self, why: str, forward: Forward) -> bool:
         """A broker that restarts leaves dead links behind, and closes others in order.

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError
 from twisted.python.failure import Failure
 
 from gitwire.http import Length, ResponseHead, format_request, framing_headers
-from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Share
+from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Proof, Share
 from sidecar.loop import Clock
 from sidecar.reports import Report, Reports, format_report
 from streams.client import ClientConnection
@@ -77,11 +77,11 @@ class Reporter:
     def sent(self, link: ClientConnection) -> None:
         """Whatever the broker said to it: a report it refuses once, it refuses again."""
         self._busy = False
-        self._pool.release(link, answered=True)
+        self._pool.release(link, Proof.ANSWERED)
         self._schedule(0.0)
 
     def lost(self, link: ClientConnection, report: Report) -> None:
-        self._pool.release(link, answered=False)
+        self._pool.release(link, Proof.FAILED)
         self.unsent(report)
 
     def unsent(self, report: Report) -> None:

@@ -50,6 +50,8 @@ def inet_sockets(pid: int | str = "self") -> dict[int, Inet]:
     for kind, listening in (("tcp", "0A"), ("udp", "07")):
         for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]:
             words = line.split()
+            if words[9] == "0":  # nobody's any more: it waits for its time to pass
+                continue
             local, remote = _address(words[1]), _address(words[2])
             found[int(words[9])] = Inet(local, remote, words[3] == listening, int(words[7]))
     return found

@@ -53,13 +53,6 @@ def sent(
         for each in refused()
     ]
     told = exchange(box, *asked, tier=request.param)
-    # Each of these forms costs its sidecar a link to the broker; who finds none is told B101, which
-    # says nothing about the form, and is asked again.
-    for _ in range(3):
-        late = [at for at, one in enumerate(told) if b"(B101)" in base64.b64decode(one["heard"])]
-        if late:
-            again = exchange(box, *(asked[at] for at in late), tier=request.param)
-            told = [again[late.index(at)] if at in late else one for at, one in enumerate(told)]
     log = [entry.request for entry in raw_stage.upstream.log()[before:]]
     outcome = [
         Sent(vector, base64.b64decode(one["heard"]), one["closed"])

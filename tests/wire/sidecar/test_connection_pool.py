@@ -14,6 +14,7 @@ from sidecar.connection_pool import (
     WARM,
     BrokerUnreachable,
     ConnectionPool,
+    Proof,
     Share,
     full_jitter,
 )
@@ -114,7 +115,7 @@ def test_a_released_connection_is_used_again() -> None:
     world = World()
     world.pool.start()
     link = world.serve()
-    world.pool.release(link, answered=True)
+    world.pool.release(link, Proof.ANSWERED)
     assert results(world.pool.acquire(Share.TRUSTED)) == [link]
 
 
@@ -123,7 +124,7 @@ def test_a_connection_that_is_not_clean_is_closed_not_reused() -> None:
     world.pool.start()
     link = world.serve()
     link.idle = False
-    world.pool.release(link, answered=True)
+    world.pool.release(link, Proof.ANSWERED)
     assert link.closed
 
 
@@ -288,10 +289,61 @@ def test_a_served_exchange_ends_the_back_off() -> None:
     world.pool.dial_failed()
     world.clock.advance(1)
     link = world.serve()
-    world.pool.release(link, answered=True)
+    world.pool.release(link, Proof.ANSWERED)
     before = world.dials
     results(world.pool.acquire(Share.TRUSTED))
     assert world.dials > before
+
+
+def dialled_for(world: World, requests: int) -> int:
+    before = world.dials
+    for _ in range(requests):
+        results(world.pool.acquire(Share.TRUSTED))
+    return world.dials - before
+
+
+def used(world: World, proof: Proof) -> None:
+    """A link that served nobody before, and is not clean after."""
+    link = world.serve()
+    link.idle = False
+    world.pool.release(link, proof)
+    assert link.closed
+
+
+def test_links_that_nobody_waited_for_cost_no_back_off() -> None:
+    world = World()
+    world.pool.start()
+    for _ in range(20):
+        used(world, Proof.NONE)
+    assert dialled_for(world, 5) == 5
+
+
+def test_links_that_brought_no_answer_do() -> None:
+    world = World()
+    world.pool.start()
+    used(world, Proof.FAILED)
+    assert dialled_for(world, 5) == 0
+
+
+def test_a_link_that_nobody_waited_for_does_not_end_the_back_off() -> None:
+    """Or somebody who gives up in a loop would make us dial in one."""
+    world = World()
+    world.pool.start()
+    used(world, Proof.FAILED)
+    world.pool.dial_failed()
+    world.clock.advance(1)
+    used(world, Proof.NONE)
+    assert dialled_for(world, 5) == 0
+
+
+def test_a_link_that_brought_an_answer_once_is_no_failure_later() -> None:
+    world = World()
+    world.pool.start()
+    link = world.serve()
+    world.pool.release(link, Proof.ANSWERED)
+    used(world, Proof.FAILED)
+    assert link.closed
+    assert dialled_for(world, 5) == 5
 
 
 def test_a_connection_that_is_closing_is_not_handed_out() -> None:

@@ -12,6 +12,7 @@ from gitwire.http import Chunked, Length
 from netpolicy.explain import refusal_lines
 from netpolicy.policy import Limits, Tier
 from sidecar.git_listener import KEPT
+from sidecar.reports import BURST
 from streams.incoming import Incoming
 from tests.fakes.sidecar_scope import POLICY, basic
 from tests.fakes.sidecar_world import Client, Collected, GitBackend, World
@@ -219,6 +220,18 @@ def test_a_lost_broker_in_mid_transfer_is_a_cut_not_an_end(world: World) -> None
     assert client.reset
 
 
+def answer_in_time(world: World, raw: bytes) -> bytes:
+    """The clock runs: who tries again does so after a breath."""
+    client = world.request(world.untrusted_port, raw)
+    for _ in range(60):
+        world.loop.settle()
+        if client.whole:
+            break
+        world.loop.pass_time(0.25)
+    client.close()
+    return client.received
+
+
 def test_a_dead_link_costs_a_get_nothing(world: World) -> None:
     """The broker restarted: the first link is found dead only when the request is sent."""
     world.start()
@@ -232,9 +245,26 @@ def test_a_dead_link_costs_a_get_nothing(world: World) -> None:
             advertise(incoming)
 
     world.broker.handler = first_dies
-    answer = world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))
+    answer = answer_in_time(world, info_refs("hub.example/acme/app"))
     assert status(answer) == 200
     assert len(world.broker.heads) == 2
+
+
+def test_a_broker_that_dies_with_all_its_links_costs_a_get_nothing(world: World) -> None:
+    """The end of the second link is not heard yet when the first one's is."""
+    world.start()
+    died: list[Incoming] = []
+
+    def all_die(incoming: Incoming) -> None:
+        if not died:
+            died.append(incoming)
+            world.broker.kill()
+        else:
+            advertise(incoming)
+
+    world.broker.handler = all_die
+    answer = answer_in_time(world, info_refs("hub.example/acme/app"))
+    assert status(answer) == 200
 
 
 def test_a_fetch_is_tried_twice_at_most_and_a_push_once(world: World) -> None:
@@ -248,7 +278,7 @@ def test_a_fetch_is_tried_twice_at_most_and_a_push_once(world: World) -> None:
         (receive(app, b"0000"), 1),
     ):
         world.broker.heads.clear()
-        answer = world.answer(world.untrusted_port, raw)
+        answer = answer_in_time(world, raw)
         assert status(answer) == 502
         assert b"B101" in answer
         assert len(world.broker.heads) == tries
@@ -272,10 +302,22 @@ def test_what_a_closing_broker_did_not_take_is_sent_again_whole(world: World, si
     body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     client = close_under(world, receive("hub.example/acme/app", body + b"later")[:-5])
     client.send(b"later")
-    world.loop.turn_until(lambda: client.whole)
+    world.loop.pass_time(1)
     client.close()
     assert status(client.received) == 200
     assert bodies == [body + b"later"]
+
+
+def test_a_client_that_goes_meanwhile_is_not_asked_for_again(world: World) -> None:
+    world.start()
+    world.broker.handler = Incoming.abort
+    client = world.request(world.untrusted_port, info_refs("hub.example/acme/app"))
+    world.loop.turn_until(lambda: len(world.broker.heads) == 1)
+    world.loop.settle()
+    client.vanish()
+    world.loop.settle()
+    world.loop.pass_time(5)
+    assert len(world.broker.heads) == 1
 
 
 def test_of_a_push_that_is_too_long_to_keep_nothing_is_sent_twice(world: World) -> None:
@@ -482,3 +524,16 @@ def test_git_shows_why_a_fetch_is_refused(world: World) -> None:
     url = f"http://127.0.0.1:{world.untrusted_port}/hub.example/acme/drop.git"
     shown = world.git("ls-remote", url).stderr
     assert "fetching from this repository is not allowed (G105)" in shown
+
+
+def test_pushes_that_cannot_be_read_cost_others_no_time(world: World) -> None:
+    """Each takes a link with it. The clock stands still: a back-off would never end."""
+    world.start()
+    chunked = receive("hub.example/acme/app", b"").replace(
+        b"Content-Length: 0", b"Transfer-Encoding: chunked"
+    )
+    for _ in range(3 * BURST):
+        assert status(world.answer(world.untrusted_port, chunked + b"zz\r\n")) == 400
+    world.broker.handler = advertise
+    answer = world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))
+    assert status(answer) == 200
