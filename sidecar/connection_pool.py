@@ -25,6 +25,9 @@ LONGEST_DELAY = 15.0
 DEMAND_DELAY = 1.0
 # A broker that does not know our key lets a TLS 1.3 handshake finish and closes only then.
 SETTLED = 5.0
+# Before a second try: a broker that dies takes all its links with it, and the ends of the others
+# are heard meanwhile.
+BREATH = 0.05
 
 
 class BrokerUnreachable(Exception):

@@ -17,7 +17,7 @@ from netpolicy.codes import CODES
 from netpolicy.decision import Deny
 from netpolicy.egress import EgressAllow, decide_egress, decide_plain
 from netpolicy.egresstext import Refusal, refusal
-from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Proof, Share
+from sidecar.connection_pool import BREATH, BrokerUnreachable, ConnectionPool, Proof, Share
 from sidecar.forwarding import Scope
 from sidecar.loop import Loop
 from sidecar.reports import Event, Report
@@ -153,6 +153,10 @@ class OpenTunnel:
             self._refused(UNREACHABLE)
         else:
             self._retried = True
+            self._office.loop.callLater(BREATH, self._start_again)
+
+    def _start_again(self) -> None:
+        if self._refused is not _nothing:
             self.start()
 
     def _release(self, proof: Proof) -> None:

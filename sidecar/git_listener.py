@@ -19,7 +19,7 @@ from netpolicy.policy import Limits, Tier
 from sidecar import forwarding
 from sidecar.broker_link import shown
 from sidecar.budgets import RequestRate, SocketBudget
-from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Share
+from sidecar.connection_pool import BREATH, BrokerUnreachable, ConnectionPool, Share
 from sidecar.forwarding import (
     CLOSING,
     Accepts,
@@ -47,8 +47,6 @@ UNREACHABLE = Refuse("B101", 502)
 # As much of a body is kept until there is an answer: all of most fetches.
 KEPT = 64 * 1024
 _TRIES = 4
-# A broker that dies takes all its links with it: the ends of the others are heard before we try.
-_BREATH = 0.05
 _SHARES = {Tier.HELPER: Share.TRUSTED, Tier.UNTRUSTED: Share.UNTRUSTED}
 
 
@@ -201,7 +199,7 @@ class Exchange:
                 self._tries += 1
                 self._sent = sent
                 self._incoming.hold(self)
-                self._office.brakes.clock.callLater(_BREATH, self._forward_again, forward)
+                self._office.brakes.clock.callLater(BREATH, self._forward_again, forward)
             case Unanswered():
                 self._refuse(UNREACHABLE)
             case _:

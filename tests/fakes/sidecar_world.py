@@ -18,6 +18,7 @@ from attrs import evolve
 
 from credential_helper.gitcredential import Request, format_request
 from gitwire.http import RequestHead
+from gitwire.proxying import ProxyReader
 from identity.certificates import key_of, self_signed
 from identity.tlsoptions import PinnedServer
 from sidecar.config import Config, Uids, parse_config
@@ -139,7 +140,12 @@ class Broker:
     def doRead(self) -> None:
         sock, _ = self._listener.accept()
         connection = ServerConnection(
-            self.world.loop, self._requested, self.timeouts, secure=True, on_lost=self._lost
+            self.world.loop,
+            self._requested,
+            self.timeouts,
+            secure=True,
+            on_lost=self._lost,
+            reader=ProxyReader,
         )
         self.connections.append(connection)
         self.open += 1
@@ -200,7 +206,7 @@ class World:
             _datagrams(),
             *(socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(4)),
         ]
-        self.ports = [each.getsockname()[1] for each in self._listeners[4:]]
+        self.proxy_port: int = self._listeners[6].getsockname()[1]
         self.helper_port: int = self._listeners[0].getsockname()[1]
         self.untrusted_port: int = self._listeners[1].getsockname()[1]
         self.config = self._config(changes)

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +24,15 @@ def sockets() -> set[str]:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
+    with whole_world(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def whole_world(folder: Path, **changes: Any) -> Iterator[World]:
     """A sidecar that is stopped afterwards and must leave no descriptor behind."""
     before = sockets()
-    made = World(tmp_path)
+    made = World(folder, **changes)
     yield made
     made.service.stop()
     made.loop.pass_time(60, step=5)

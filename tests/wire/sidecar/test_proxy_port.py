@@ -1,0 +1,84 @@
+"""The proxy port of a whole sidecar: tunnels over links that die, tunnels that nobody waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitwire.formatting import format_response
+from netpolicy.document import parse_policy
+from streams.incoming import Incoming
+from tests.fakes.sidecar_scope import POLICY_TEXT
+from tests.fakes.sidecar_world import Client, World
+from tests.wire.sidecar.conftest import whole_world
+
+EGRESS = '[[egress]]\nid = "files"\nhosts = ["files.example"]\n'
+CONNECT = b"CONNECT files.example:443 HTTP/1.1\r\nHost: files.example:443\r\n\r\n"
+OPENED = b"HTTP/1.1 200 "
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with whole_world(tmp_path, policy=parse_policy(POLICY_TEXT + EGRESS)) as made:
+        yield made
+
+
+def opens(incoming: Incoming) -> None:
+    incoming.tunnel(format_response(200, ()))
+
+
+def never(incoming: Incoming) -> None:
+    """The other host takes its time."""
+
+
+def connect(world: World) -> Client:
+    return world.request(world.proxy_port, CONNECT)
+
+
+def test_tunnels_that_nobody_waits_for_cost_others_no_time(world: World) -> None:
+    """Each takes a link with it. The clock stands still: a back-off would never end."""
+    world.start()
+    world.broker.handler = never
+    for _ in range(8):
+        world.broker.heads.clear()
+        client = connect(world)
+        world.loop.turn_until(lambda: bool(world.broker.heads))
+        client.vanish()
+        world.loop.settle()
+    world.broker.handler = opens
+    client = connect(world)
+    world.loop.turn_until(lambda: client.received.startswith(OPENED))
+    client.close()
+
+
+def test_a_broker_that_dies_with_all_its_links_costs_a_tunnel_nothing(world: World) -> None:
+    world.start()
+    died: list[Incoming] = []
+
+    def all_die(incoming: Incoming) -> None:
+        if died:
+            opens(incoming)
+        else:
+            died.append(incoming)
+            world.broker.kill()
+
+    world.broker.handler = all_die
+    client = connect(world)
+    world.loop.turn_until(lambda: bool(died))
+    world.loop.pass_time(5)
+    assert client.received.startswith(OPENED)
+    client.close()
+
+
+def test_a_client_that_goes_meanwhile_is_not_asked_for_again(world: World) -> None:
+    world.start()
+    world.broker.handler = Incoming.abort
+    client = connect(world)
+    world.loop.turn_until(lambda: len(world.broker.heads) == 1)
+    world.loop.settle()
+    client.vanish()
+    world.loop.settle()
+    world.loop.pass_time(5)
+    assert len(world.broker.heads) == 1
