@@ -134,12 +134,16 @@ class GateRepository:
         await self.ask("update-ref", "--stdin", stdin=lines(changes))
 
     async def tidy(self) -> None:
-        """Take away what a refused push or a killed git left; no git of the gate runs now."""
+        """Take away what a refused push, a killed git or a power cut left; none of ours runs now.
+
+        A ref that is an empty file names nothing, and git would fail over it for ever.
+        """
         await self._processes.tidy(
             self._programs.helper_tool(
                 "/usr/bin/find", self._bare, _QUARANTINE, "-depth", "(",
                 *("-path", f"{_QUARANTINE}*", "-o", "-type", "f", "-name", "*.lock", "-o"),
-                *("-path", f"{self._bare}/objects/*", "-name", "tmp_*"),
+                *("-path", f"{self._bare}/objects/*", "-name", "tmp_*", "-o"),
+                *("-path", f"{self._bare}/refs/*", "-type", "f", "-empty"),
                 *(")", "-delete"),
             )
         )  # fmt: skip

@@ -255,6 +255,19 @@ def test_a_repository_that_is_not_there_leaves_no_sandbox(stage: Stage) -> None:
     assert stage.hostctl("ls", "-q").out == before
 
 
+EMPTY_REFS = """
+refs=$(find /gate -path '*/refs/*' -type f) && test -n "$refs" &&
+for ref in $refs; do : > "$ref"; done
+"""
+
+
+def test_refs_that_a_power_cut_left_empty_are_fetched_again(make_box: MakeBox) -> None:
+    box = make_box()
+    box.sh(EMPTY_REFS, as_helper=True).expect_success("emptying")
+    box.git("fetch", "origin")
+    box.git("fetch", "origin").expect_success("the second fetch")
+
+
 def test_another_repository_cannot_be_named_to_the_gate(split: Box, stage: Stage) -> None:
     with reaching_upstream(stage) as requests:
         ran = split.git("ls-remote", stage.url(FORBIDDEN))
