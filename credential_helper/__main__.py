@@ -1,5 +1,6 @@
 """Entry point; also runs as a bare file under `python3 -IS`, where nothing is on the path."""
 
+import posix
 import sys
 
 if __name__ == "__main__" and not __package__:
@@ -10,4 +11,4 @@ from credential_helper.command import main
 __all__ = ["main"]
 
 if __name__ == "__main__":
-    sys.exit(main())
+    posix._exit(main())  # all is written; there is nothing to put away

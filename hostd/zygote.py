@@ -25,6 +25,7 @@ from hostd import attempts, netns
 from sidecar import service
 from sidecar.budgets import DESCRIPTORS
 from sidecar.inherited import Inherited
+from sidecar.warmup import warm
 
 _MAX_MESSAGE = 256 * 1024
 _MAX_DESCRIPTORS = 16
@@ -275,7 +276,7 @@ def main() -> None:
     link = socket.socket(fileno=int(sys.argv[1]))
     link.set_inheritable(False)
     linux.keep_large_blocks()
-    service.warm()
+    warm()
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -16,6 +16,9 @@ _SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_
 PARTIAL_WRITE = 0x1
 _COMPLETE = b"SSL negotiation finished successfully"
 
+# For clients only. A server's would hold the key of its tickets, the same in every fork.
+_prepared: list[SSL.Context] = []
+
 Pins = Callable[[], frozenset[bytes]]
 Admit = Callable[[bytes], bool]
 
@@ -32,7 +35,8 @@ class PinnedClient:
     """Makes client connections that go on only with a server whose key is in `pins()`."""
 
     def __init__(self, seed: bytes, pins: Pins) -> None:
-        self._context = _context(seed, lambda key: key in pins())
+        context = _prepared.pop() if _prepared else _nobody()
+        self._context = _become(context, seed, lambda key: key in pins())
 
     def connection(self) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
@@ -52,7 +56,7 @@ class PinnedServer:
 
     def use(self, seed: bytes) -> None:
         """From now on with this key; connections that are open go on with theirs."""
-        self._context = _context(seed, self._admit)
+        self._context = _become(_nobody(), seed, self._admit)
 
     def connection(self) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
@@ -73,7 +77,12 @@ def peer_key(transport: _TlsTransport) -> bytes:
     return key
 
 
-def _context(seed: bytes, admit: Admit) -> SSL.Context:
+def prepare_client() -> None:
+    """Make a context for the next client, which a fork later shares: all but its key and pins."""
+    _prepared.append(_nobody())
+
+
+def _nobody() -> SSL.Context:
     """One context for all connections; reads no file, so it can be made after a chroot."""
     context = SSL.Context(SSL.TLS_METHOD)
     context.clear_mode(PARTIAL_WRITE)
@@ -84,6 +93,10 @@ def _context(seed: bytes, admit: Admit) -> SSL.Context:
     # alone: without tickets TLS 1.3 falls back to the session cache.
     context.set_options(SSL.OP_NO_TICKET)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    return context
+
+
+def _become(context: SSL.Context, seed: bytes, admit: Admit) -> SSL.Context:
     private, certificate = self_signed(seed)
     context.use_privatekey(private)
     context.use_certificate(certificate)

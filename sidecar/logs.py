@@ -13,9 +13,13 @@ from twisted.logger import (
 )
 
 
-def log_to(stream: TextIO) -> None:
-    """Begin logging; what was said before the fork was not ours to say, and is dropped."""
+def lines_to(stream: TextIO) -> Any:
     lines: Any = textFileLogObserver(stream, timeFormat="%Y-%m-%dT%H:%M:%S%z")
     wanted: Any = LogLevelFilterPredicate(LogLevel.info)
-    observer: Any = FilteringLogObserver(lines, [wanted])
+    return FilteringLogObserver(lines, [wanted])
+
+
+def log_to(stream: TextIO) -> None:
+    """Begin logging; what was said before the fork was not ours to say, and is dropped."""
+    observer = lines_to(stream)
     globalLogBeginner.beginLoggingTo([observer], discardBuffer=True, redirectStandardIO=False)

@@ -1,4 +1,4 @@
-"""Wires one sidecar and runs it. Called by hostd's zygote: `warm` before the fork, `main` after.
+"""Wires one sidecar and runs it. Called by hostd's zygote after the fork.
 
 `main` finds itself confined: no files, no imports, no new sockets, threads or processes.
 """
@@ -8,15 +8,14 @@ from __future__ import annotations
 import gc
 import secrets
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from nacl.signing import SigningKey
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
+from identity.certificates import public_key
 from identity.peer import Attestation
 from limits.brake import DenialBrake
 from netpolicy.policy import Tier
@@ -32,15 +31,13 @@ from sidecar.egress_office import EgressOffice
 from sidecar.forwarding import Scope
 from sidecar.git_listener import Brakes, GitListener, Office, Port
 from sidecar.inherited import Inherited
-from sidecar.logs import log_to
 from sidecar.loop import Loop
 from sidecar.reporter import Reporter
 from sidecar.reports import Reports
 from sidecar.tokens import Tokens
-from sidecar.warmup import warm
 from streams.timing import Timeouts, Timer, cancel
 
-__all__ = ["Inherited", "Service", "main", "warm"]
+__all__ = ["Inherited", "Service", "main"]
 
 DRAIN: Final = 30.0
 # Longer than the broker's own patience with an upstream, so that its answer is the one shown.
@@ -89,10 +86,9 @@ class Service:
             self._port(scope, tokens, untrusted, fds.untrusted_git),
             *self._egress.ports,
         ]
-        public_key = SigningKey(seed).verify_key.encode()
         control = _listener(fds.control)
         admitted = Attestation(control_uids, None, config.peer)
-        self._control = ControlSocket(loop, control, public_key, self._orders(), admitted)
+        self._control = ControlSocket(loop, control, public_key(seed), self._orders(), admitted)
 
     def stop(self) -> None:
         """Accept no more, let what runs end within a time, then say that it is over."""
@@ -190,7 +186,6 @@ def _listener(fd: int) -> socket.socket:
 
 def main(config: bytes, fds: Inherited) -> None:
     """Run until told to stop; returns when the reactor has stopped."""
-    log_to(sys.stderr)
     # The zygote froze what it had loaded and stopped collecting; our own garbage is collected.
     gc.enable()
     reactor: Any = EPollReactor()

@@ -1,5 +1,5 @@
-"""The credential helper as git starts it, git's own client for the same socket, and a static C
-program that asks the same.
+"""The credential helper as git starts it, Python alone doing nothing, git's own client for the
+same socket, and a static C program that asks the same.
 
 All run in the sandbox as the helper's uid, which the sidecar attests; it gives 120 tokens a
 minute, so there are few rounds.
@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.chains.gitmoat import hostctl
 from bench.chains.way import OURS
 from bench.figures import Book
+from bench.parts.programs import PYTHON
 from hostd.environment import gate_git
 from tests.live.instances import Instance
 
@@ -44,14 +45,14 @@ import base64, json, os, subprocess, sys, time
 asked = json.load(sys.stdin)
 place = os.memfd_create("static", 0)
 os.write(place, base64.b64decode(asked["static"]))
-commands = {"ours": asked["ours"], "cache": asked["cache"], "static": [f"/proc/self/fd/{place}"]}
+commands = asked["commands"] | {"static": [f"/proc/self/fd/{place}"]}
 times = {name: [] for name in commands}
 for _ in range(asked["rounds"]):
     for name, command in commands.items():
         begun = time.perf_counter()
         done = subprocess.run(command, input=asked["question"].encode(), capture_output=True, pass_fds=[place])
         times[name].append(time.perf_counter() - begun)
-        if b"password=" not in done.stdout:
+        if name != "python" and b"password=" not in done.stdout:
             sys.exit(f"{name}: {done.stdout!r} {done.stderr!r}")
 print(json.dumps(times))
 """  # noqa: E501 - it is one program
@@ -64,8 +65,11 @@ def measure(instance: Instance, box: str, place: str, book: Book, rounds: int) -
     (ours,) = (value for value in settings.values() if "credential_helper" in value)
     asked = {
         "static": base64.b64encode(compiled()).decode(),
-        "ours": [*ours.split(), "get"],
-        "cache": ["git", "credential-cache", "--socket", "/run/gitmoat/cred.sock", "get"],
+        "commands": {
+            "ours": [*ours.split(), "get"],
+            "python": ["/usr/bin/python3", "-IS", "-c", "pass"],
+            "cache": ["git", "credential-cache", "--socket", "/run/gitmoat/cred.sock", "get"],
+        },
         "question": f"protocol=http\nhost=127.0.0.1:418\npath={place}/fake/small.git\n",
         "rounds": rounds + 1,
     }
@@ -73,6 +77,7 @@ def measure(instance: Instance, box: str, place: str, book: Book, rounds: int) -
     times = json.loads(hostctl(instance, *words, stdin=json.dumps(asked)))
     for name, row, way in (
         ("ours", "credential helper", OURS),
+        ("python", "credential helper", PYTHON),
         ("static", "credential helper", STATIC_C),
         ("cache", "credential helper: git credential-cache", OURS),
     ):

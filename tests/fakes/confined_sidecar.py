@@ -13,6 +13,7 @@ from confine import linux, profiles
 from confine.process import Confinement, Limits, confine
 from confine.seccomp import compile_profile
 from sidecar import service
+from sidecar.warmup import warm
 
 
 def run_child(config: bytes, root: str, files: int, uid: int, fds: list[int]) -> None:
@@ -26,7 +27,7 @@ def run_child(config: bytes, root: str, files: int, uid: int, fds: list[int]) ->
 def main() -> None:
     root, files, uid, *fds = sys.argv[1:]
     config = sys.stdin.buffer.read()
-    service.warm()
+    warm()
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -79,7 +79,8 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "it is started by git for every operation, from a directory of its own",
     ),
     (
-        {"credential_helper"}, {"twisted", "attrs", "json", "argparse", "logging", "typing"}, set(),
+        {"credential_helper"},
+        {"twisted", "attrs", "json", "argparse", "logging", "typing", "os", "socket"}, set(),
         "every import is paid at every git operation",
     ),
     (

@@ -14,7 +14,13 @@ from nacl.signing import SigningKey
 from OpenSSL import SSL
 
 from identity.certificates import self_signed
-from identity.tlsoptions import PeerKeyUnknown, PinnedClient, PinnedServer, peer_key
+from identity.tlsoptions import (
+    PeerKeyUnknown,
+    PinnedClient,
+    PinnedServer,
+    peer_key,
+    prepare_client,
+)
 from tests.fakes.tls import End, Stranger, Talker, join, write_pem
 
 CLIENT, SERVER, OTHER = b"c" * 32, b"s" * 32, b"o" * 32
@@ -41,6 +47,16 @@ def test_the_right_keys_on_both_ends_talk_and_know_each_other() -> None:
     assert peer_key(server.tls) == public(CLIENT)
     assert peer_key(client.tls) == public(SERVER)
     assert client.talker.lost is None and server.talker.lost is None
+
+
+def test_a_client_that_was_prepared_has_its_own_key_and_pins_and_is_prepared_once() -> None:
+    prepare_client()
+    for seed in (CLIENT, OTHER):
+        client = End(pinned_client(public(SERVER), seed=seed), Talker(b"question"))
+        server = End(admitting(public(seed)), Talker(b"answer"))
+        join(client, server)
+        assert peer_key(server.tls) == public(seed)
+        assert client.talker.heard == b"answer"
 
 
 def test_a_second_pin_is_honoured_while_keys_rotate() -> None:

@@ -1,0 +1,200 @@
+"""One sidecar's whole life before the fork: hostd, the broker and the sandbox are played by us.
+
+What it runs has then run once: types have found their methods, code is adapted to what it meets,
+OpenSSL has its tables. Nothing of it is left but that.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.internet.epollreactor import EPollReactor
+from twisted.internet.error import ConnectionDone
+from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
+
+from gitwire.http import Length
+from identity.certificates import public_key
+from identity.peer import find_means
+from identity.tlsoptions import PinnedServer
+from sidecar.config import parse_config
+from sidecar.inherited import Inherited
+from sidecar.logs import lines_to
+from sidecar.service import Service
+from streams.incoming import Incoming
+from streams.seqpacket import SeqpacketConnection
+from streams.server import ServerConnection
+from streams.tls import Tls
+
+_PATIENCE: Final = 20.0
+_REQUESTS: Final = 12  # after eight calls Python adapts a function to what it meets
+_BROKER, _SIDECAR = bytes([1] * 32), bytes([2] * 32)
+_POLICY: Final = {
+    "version": 1,
+    "name": "rehearsal",
+    "session": {"ttl": "8h", "idle": "4h", "max_ttl": "1d"},
+    "git": [
+        {
+            "id": "all",
+            "repos": ["hub:**"],
+            "fetch": True,
+            "push": {"branches": ["agent/**"], "create": True, "update": True},
+            "who": ["helper", "untrusted"],
+        }
+    ],
+    "egress": [{"id": "web", "hosts": ["*.example.org"], "ports": [443]}],
+}
+_UPSTREAMS: Final = {
+    "upstreams": [{"name": "hub", "hosts": ["hub.example"], "case_insensitive": True}],
+    "idle": 60,
+}
+_ASK: Final = (
+    b"GET /hub.example/a/b.git/info/refs?service=git-upload-pack HTTP/1.1\r\n"
+    b"Host: 127.0.0.1:419\r\n\r\n"
+)
+_ANSWER: Final = b"0000"
+_HEADERS: Final = ((b"Content-Type", b"application/x-git-upload-pack-advertisement"),)
+
+
+class Rehearsal:
+    """Twisted's reactor is never installed, and closed in the end: a child has its own."""
+
+    def __init__(self) -> None:
+        self._loop: Any = EPollReactor()
+        self._log_lines()
+        self._listeners = [_listener(kind) for kind in _KINDS]
+        self._names = [each.getsockname() for each in self._listeners]
+        fds = Inherited(*(each.detach() for each in self._listeners))
+        self._broker = PinnedServer(_BROKER, lambda key: True)
+        self._stopped = False
+        self._links = 0
+        config = parse_config(_config())
+        us = frozenset({os.geteuid()})
+        self._service = Service(self._loop, config, fds, _SIDECAR, self._over, us)
+        control = _connected(socket.SOCK_SEQPACKET, self._names[_CONTROL])
+        self._hostd = SeqpacketConnection(self._loop, control, self._told, lambda: None)
+
+    def play(self) -> None:
+        """From activation to stop."""
+        try:
+            self._order("activate")
+            self._until(lambda: self._links == 2)
+            for _ in range(_REQUESTS):
+                self._sandbox_asks()
+            self._order("stop")
+            self._until(lambda: self._stopped)
+            self._hostd.close()
+            self._until(self._nothing_left)
+        finally:
+            self._loop.waker.connectionLost(Failure(ConnectionDone()))
+            self._loop._poller.close()
+
+    def _log_lines(self) -> None:
+        observer = lines_to(io.StringIO())
+        event = {"log_format": "{what}", "what": "x", "log_time": time.time()}
+        observer(event | {"log_level": LogLevel.info, "log_namespace": "x", "log_logger": Logger()})
+
+    def _over(self) -> None:
+        self._stopped = True
+
+    def _order(self, operation: str, *fds: int) -> None:
+        self._hostd.send(b'{"op":"%s"}' % operation.encode(), fds)
+
+    def _told(self, data: bytes, fds: list[int]) -> None:
+        if data[:1] == b"D":
+            self._dial()
+
+    def _dial(self) -> None:
+        near, far = socket.socketpair()
+        with near:
+            self._order("connection", near.fileno())
+        server = ServerConnection(self._loop, self._serve, secure=True)
+        Tls(self._loop, far, server, self._broker.connection(), self._linked).start()
+
+    def _linked(self, _: object) -> None:
+        self._links += 1
+
+    def _serve(self, incoming: Incoming) -> None:
+        out = incoming.begin(200, _HEADERS, Length(len(_ANSWER)))
+        out.write(_ANSWER)
+        out.finish()
+
+    def _sandbox_asks(self) -> None:
+        with _connected(socket.SOCK_STREAM, self._names[_UNTRUSTED]) as client:
+            client.sendall(_ASK)
+            client.setblocking(False)
+            heard = b""
+
+            def answered() -> bool:
+                nonlocal heard
+                try:
+                    heard += client.recv(4096)
+                except BlockingIOError:
+                    return False
+                return heard.endswith(_ANSWER)
+
+            self._until(answered)
+
+    def _until(self, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not ready():
+            if time.monotonic() > deadline:
+                raise RuntimeError("the rehearsal of a sidecar came to nothing")
+            self._loop.iterate(0.01)
+
+    def _nothing_left(self) -> bool:
+        return self._loop.getReaders() == [self._loop.waker] and not self._loop.getDelayedCalls()
+
+
+_KINDS: Final = (
+    socket.SOCK_STREAM,
+    socket.SOCK_STREAM,
+    socket.SOCK_STREAM,
+    socket.SOCK_SEQPACKET,
+    socket.SOCK_DGRAM,
+    socket.SOCK_STREAM,
+    socket.SOCK_STREAM,
+    socket.SOCK_STREAM,
+    socket.SOCK_STREAM,
+)
+_UNTRUSTED, _CONTROL = 1, 3
+
+
+def _listener(kind: socket.SocketKind) -> socket.socket:
+    """With a name that the kernel chose, in no directory."""
+    made = socket.socket(socket.AF_UNIX, kind)
+    made.bind("")
+    if kind != socket.SOCK_DGRAM:
+        made.listen()
+    return made
+
+
+def _connected(kind: socket.SocketKind, name: bytes) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, kind)
+    made.connect(name)
+    return made
+
+
+def _config() -> bytes:
+    return json.dumps(
+        {
+            "schema": "gitmoat.sidecar/1",
+            "sandbox": "rehearsal",
+            "session": "rehearsal",
+            "uids": {"sidecar": 1, "helper": 2, "untrusted": 3},
+            "helper_cgroups": None,
+            "peer": find_means().value,
+            "broker_keys": [base64.b64encode(public_key(_BROKER)).decode()],
+            "policy": _POLICY,
+            "upstreams": _UPSTREAMS,
+            "dial_cap": 16,
+            "egress_cap": 8,
+        }
+    ).encode()
