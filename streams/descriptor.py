@@ -184,8 +184,11 @@ class Descriptor:
         """Whether what is written will be sent."""
         return not self._gone and not self._broken and self._then is Then.GO_ON
 
-    def _send(self, pieces: Sequence[bytes]) -> None:
-        """At once as far as the kernel takes it; the rest waits."""
+    def _send(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """At once as far as the kernel takes it; the rest waits.
+
+        Of a piece that is not `bytes` a copy waits: its memory is somebody else's after this.
+        """
         sent = 0
         if not self._queue:
             try:
@@ -199,8 +202,11 @@ class Descriptor:
             if sent == sum(map(len, pieces)):
                 return
             self._loop.addWriter(self)
-        self._queue.extend(memoryview(piece) for piece in pieces if piece)
-        self._drop(sent)
+        for piece in pieces:
+            rest = memoryview(piece)[sent:]
+            sent = max(0, sent - len(piece))
+            if rest:
+                self._queue.append(rest if isinstance(piece, bytes) else memoryview(bytes(rest)))
         self._flow()
 
     def _drop(self, sent: int) -> None:

@@ -13,13 +13,12 @@ from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IHandshakeListener
 from twisted.python.failure import Failure
 
-from streams.descriptor import READ, Descriptor, Then
+from streams import openssl
+from streams.descriptor import Descriptor, Then
 from streams.seqpacket import Reactor
 
 _RECORD: Final = 16 * 1024
 _LINGER: Final = 30.0  # for the peer's close_notify after ours
-# For every connection of the process: what is read goes into TLS before anything else is.
-_into = memoryview(bytearray(READ))
 
 
 class Tls(Descriptor):
@@ -40,6 +39,7 @@ class Tls(Descriptor):
     ) -> None:
         super().__init__(loop, sock, protocol)
         self._tls = end
+        self._records = openssl.records_of(end)
         self._verify = verify
         self._shaken = False
         self._clear: deque[bytes | memoryview] = deque()  # not encrypted yet
@@ -73,7 +73,7 @@ class Tls(Descriptor):
 
     def doRead(self) -> Exception | None:
         try:
-            count = self._sock.recv_into(_into)
+            count = self._sock.recv_into(openssl.INTO)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -81,8 +81,11 @@ class Tls(Descriptor):
         if not count:
             # The peer's own end would have been in what came before.
             return ConnectionLost("the peer closed without saying so")
-        self._tls.bio_write(_into[:count])
-        self._step()
+        self._records.take(count)
+        try:
+            self._step()
+        finally:
+            self._records.forget()
         return None
 
     def readConnectionLost(self, reason: Failure) -> None:
@@ -100,14 +103,14 @@ class Tls(Descriptor):
         """Use what has come."""
         if not self._shaken and not self._shake():
             return
-        pieces, over = self._decrypt()
-        if over is not None or not pieces:
+        data, over = self._records.decrypt()
+        if over is not None or not data:
             # An alert, or an answer to what was no data; to data TLS itself answers nothing.
-            self._push(_RECORD)
+            self._push()
         if self._clear:
             self._encrypt()
-        if pieces and not self._gone and not self._broken:
-            self.protocol.dataReceived(b"".join(pieces) if len(pieces) > 1 else pieces[0])
+        if data and not self._gone and not self._broken:
+            self.protocol.dataReceived(data)
         if over is not None and not self._gone and not self._broken:
             self._over(over)
 
@@ -115,10 +118,10 @@ class Tls(Descriptor):
         try:
             self._tls.do_handshake()
         except SSL.WantReadError:
-            self._push(_RECORD)
+            self._push()
             return False
         except SSL.Error as error:
-            self._push(_RECORD)  # the alert
+            self._push()  # the alert
             self._break(error)
             return False
         # Before our last words of the handshake leave.
@@ -126,25 +129,12 @@ class Tls(Descriptor):
         if wrong is not None:
             self._break(wrong)
             return False
-        self._push(_RECORD)
+        self._push()
         self._shaken = True
         if IHandshakeListener.providedBy(self.protocol):
             self.protocol.handshakeCompleted()
         self._encrypt()
         return not self._gone and not self._broken
-
-    def _decrypt(self) -> tuple[list[bytes], Exception | None]:
-        """All the records that have come whole; and why there will be no more, if so."""
-        pieces: list[bytes] = []
-        try:
-            while True:
-                pieces.append(self._tls.recv(_RECORD))
-        except SSL.WantReadError:
-            return pieces, None
-        except SSL.ZeroReturnError:
-            return pieces, ConnectionDone()
-        except SSL.Error as error:
-            return pieces, error
 
     def _over(self, reason: Exception) -> None:
         if not isinstance(reason, ConnectionDone):
@@ -156,15 +146,14 @@ class Tls(Descriptor):
             self._say_goodbye()
         self._end(Then.CLOSE)
 
-    def _send(self, pieces: Sequence[bytes]) -> None:
+    def _send(self, pieces: Sequence[bytes | memoryview]) -> None:
         if sum(map(len, pieces)) <= _RECORD:
             pieces = (b"".join(pieces),)
-        self._clear.extend(piece for piece in pieces if piece)
+        self._clear.extend(bytes(piece) for piece in pieces if piece)
         if self._shaken:
             self._encrypt()
 
     def _encrypt(self) -> None:
-        size = 0
         while self._clear:
             piece = self._clear[0]
             try:
@@ -174,24 +163,20 @@ class Tls(Descriptor):
             except SSL.Error as error:
                 self._break(error)
                 return
-            size += sent
             if sent < len(piece):
                 self._clear[0] = memoryview(piece)[sent:]
             else:
                 self._clear.popleft()
-        if size:
-            self._push(size + size // 256 + 512)
+        self._push()
 
-    def _push(self, size: int) -> None:
-        """Hand what TLS wants to send to the socket; `size` is what we expect at most."""
-        out: list[bytes] = []
-        try:
-            while not out or len(out[-1]) == size:
-                out.append(self._tls.bio_read(size))
-        except SSL.WantReadError:
-            pass
-        if out:
-            super()._send(out)
+    def _push(self) -> None:
+        """Hand what TLS wants to send to the socket."""
+        more = True
+        while more:
+            data = self._records.pull()
+            if data:
+                super()._send((data,))
+            more = len(data) == openssl.ROOM
 
     def _say_goodbye(self) -> None:
         try:
@@ -199,7 +184,7 @@ class Tls(Descriptor):
         except SSL.Error as error:
             self._break(error)
             return
-        self._push(_RECORD)
+        self._push()
 
     def _half_close(self) -> Exception | None:
         """Our end is a record, and has been sent."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from streams import openssl
 from tests.fakes.hand_loop import close_all, small_pair, tcp_pair
 
 
@@ -18,4 +19,14 @@ def _sockets_are_closed() -> Iterator[None]:
 def pair(request: pytest.FixtureRequest) -> Callable[[], tuple[socket.socket, socket.socket]]:
     """How two ends are connected: Unix sockets that take little, or TCP."""
     kind: Callable[[], tuple[socket.socket, socket.socket]] = request.param
+    return kind
+
+
+@pytest.fixture(params=[openssl.Below, openssl.Public])
+def records(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> type[openssl.Below] | type[openssl.Public]:
+    """What handles the records of every TLS end that is made meanwhile."""
+    kind: type[openssl.Below] | type[openssl.Public] = request.param
+    monkeypatch.setattr(openssl, "records_of", kind)
     return kind

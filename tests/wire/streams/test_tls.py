@@ -12,6 +12,8 @@ from tests.fakes.hand_loop import HandLoop, UnderTls, small_pair
 from tests.fakes.http_ends import Endless, RawPeer, Recorder, get, hello, post
 from tests.fakes.tls_hops import Chain, client_options, join_over_tls, server_options
 
+pytestmark = pytest.mark.usefixtures("records")
+
 BIG = 4_000_000
 GET = format_request(b"GET", b"/", [(b"Host", b"h")])
 POST = format_request(b"POST", b"/", [(b"Host", b"h"), *framing_headers(Chunked())])

@@ -19,6 +19,8 @@ from tests.fakes.hand_loop import HandLoop, close_all, small_pair
 from tests.fakes.sidecar_world import public
 from tests.fakes.tls import over_tls
 
+pytestmark = pytest.mark.usefixtures("records")
+
 CLIENT, SERVER = bytes([2] * 32), bytes([1] * 32)
 LARGE = bytes(range(256)) * 4096
 

@@ -1,0 +1,157 @@
+"""TLS by the buffer: records go in and come out many at a time, through memory of the process.
+
+pyOpenSSL makes an object of every record, and copies it twice. `Below` uses the OpenSSL that it
+stands on, and three names that it does not publish; no other module does. Where they are not
+there, `Public` does the same with public names.
+"""
+
+from typing import Any, Final, Protocol
+
+from cryptography.hazmat.bindings.openssl.binding import Binding
+from OpenSSL import SSL
+from twisted.internet.error import ConnectionDone
+
+from streams.descriptor import READ
+
+_RECORD: Final = 16 * 1024
+# One read, and a record that began in the one before, fit into it; so do the records of a write
+# of that size.
+ROOM: Final = READ + 2 * _RECORD
+
+# For every connection of the process: neither holds anything between two calls of the reactor.
+INTO: Final = memoryview(bytearray(READ))
+_room: Final = memoryview(bytearray(ROOM))
+
+
+class Records(Protocol):
+    """One end of TLS. The handshake, writing and goodbye are asked of pyOpenSSL itself."""
+
+    def take(self, count: int) -> None:
+        """That much of `INTO` came from the peer. Use it before anything else is read there."""
+
+    def forget(self) -> None:
+        """Whatever was not used of it is not used any more."""
+
+    def decrypt(self) -> tuple[bytes, Exception | None]:
+        """All that has come whole; and why there will be no more, if so."""
+
+    def pull(self) -> bytes | memoryview:
+        """What TLS wants to send, up to `ROOM`; good until anybody asks any end for anything."""
+
+
+class Public:
+    def __init__(self, end: SSL.Connection) -> None:
+        self._end = end
+
+    def take(self, count: int) -> None:
+        self._end.bio_write(INTO[:count])
+
+    def forget(self) -> None:
+        """It was copied."""
+
+    def decrypt(self) -> tuple[bytes, Exception | None]:
+        pieces: list[bytes] = []
+        try:
+            while True:
+                pieces.append(self._end.recv(_RECORD))
+        except SSL.WantReadError:
+            over: Exception | None = None
+        except SSL.ZeroReturnError:
+            over = ConnectionDone()
+        except SSL.Error as error:
+            over = error
+        return b"".join(pieces), over
+
+    def pull(self) -> bytes | memoryview:
+        try:
+            return self._end.bio_read(ROOM)
+        except SSL.WantReadError:
+            return b""
+
+
+_lib: Final[Any] = Binding().lib
+_ffi: Final[Any] = Binding().ffi
+_INTO: Final = _ffi.from_buffer(INTO)
+_ROOM: Final = _ffi.from_buffer(_room)
+
+
+class Below:
+    """OpenSSL reads what came where it lies, and decrypts into one buffer."""
+
+    def __init__(self, end: SSL.Connection) -> None:
+        pointers: Any = end
+        self._end = end  # which owns what the pointers point to
+        self._ssl = pointers._ssl
+        self._out = pointers._from_ssl
+        self._unread: Any = None
+        # It is freed by the first `take`: nobody may write there.
+        pointers._into_ssl = None
+
+    def take(self, count: int) -> None:
+        unread = _lib.BIO_new_mem_buf(_INTO, count)
+        if not unread:
+            raise MemoryError
+        # To have read all of it means to wait for more. No copy of it is made, so it must be read,
+        # or forgotten, before the next one is.
+        _lib.BIO_set_mem_eof_return(unread, -1)
+        _lib.SSL_set_bio(self._ssl, unread, self._out)  # takes it over, and frees the last one
+        self._unread = unread
+
+    def forget(self) -> None:
+        if self._unread is not None and _lib.BIO_get_mem_data(self._unread, _ffi.NULL):
+            self.take(0)
+
+    def decrypt(self) -> tuple[bytes, Exception | None]:
+        ssl, read, at = self._ssl, _lib.SSL_read, 0
+        # What others left there would be taken for ours.
+        _lib.ERR_clear_error()
+        while (count := read(ssl, _ROOM + at, ROOM - at)) > 0:
+            at += count
+        return bytes(_room[:at]), self._over(count)
+
+    def pull(self) -> bytes | memoryview:
+        count = _lib.BIO_read(self._out, _ROOM, ROOM)
+        return _room[: max(0, count)]
+
+    def _over(self, result: int) -> Exception | None:
+        match _lib.SSL_get_error(self._ssl, result):
+            case _lib.SSL_ERROR_WANT_READ:
+                return None
+            case _lib.SSL_ERROR_ZERO_RETURN:
+                return ConnectionDone()
+            case _:
+                return SSL.Error(_errors())
+
+
+def _errors() -> list[str]:
+    """What OpenSSL has to say, and has no more after this."""
+    found: list[str] = []
+    while number := _lib.ERR_get_error():
+        reason = _lib.ERR_reason_error_string(number)
+        found.append(_ffi.string(reason).decode() if reason else hex(number))
+    return found
+
+
+_CALLS = (
+    "BIO_get_mem_data",
+    "BIO_new_mem_buf",
+    "BIO_read",
+    "BIO_set_mem_eof_return",
+    "ERR_clear_error",
+    "ERR_get_error",
+    "ERR_reason_error_string",
+    "SSL_get_error",
+    "SSL_read",
+    "SSL_set_bio",
+)
+
+
+def _is_there() -> bool:
+    end = SSL.Connection(SSL.Context(SSL.TLS_METHOD), None)
+    pointers = ("_ssl", "_from_ssl", "_into_ssl")
+    return all(getattr(end, name, None) for name in pointers) and all(
+        hasattr(_lib, name) for name in _CALLS
+    )
+
+
+records_of: type[Below] | type[Public] = Below if _is_there() else Public
