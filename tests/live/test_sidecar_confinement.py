@@ -109,7 +109,7 @@ def _kinds(box: Box, stage: Stage) -> list[str]:
     }
     found = []
     for target in descriptors(pid).values():
-        inode = int(target[8:-1]) if target.startswith("socket:[") else 0
+        inode = int(target[8:-1]) if target.startswith("socket:[") else -1  # 0 is nobody's
         if inode in inside and inside[inode].listening:
             found.append("listener {}:{}".format(*inside[inode].local))
         elif inode in outside and _is_broker(stage, outside[inode].remote):

@@ -140,7 +140,8 @@ def test_what_was_opened_before_is_opened_anew_each_time(vault: Vault, tmp_path:
     vault.add("gh", "bot", Secret(b"old"))
     assert [vault.get("gh").password.expose() for _ in range(2)] == [b"old", b"old"]
     sealed = file.read_bytes()
-    for wrong in (sealed[:-1], sealed + b"x", sealed[:40] + b"\0" + sealed[41:], sealed[:32], b""):
+    changed = sealed[:40] + bytes([sealed[40] ^ 1]) + sealed[41:]
+    for wrong in (sealed[:-1], sealed + b"x", changed, sealed[:32], b""):
         file.write_bytes(wrong)
         with pytest.raises(Unavailable):
             vault.get("gh")
