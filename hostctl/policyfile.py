@@ -55,9 +55,12 @@ def load_policy_mapping(paths: Paths, name: str) -> dict[str, object]:
 
 def effective_policy(paths: Paths, path: Path) -> Policy:
     """A file's policy with its presets resolved on this host, as a sandbox gets it."""
-    from hostctl.presets import expand
+    policy = load_policy(path)
+    if not policy.presets:
+        return policy
+    from hostctl.presets import expand  # reads formats of seven package managers
 
-    return expand(paths, load_policy(path))[0]
+    return expand(paths, policy)[0]
 
 
 def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
