@@ -51,12 +51,13 @@ def save(run: Saved, directory: Path = RESULTS) -> Path:
 
 
 def add_to_last(run: Saved, directory: Path = RESULTS) -> Saved:
-    """The last run of this kind with these rows in place of its own."""
-    found = latest(run.kind, directory)
+    """The last run of this kind with these rows in place of its own; rows of a full run go into
+    the last quick one while there is no full one."""
+    found = latest(run.kind, directory) or latest("quick", directory)
     if found is None:
         return run
     last = load(found)
-    return evolve(run, book=Book(last.book.rows | run.book.rows))
+    return evolve(run, kind=last.kind, book=Book(last.book.rows | run.book.rows))
 
 
 def latest(kind: str, directory: Path = RESULTS) -> Path | None:

@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from bench import smoke
 from bench.chains.way import OURS
@@ -168,6 +169,17 @@ def test_rows_can_be_put_into_the_last_run(tmp_path: Path) -> None:
     rows = add_to_last(saved(second), tmp_path).book.rows
     assert rows["download"].values == {OURS: [1.0]}
     assert rows["upload"].values == {OURS: [2.0]}
+
+
+def test_rows_of_full_size_are_put_into_a_quick_run_while_there_is_no_other(tmp_path: Path) -> None:
+    first, second = Book(), Book()
+    first.add("download", OURS, "MB/s", 1.0)
+    second.add("N = 200: broker", OURS, "MiB", 2.0)
+    save(evolve(saved(first), kind="quick"), tmp_path)
+    merged = add_to_last(saved(second), tmp_path)
+    assert (merged.kind, set(merged.book.rows)) == ("quick", {"download", "N = 200: broker"})
+    save(saved(first), tmp_path)
+    assert add_to_last(saved(second), tmp_path).kind == "full"
 
 
 def test_curves_are_drawn_over_the_numbers_in_the_names_of_rows() -> None:
