@@ -13,11 +13,11 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.error import ConnectionDone
-from twisted.logger import Logger, LogLevel
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from gitwire.http import Length
@@ -97,9 +97,7 @@ class Rehearsal:
             self._loop._poller.close()
 
     def _log_lines(self) -> None:
-        observer = lines_to(io.StringIO())
-        event = {"log_format": "{what}", "what": "x", "log_time": time.time()}
-        observer(event | {"log_level": LogLevel.info, "log_namespace": "x", "log_logger": Logger()})
+        Logger(observer=cast(Any, lines_to(io.StringIO()))).info("{what}", what="x")
 
     def _over(self) -> None:
         self._stopped = True
