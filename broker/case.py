@@ -56,18 +56,15 @@ class Case:
     request_id: str
     commands: PushCommands | None = None
     delay: float = 0.0  # before a refusal is told: the brake on who hammers at refused things
+    op: str = field(init=False)
+    repo: str = field(init=False)
     _began: float = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        request = self.asked.request
         self._began = self.desk.now()
-
-    @property
-    def op(self) -> str:
-        return _op(self.asked.request)
-
-    @property
-    def repo(self) -> str:
-        return f"{self.asked.request.place.text}:{self.asked.request.repository.text}"
+        self.op = _op(request)
+        self.repo = f"{request.place.text}:{request.repository.text}"
 
     def lines(self, code: str) -> list[str]:
         braked = self.delay > 0

@@ -11,8 +11,7 @@ _REQUEST_LINE = re.compile(
     % (_HOST, _ORIGIN, _HOST)
 )
 _PHRASE = re.compile(rb"[ -~]{1,120}")
-_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_VALUE = re.compile(rb"[!-~](?:[\t -~]*[!-~])?")
+_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [!-~](?:[\t -~]*[!-~])?")
 
 _REASONS: Final = {
     100: b"Continue",
@@ -58,7 +57,9 @@ def format_response(
 def _format(start: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     lines = [start]
     for name, value in headers:
-        if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
+        line = name + b": " + value
+        # The first colon must be ours: then name and value are what the two halves match.
+        if b":" in name or _LINE.fullmatch(line) is None:
             raise ValueError("not a header we may send")
-        lines.append(name + b": " + value)
+        lines.append(line)
     return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -1,6 +1,7 @@
 """The one canonical spelling of where a repository is: a place and a path."""
 
 import re
+from functools import lru_cache
 
 from attrs import field, frozen
 from attrs.validators import instance_of
@@ -42,11 +43,14 @@ class RepositoryPath:
             raise Malformed("not a repository path", 404)
 
 
+# What was refused is not remembered, so nothing longer than a path is.
+@lru_cache(maxsize=256)
 def parse_place(raw: bytes) -> Place:
     """Accept lower case only: a name that needs folding has two spellings."""
     return Place(_ascii(raw))
 
 
+@lru_cache(maxsize=256)
 def parse_repository(raw: bytes) -> RepositoryPath:
     """Strip one trailing `/`, then one `.git`; refuse whatever is not canonical after that."""
     return RepositoryPath(_ascii(raw).removesuffix("/").removesuffix(".git"))

@@ -35,7 +35,7 @@ class Slots:
     def room(self, key: Hashable) -> bool:
         if self.each is not None and self._held[key] >= self.each:
             return False
-        if self._held[key] < self.reserved.get(key, 0):
+        if not self.reserved or self._held[key] < self.reserved.get(key, 0):
             return self.used < self.total
         kept = sum(max(0, count - self._held[name]) for name, count in self.reserved.items())
         return self.used + kept < self.total

@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from attrs import field, frozen
 
@@ -110,7 +111,13 @@ class RepoPattern:
         pattern, subject = self.path, repository.text
         if fold:
             pattern, subject = pattern.lower(), subject.lower()
-        return segments_match(pattern.split("/"), subject.split("/"))
+        return _path_matches(pattern, subject)
+
+
+@lru_cache(maxsize=512)
+def _path_matches(pattern: str, subject: str) -> bool:
+    """Of two texts and nothing else, so it stays true whichever policy asks."""
+    return segments_match(pattern.split("/"), subject.split("/"))
 
 
 def parse_repo_pattern(text: str) -> RepoPattern:
