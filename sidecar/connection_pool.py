@@ -122,11 +122,12 @@ class ConnectionPool(Generic[L]):
     def acquire(self, share: Share) -> Deferred[L]:
         """A link to use for one exchange; cancel the Deferred when it is not wanted any more."""
         waiter: _Waiter[L] = _Waiter(share, Deferred(lambda _: self._withdraw(waiter)))
-        waiter.timer = self._clock.callLater(WAIT, self._give_up, waiter)
         self._waiters.append(waiter)
         # Somebody waits: do not sleep through a long back-off.
         self._not_before = min(self._not_before, self._failed_at + DEMAND_DELAY)
         self._serve()
+        if waiter in self._waiters:
+            waiter.timer = self._clock.callLater(WAIT, self._give_up, waiter)
         return waiter.answer
 
     def release(self, link: L, proof: Proof) -> None:
@@ -230,8 +231,13 @@ class ConnectionPool(Generic[L]):
         self._plan()
 
     def _next_waiter(self) -> _Waiter[L] | None:
-        room = {share: self._room(share) for share in Share}
-        return next((waiter for waiter in self._waiters if room[waiter.share] > 0), None)
+        full: set[Share] = set()
+        for waiter in self._waiters:
+            if waiter.share not in full:
+                if self._room(waiter.share) > 0:
+                    return waiter
+                full.add(waiter.share)
+        return None
 
     def _room(self, share: Share) -> int:
         """How many more links requests of this kind may take."""
@@ -260,15 +266,19 @@ class ConnectionPool(Generic[L]):
             self._dialling.append(self._clock.callLater(DIAL_TIMEOUT, self._dial_timed_out))
 
     def _lacking(self) -> int:
+        room = self._cap - len(self._members) - len(self._dialling)
+        if room <= 0:
+            return 0
         shaking = sum(each.opened is None for each in self._members.values())
         coming = shaking + len(self._dialling)
-        wanted = self._admissible() + WARM - len(self._idle) - coming
-        lacking = min(wanted, self._cap - len(self._members) - len(self._dialling))
+        lacking = min(room, self._admissible() + WARM - len(self._idle) - coming)
         # One at a time until one has proved itself.
         return min(lacking, 1 - coming) if self._failures else lacking
 
     def _admissible(self) -> int:
         """How many waiters a new link could serve."""
+        if not self._waiters:
+            return 0
         waiting = Counter(waiter.share for waiter in self._waiters)
         return sum(min(count, self._room(share)) for share, count in waiting.items())
 
