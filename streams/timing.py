@@ -9,6 +9,8 @@ from attrs import frozen
 class Clock(Protocol):
     """What we ask of a reactor's clock; `task.Clock` of Twisted is one too."""
 
+    def seconds(self) -> float: ...
+
     def callLater(
         self, delay: float, call: Callable[..., object], /, *args: Any, **named: Any
     ) -> Any: ...
@@ -39,19 +41,25 @@ class Timeouts:
 
 
 class Alarm:
-    """One timer that is set, moved and cleared; it rings once."""
+    """One timer that is set, moved and cleared; it rings once.
+
+    It is moved for every piece of a body, and several times in every request. So the call under
+    way stays while it is early enough, and is made again for what is left; one that is too late
+    is replaced, because a reactor looks through all its timers to move one forward.
+    """
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock
         self._ring = ring
         self._call: Any = None
+        self._called = self._due = 0.0
 
     def set(self, seconds: float) -> None:
-        # Moving a pending call is cheap: this runs for every piece of a body.
-        if self._call is None:
+        self._due = due = self._clock.seconds() + seconds
+        if self._call is None or due < self._called:
+            self.clear()
             self._call = self._clock.callLater(seconds, self._rings)
-        else:
-            self._call.reset(seconds)
+            self._called = due
 
     def clear(self) -> None:
         if self._call is not None:
@@ -60,4 +68,8 @@ class Alarm:
 
     def _rings(self) -> None:
         self._call = None
-        self._ring()
+        left = self._due - self._clock.seconds()
+        if left > 0:
+            self.set(left)
+        else:
+            self._ring()
