@@ -25,10 +25,16 @@ class Governors:
 
     def budget(self, route: Route) -> CredentialBudget:
         """By the name of the provider: there are as many as are configured."""
-        return self._budgets.setdefault(route.config.provider, CredentialBudget(self.per_minute))
+        found = self._budgets.get(route.config.provider)
+        if found is None:
+            found = self._budgets[route.config.provider] = CredentialBudget(self.per_minute)
+        return found
 
     def breaker(self, route: Route) -> Breaker:
-        return self._breakers.setdefault(route.config.name, Breaker())
+        found = self._breakers.get(route.config.name)
+        if found is None:
+            found = self._breakers[route.config.name] = Breaker()
+        return found
 
     def ask(self, route: Route) -> Rest | None:
         """None when a request may go up now; it is counted."""
