@@ -77,8 +77,12 @@ class Event:
         """What is known, by audit key; texts made plain."""
         kind = type(self)
         names = _names.get(kind) or _names.setdefault(kind, _names_of(kind))
-        given = ((key, getattr(self, name)) for key, name in names)
-        return {key: _shown(value) for key, value in given if value is not None}
+        shown: dict[str, Value] = {}
+        for key, name in names:
+            value = getattr(self, name)
+            if value is not None:
+                shown[key] = plain(value) if type(value) is str else _shown(value)
+        return shown
 
 
 # The keys that events of a kind can have, each with the attribute that holds it.

@@ -275,7 +275,7 @@ def check_host(headers: Headers) -> None:
 
 
 def _check_unserved(headers: Headers) -> None:
-    if any(name in _UNSERVED for name, _ in headers):
+    if not _UNSERVED.isdisjoint([name for name, _ in headers]):
         raise Malformed("request asks for more than plain HTTP/1.1")
 
 
