@@ -132,6 +132,20 @@ def test_control_bytes_are_shown_not_kept(text: str, shown: str) -> None:
     assert plain(text) == shown
 
 
+def test_texts_that_come_again_are_shown_as_the_first_time() -> None:
+    """More of them than are remembered, among them some that must not be."""
+    texts = [f"sb-{number}" for number in range(1500)]
+    texts += [f"ghp_{number:036d}" for number in range(50)] + ["a\\b", "\x1b[2J", "x" * 128]
+    first = [plain(text) for text in texts]
+    assert first[:1500] == texts[:1500] and not any("ghp_" in text for text in first)
+    assert [plain(text) for text in texts] == first
+    assert [plain("x" * 100, 64), plain("x" * 100), plain("x" * 100, 64)] == [
+        "x" * 64 + "...",
+        "x" * 100,
+        "x" * 64 + "...",
+    ]
+
+
 def test_more_refs_than_a_push_may_have_are_counted() -> None:
     push = events.PushDecision(
         sandbox="sb", session="s", decision="deny", tier="helper", repo="github:acme/app",

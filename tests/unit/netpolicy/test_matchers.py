@@ -47,6 +47,18 @@ def test_folding_only_ever_widens(pattern: RepoPattern, path: RepositoryPath) ->
     assert folded or not pattern.matches(pattern.upstream, path, fold=False)
 
 
+def test_what_one_pattern_matched_says_nothing_of_another() -> None:
+    """In any order, and more of them than are remembered."""
+    paths = [RepositoryPath(f"acme/r{number}") for number in range(600)]
+    for _ in range(2):
+        for number, path in enumerate(paths):
+            assert RepoPattern("up", f"acme/r{number}").matches("up", path, False)
+            assert RepoPattern("up", f"acme/R{number}").matches("up", path, True)
+            assert not RepoPattern("up", f"acme/R{number}").matches("up", path, False)
+            assert not RepoPattern("other", f"acme/r{number}").matches("up", path, False)
+            assert not RepoPattern("up", f"acme/r{number}x").matches("up", path, False)
+
+
 def test_a_pattern_made_to_be_slow_is_not() -> None:
     pattern = ["**", "a*a*a*a*b"] * 12
     assert not segments_match(pattern, ["a" * 60] * 60)

@@ -10,9 +10,10 @@ from nacl.signing import SigningKey
 
 from identity.grant import Grant, sign_grant
 from netpolicy.document import parse_policy, policy_to_mapping
-from tests.fakes.broker_world import Reply, World
+from tests.fakes.broker_world import POLICY, Reply, World
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
+from tests.wire.broker.test_git import ADVERTISEMENT
 
 FIRST = 'version = 1\nname = "first"\n[[egress]]\nhosts = ["web.example"]'
 SECOND = 'version = 1\nname = "second"\n[[egress]]\nhosts = ["other.example"]'
@@ -21,6 +22,10 @@ SECOND = 'version = 1\nname = "second"\n[[egress]]\nhosts = ["other.example"]'
 async def begin(world: World) -> Grant:
     """A session, and the grant that would give it another policy."""
     await world.session(FIRST)
+    return another(world)
+
+
+def another(world: World) -> Grant:
     stored = world.sessions.living()[0].stored
     return Grant(
         host="one",
@@ -62,6 +67,24 @@ async def test_the_session_has_it_from_then_on_and_after_a_restart(scene: Scene)
     assert [each["name"] for each in world.audit("policy.replaced")] == ["second"]
     (kept,) = [each for each in world.opened.store.sessions() if each.id == session.id]
     assert '"second"' in kept.scope
+
+
+@on_reactor
+async def test_the_same_bytes_are_decided_by_the_policy_of_the_moment(scene: Scene) -> None:
+    """Whatever is remembered of a request that comes again, its decision is not."""
+    world = scene.world
+    scene.upstream.answers(ADVERTISEMENT)
+    sidecar = await world.session(POLICY)
+    closed = POLICY.replace('"up:acme/app"', '"up:acme/other"')
+    trusted = POLICY.replace('who = ["helper", "untrusted"]', 'who = ["helper"]')
+    steps = [(POLICY, 200), (closed, 404), (POLICY, 200), (trusted, 404), (POLICY, 200)]
+    for number, (policy, status) in enumerate(steps):
+        scope = policy_to_mapping(parse_policy(policy))
+        grant = evolve(another(world), scope=scope, counter=1000 + number)
+        assert (await post(world, grant)).status == 200
+        assert [(await sidecar.refs()).status for _ in range(3)] == [status] * 3
+    world.now += 9 * 3600
+    assert (await sidecar.refs()).status == 401
 
 
 @on_reactor
