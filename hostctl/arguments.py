@@ -8,7 +8,7 @@ from importlib import import_module
 from os.path import abspath, exists, isdir
 from typing import NoReturn, Protocol
 
-from hostctl.failure import Failure, usage
+from hostctl.failure import usage
 from hostctl.output import Output
 
 VERBS = (
@@ -117,10 +117,6 @@ def need_command(args: Namespace) -> list[str]:
         tail = _WITH_COMMAND[args.verb]
         raise usage("nothing to run was given", f"hostctl {args.verb} {tail}")
     return command
-
-
-def not_yet(what: str) -> Failure:
-    return Failure("C108", f"{what} is not in this version yet", "it is planned for a later one")
 
 
 def _parser(prog: str, about: str, help_option: bool) -> ArgumentParser:

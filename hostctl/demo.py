@@ -7,8 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from hostctl.arguments import not_yet
-from hostctl.failure import NOT_ENFORCED
+from hostctl.failure import NOT_ENFORCED, usage
 from hostctl.output import Output, need_root
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 ABOUT = """\
 Sets up a git server with a password, a broker and hostd under a throw-away root, runs two
 sandboxes and checks sixteen promises from inside them. Offline; nothing of yours is touched.
+With --image the sandboxes are Docker containers; the image must be here, and have git and python3.
 Exit 6 if one of the promises is not kept."""
 
 
@@ -34,7 +34,8 @@ class Outcome(NamedTuple):
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="leave everything running afterwards")
-    parser.add_argument("--runtime", choices=("bwrap", "docker"), default="bwrap")
+    parser.add_argument("--runtime", choices=("bwrap", "docker"), help="docker needs --image")
+    parser.add_argument("--image", metavar="IMAGE", default="", help="a Docker image to use")
 
 
 def checks() -> tuple[Check, ...]:
@@ -77,18 +78,18 @@ def checks() -> tuple[Check, ...]:
 
 
 def main(args: Namespace, out: Output) -> int:
+    _check_runtime(args)
     need_root("`hostctl demo`")
     from hostctl.demo_stage import close_stage, open_stage
     from hostctl.interrupts import ignore_signals, raise_on_signals
 
-    if args.runtime == "docker":
-        raise not_yet("the demo in a Docker image")
     begun = time.monotonic()
     raise_on_signals()
     stage = open_stage(out, args.keep)
+    stage.image = args.image
     finished = False
     try:
-        outcomes = _perform(stage, out)
+        outcomes = perform(stage, out)
         finished = True
     finally:
         if args.keep and finished:
@@ -100,7 +101,15 @@ def main(args: Namespace, out: Output) -> int:
     return report(outcomes, time.monotonic() - begun, out)
 
 
-def _perform(stage: Stage, out: Output) -> list[Outcome]:
+def _check_runtime(args: Namespace) -> None:
+    if args.runtime == "docker" and not args.image:
+        fix = "`hostctl demo --image IMAGE`, with an image of yours that has git and python3"
+        raise usage("the demo in containers needs an image", fix)
+    if args.runtime == "bwrap" and args.image:
+        raise usage("--image is for Docker, and --runtime bwrap is not", "leave one of them out")
+
+
+def perform(stage: Stage, out: Output) -> list[Outcome]:
     outcomes = []
     for number, check in enumerate(checks(), 1):
         outcome = _try(check, stage)

@@ -24,9 +24,8 @@ _RECOVERY_SECONDS = 10.0
 
 
 def clone_works(stage: Stage) -> str:
-    words = ("run", "-d", "--name", AGENT, "--agent", "--repo", stage.url(ALLOWED))
-    started = stage.hostctl(*words, "--push", "agent/**", "--", "sleep", "infinity")
-    started.expect_success("starting the sandbox")
+    words = ("--agent", "--repo", stage.url(ALLOWED), "--push", "agent/**")
+    stage.start(AGENT, *words, "--", "sleep", "infinity")
     script = 'git clone -q "$1" "$HOME/clone" && git -C "$HOME/clone" rev-parse HEAD'
     head = stage.shell(AGENT, script, stage.url(ALLOWED)).expect_success("git clone")
     if head != stage.head:

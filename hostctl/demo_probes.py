@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import base64
 
-PYTHON = "/usr/bin/python3"
-
 # What each attempt to connect gives, and how long it takes.
 CONNECT = r"""
 import json, socket, sys, time

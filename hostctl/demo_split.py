@@ -25,9 +25,8 @@ git rev-parse HEAD
 
 
 def workspace_is_there(stage: Stage) -> str:
-    words = ("run", "-d", "--name", SPLIT, "--repo", stage.url(ALLOWED), "--push", "ci/**")
-    started = stage.hostctl(*words, "--", "/bin/sh", "-ec", _FIRST)
-    started.expect_success("starting the sandbox")
+    words = ("--repo", stage.url(ALLOWED), "--push", "ci/**")
+    stage.start(SPLIT, *words, "--", "/bin/sh", "-ec", _FIRST)
     seen = stage.shell(SPLIT, _WAIT).expect_success("the command's first look")
     if seen != stage.head:
         raise CheckFailed(f"the command saw {seen or 'nothing'}, upstream has {stage.head}")

@@ -19,7 +19,6 @@ from attrs import define, field, frozen
 from hostctl.configfile import create_file
 from hostctl.daemons import Daemon, clean_environment, stop_daemon
 from hostctl.defaults import write_defaults
-from hostctl.demo_probes import PYTHON
 from hostctl.demo_repositories import create_repository, ref_of
 from hostctl.demo_upstream import Upstream
 from hostctl.failure import Failure
@@ -34,6 +33,7 @@ SPLIT = "demo-split"
 _PROGRAMS = {"git": "git", "bwrap": "bubblewrap", "nft": "nftables", "python3": "python3"}
 _SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _TIMEOUT = 60.0
+PYTHON = 'exec python3 -I -c "$1"'
 
 
 class CheckFailed(Exception):
@@ -76,6 +76,7 @@ class Stage:
     out: Output
     daemons: list[Daemon] = field(factory=list)
     head: str = ""
+    image: str = ""  # sandboxes are containers of this one
 
     @property
     def paths(self) -> Paths:
@@ -102,6 +103,12 @@ class Stage:
         out, err = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
         return Ran(done.returncode, out, err)
 
+    def start(self, sandbox: str, *words: str) -> None:
+        """A sandbox in the background."""
+        image = ("--image", self.image) if self.image else ()
+        started = self.hostctl("run", "-d", "--name", sandbox, *image, *words)
+        started.expect_success("starting the sandbox")
+
     def shell(self, sandbox: str, script: str, *words: str) -> Ran:
         """Runs a script in a sandbox as the untrusted uid."""
         return self.hostctl("exec", sandbox, "--", "/bin/sh", "-ec", script, "demo", *words)
@@ -111,7 +118,7 @@ class Stage:
     ) -> dict[str, Any]:
         """Runs one of demo_probes in a sandbox and returns what it found."""
         ran = self.hostctl(
-            *("exec", "-i", "--as", tier, sandbox, "--", PYTHON, "-I", "-c", source),
+            *("exec", "-i", "--as", tier, sandbox, "--", "/bin/sh", "-c", PYTHON, "demo", source),
             stdin=json.dumps(question),
         )
         answer = ran.expect_success(f"a probe as {tier}")

@@ -24,7 +24,6 @@ _EXITS = {
     "C103": UNREACHABLE,
     "C105": USAGE,
     "C106": TIMED_OUT,
-    "C108": USAGE,
     "C110": NOT_FOUND,
     "R103": NOT_FOUND,
     "U107": NOT_FOUND,

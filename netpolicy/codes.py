@@ -382,7 +382,6 @@ _TABLE = (
     Code("C105", "the request is not understood", "use the hostctl of the same version"),
     Code("C106", "the daemon does not answer in time", "see its file in var/log/gitmoat"),
     Code("C107", "something failed that should not", "-vv shows where; please report it"),
-    Code("C108", "this is not in this version yet", "`hostctl --help` lists what there is"),
     Code("C109", "something of this name exists already", "choose another name"),
     Code("C110", "nothing of this name exists", "`ls` of the same command lists what there is"),
     Code("C111", "something else needs it", "change or remove that first"),

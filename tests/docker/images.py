@@ -134,6 +134,18 @@ def with_clients() -> bytes:
     return tree.packed()
 
 
+def with_python() -> bytes:
+    """As the first, with what the demo asks of an image."""
+    tree = Tree()
+    tree.directories(["usr", "usr/bin", "usr/lib", "tmp", "var", "etc", "root"])
+    for name in (*_DEBIAN, "python3"):
+        tree.copy(_which(name), f"usr/bin/{name}")
+    tree.link("bin", "usr/bin")
+    _with_git(tree)
+    tree.copy_tree(Path(f"/usr/lib/{_which('python3').resolve().name}"))
+    return tree.packed()
+
+
 def busybox_like() -> bytes:
     """One static program under many names, and git in a place of its own; no Python, no bash."""
     tree = Tree()

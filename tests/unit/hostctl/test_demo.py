@@ -6,11 +6,14 @@ import base64
 import io
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostctl.demo import Check, Outcome, checks, line, report
+from hostctl.arguments import parse
+from hostctl.demo import Check, Outcome, checks, line, main, report
 from hostctl.demo_probes import CONNECT, CREDENTIAL, SCAN, spellings
+from hostctl.failure import Failure
 from hostctl.output import Output
 
 CHECK = Check("agent-clone", "agent: git clone works", lambda stage: "")
@@ -30,6 +33,14 @@ def test_there_are_exactly_sixteen_checks_with_names_of_their_own() -> None:
     assert len(checks()) == 16
     assert len({check.name for check in checks()}) == 16
     assert all(len(check.title) <= 38 for check in checks())
+
+
+@pytest.mark.parametrize("words", [["--runtime", "docker"], ["--runtime", "bwrap", "--image", "a"]])
+def test_a_runtime_without_its_image_is_a_usage_error(words: list[str]) -> None:
+    with pytest.raises(Failure) as raised:
+        main(parse(["demo", *words], "/"), output()[0])
+    assert raised.value.code == "C105"
+    assert "image" in str(raised.value)
 
 
 def test_every_promise_kept_is_exit_code_0() -> None:
