@@ -9,6 +9,7 @@ from gitwire.framing import MAX_BODY, Chunked, Framing, Length, NoBody, UntilClo
 LAST_CHUNK: Final = b"0\r\n\r\n"
 
 _SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
+_WHOLE_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})\r\n")
 _CRLF: Final = b"\r\n"
 _SIZE_LINE: Final = 18
 
@@ -130,10 +131,23 @@ class ChunkedReader:
                 at += len(piece)
             elif self._expected:
                 at = self._skip(data, at)
+            elif (found := self._whole(data, at)) is not None:
+                start, stop = found
+                pieces.append(view[start:stop])
+                at = stop + 2
             else:
                 at = self._size(data, at)
         self.leftover = data[at:]
         return pieces
+
+    def _whole(self, data: bytes, at: int) -> tuple[int, int] | None:
+        """Where the payload of a chunk is that is all there, as most are; else None."""
+        line = None if self._held else _WHOLE_SIZE.match(data, at)
+        if line is None:
+            return None
+        start, size = line.end(), int(line[1], 16)
+        stop = start + size
+        return (start, stop) if size and data[stop : stop + 2] == _CRLF else None
 
     def _skip(self, data: bytes, at: int) -> int:
         """Pass the CRLF behind a chunk, or behind the last one, where trailers would be."""

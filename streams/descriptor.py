@@ -24,8 +24,8 @@ from zope.interface import implementer
 from streams.seqpacket import Reactor
 
 # What one turn moves. Large enough that Python is asked rarely, small enough that others wait
-# less than a millisecond.
-READ: Final = 256 * 1024
+# a millisecond.
+READ: Final = 512 * 1024
 _PIECES: Final = 64  # of one sendmsg(2)
 _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset, drop what is unsent
 
