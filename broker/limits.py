@@ -42,13 +42,13 @@ class Budget:
 
     def enter(self, tier: Tier, now: float) -> int:
         """0 when the operation may start (then `leave` must follow), else seconds to wait."""
-        if not self._slots.room(tier):
+        if not self._slots.enter(tier):
             return 1
         wait = self._shared.take(now)
         if wait and tier is Tier.HELPER:
             wait = self._reserve.take(now)
-        if not wait:
-            self._slots.enter(tier)
+        if wait:
+            self._slots.leave(tier)
         return ceil(wait)
 
     def leave(self, tier: Tier) -> None:

@@ -33,9 +33,12 @@ class Slots:
         return self._held[key]
 
     def room(self, key: Hashable) -> bool:
-        if self.each is not None and self._held[key] >= self.each:
+        if not self.reserved and self.each is None:
+            return self.used < self.total
+        held = self._held[key]
+        if self.each is not None and held >= self.each:
             return False
-        if not self.reserved or self._held[key] < self.reserved.get(key, 0):
+        if held < self.reserved.get(key, 0):
             return self.used < self.total
         kept = sum(max(0, count - self._held[name]) for name, count in self.reserved.items())
         return self.used + kept < self.total
