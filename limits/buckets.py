@@ -34,23 +34,28 @@ class TokenBucket:
         """Seconds until `amount` could be taken; 0.0 when it could be now. Takes nothing."""
         self._refill(now)
         lacking = min(amount, self.burst) - self._tokens
-        return max(0.0, lacking / self.rate)
+        return lacking / self.rate if lacking > 0 else 0.0
 
     def take(self, now: float, amount: float = 1.0) -> float:
         """0.0 when it was taken; else the seconds to wait, and nothing was."""
         waiting = self.wait(now, amount)
         if not waiting:
-            self._tokens -= amount
+            self.spend(amount)
         return waiting
+
+    def spend(self, amount: float = 1.0) -> None:
+        """Takes what `wait` has just said can be taken."""
+        self._tokens -= amount
 
     def level(self, now: float) -> float:
         self._refill(now)
         return self._tokens
 
     def _refill(self, now: float) -> None:
-        passed = max(0.0, now - self._filled) if self._filled is not None else 0.0
+        if self._filled is not None and now > self._filled:
+            gained = (now - self._filled) * self.rate
+            self._tokens = min(float(self.burst), self._tokens + gained)
         self._filled = now
-        self._tokens = min(float(self.burst), self._tokens + passed * self.rate)
 
 
 def take_from_all(buckets: Sequence[TokenBucket], now: float, amount: float = 1.0) -> float:
@@ -58,7 +63,7 @@ def take_from_all(buckets: Sequence[TokenBucket], now: float, amount: float = 1.
     waiting = max((bucket.wait(now, amount) for bucket in buckets), default=0.0)
     if not waiting:
         for bucket in buckets:
-            bucket.take(now, amount)
+            bucket.spend(amount)
     return waiting
 
 

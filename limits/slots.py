@@ -40,7 +40,9 @@ class Slots:
             return False
         if held < self.reserved.get(key, 0):
             return self.used < self.total
-        kept = sum(max(0, count - self._held[name]) for name, count in self.reserved.items())
+        kept = 0
+        for name, count in self.reserved.items():
+            kept += max(0, count - self._held[name])
         return self.used + kept < self.total
 
     def enter(self, key: Hashable) -> bool:
