@@ -49,7 +49,8 @@ _GROUPS = (
     (
         "Many sessions",
         "The broker alone: each session has its key and its connection, and asks for `info/refs` "
-        "again as soon as it has its answer.",
+        "again as soon as it has its answer. Its first request, for which the broker shakes hands with "
+        "the upstream in its name, is a row by itself; 16 of those are under way at a time.",
         tuple(f"{number} sessions" for number in (50, 200, 1000)),
     ),
     (

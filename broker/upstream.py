@@ -19,7 +19,9 @@ FRESH_SECONDS = 4.0
 KEEP_SECONDS = 30.0
 # One session never has more links to us than this, so none of its connections is made in vain.
 KEEP_EACH = 16
-KEEP_CONNECTIONS = 512
+# A thousand sessions that all ask keep theirs, some 60 KiB each; below that a busy broker would
+# shake hands with upstreams anew for every other request.
+KEEP_CONNECTIONS = 2048
 
 
 @frozen(eq=False)

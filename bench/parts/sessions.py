@@ -22,7 +22,7 @@ from nacl.signing import SigningKey
 from bench.chains.gitmoat import POLICY
 from bench.chains.way import OURS
 from bench.figures import Book, percentile
-from bench.processes import resident
+from bench.processes import cpu_seconds, resident
 from hostd.grants import boot_id
 from identity.certificates import self_signed
 from identity.grant import Grant, sign_grant
@@ -124,28 +124,35 @@ def measure(instance: Instance, book: Book, numbers: Sequence[int], seconds: flo
         begun = time.perf_counter()
         with office.granted(number) as sessions:
             each = (time.perf_counter() - begun) / number
-            times, taken = asyncio.run(_crowd(instance.address, sessions, seconds))
+            first, times, taken, used = asyncio.run(
+                _crowd(instance.address, sessions, seconds, status["pid"])
+            )
             where = f"{number} sessions"
             book.add(f"{where}: grant and activation", OURS, "ms", each * 1000)
+            book.add(f"{where}: first request p50", OURS, "ms", percentile(first, 0.5) * 1000)
             book.add(f"{where}: requests", OURS, "requests/s", len(times) / taken)
+            book.add(f"{where}: CPU of the broker", OURS, "ms/request", used / len(times) * 1000)
             book.add(f"{where}: p50", OURS, "ms", percentile(times, 0.5) * 1000)
             book.add(f"{where}: p99", OURS, "ms", percentile(times, 0.99) * 1000)
             book.add(f"{where}: broker", OURS, "MiB", resident([status["pid"]]) / 1024)
 
 
 async def _crowd(
-    address: tuple[str, int], sessions: Sequence[Session], seconds: float
-) -> tuple[list[float], float]:
-    """Every session asks again as soon as it has its answer; how long each took, and all."""
-    gate = asyncio.Semaphore(16)  # handshakes at a time
+    address: tuple[str, int], sessions: Sequence[Session], seconds: float, broker: int
+) -> tuple[list[float], list[float], float, float]:
+    """Every session asks again as soon as it has its answer; how long the first of each took, how
+    long every other, all of those together, and what of the processor the broker had for them."""
+    gate = asyncio.Semaphore(16)  # handshakes at a time: with the broker, then with the upstream
     links = await asyncio.gather(*(_connect(gate, address, each) for each in sessions))
-    begun = time.perf_counter()
+    numbered = list(enumerate(links))
+    first = await asyncio.gather(*(_first(gate, number, *link) for number, link in numbered))
+    begun, before = time.perf_counter(), cpu_seconds([broker])
     end = begun + seconds
-    asked = await asyncio.gather(*(_ask(number, *link, end) for number, link in enumerate(links)))
-    taken = time.perf_counter() - begun
+    asked = await asyncio.gather(*(_ask(number, *link, end) for number, link in numbered))
+    taken, used = time.perf_counter() - begun, cpu_seconds([broker]) - before
     for _, writer in links:
         writer.close()
-    return [one for times in asked for one in times], taken
+    return first, [one for times in asked for one in times], taken, used
 
 
 async def _connect(
@@ -155,20 +162,34 @@ async def _connect(
         return await asyncio.open_connection(*address, ssl=context(bytes(session.key)))
 
 
+async def _first(
+    gate: asyncio.Semaphore, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> float:
+    async with gate:
+        return await _request(number, reader, writer)
+
+
 async def _ask(
     number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: float
 ) -> list[float]:
     times = []
-    head = f"GET {_TARGET} HTTP/1.1\r\n{_HEADERS}Gitmoat-Request-Id: {number:016x}\r\n\r\n"
-    while (begun := time.perf_counter()) < end:
-        writer.write(head.encode())
-        said = (await reader.readuntil(b"\r\n\r\n")).lower()
-        if not said.startswith(b"http/1.1 200"):
-            raise RuntimeError(said.decode())
-        if b"content-length:" in said:
-            size = int(said.partition(b"content-length:")[2].split()[0])
-            await reader.readexactly(size)
-        else:
-            await reader.readuntil(b"\r\n0\r\n\r\n")
-        times.append(time.perf_counter() - begun)
+    while time.perf_counter() < end:
+        times.append(await _request(number, reader, writer))
     return times
+
+
+async def _request(
+    number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> float:
+    begun = time.perf_counter()
+    head = f"GET {_TARGET} HTTP/1.1\r\n{_HEADERS}Gitmoat-Request-Id: {number:016x}\r\n\r\n"
+    writer.write(head.encode())
+    said = (await reader.readuntil(b"\r\n\r\n")).lower()
+    if not said.startswith(b"http/1.1 200"):
+        raise RuntimeError(said.decode())
+    if b"content-length:" in said:
+        size = int(said.partition(b"content-length:")[2].split()[0])
+        await reader.readexactly(size)
+    else:
+        await reader.readuntil(b"\r\n0\r\n\r\n")
+    return time.perf_counter() - begun
