@@ -11,6 +11,7 @@ import io
 import json
 import os
 import socket
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -69,16 +70,17 @@ class Rehearsal:
     def __init__(self) -> None:
         self._loop: Any = EPollReactor()
         self._log_lines()
-        self._listeners = [_listener(kind) for kind in _KINDS]
-        self._names = [each.getsockname() for each in self._listeners]
-        fds = Inherited(*(each.detach() for each in self._listeners))
+        # Nobody else can find its way there, and no path is too long for a socket.
+        self._folder = tempfile.TemporaryDirectory(prefix="gitmoat-")
+        self._place = os.open(self._folder.name, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        fds = Inherited(*(self._listener(number).detach() for number in range(len(_KINDS))))
         self._broker = PinnedServer(_BROKER, lambda key: True)
         self._stopped = False
         self._links = 0
         config = parse_config(_config())
         us = frozenset({os.geteuid()})
         self._service = Service(self._loop, config, fds, _SIDECAR, self._over, us)
-        control = _connected(socket.SOCK_SEQPACKET, self._names[_CONTROL])
+        control = self._connected(_CONTROL)
         self._hostd = SeqpacketConnection(self._loop, control, self._told, lambda: None)
 
     def play(self) -> None:
@@ -95,6 +97,23 @@ class Rehearsal:
         finally:
             self._loop.waker.connectionLost(Failure(ConnectionDone()))
             self._loop._poller.close()
+            os.close(self._place)
+            self._folder.cleanup()
+
+    def _listener(self, number: int) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX, _KINDS[number])
+        made.bind(self._name(number))
+        if _KINDS[number] != socket.SOCK_DGRAM:
+            made.listen()
+        return made
+
+    def _connected(self, number: int) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX, _KINDS[number])
+        made.connect(self._name(number))
+        return made
+
+    def _name(self, number: int) -> str:
+        return f"/proc/self/fd/{self._place}/{number}"
 
     def _log_lines(self) -> None:
         Logger(observer=cast(Any, lines_to(io.StringIO()))).info("{what}", what="x")
@@ -125,7 +144,7 @@ class Rehearsal:
         out.finish()
 
     def _sandbox_asks(self) -> None:
-        with _connected(socket.SOCK_STREAM, self._names[_UNTRUSTED]) as client:
+        with self._connected(_UNTRUSTED) as client:
             client.sendall(_ASK)
             client.setblocking(False)
             heard = b""
@@ -163,21 +182,6 @@ _KINDS: Final = (
     socket.SOCK_STREAM,
 )
 _UNTRUSTED, _CONTROL = 1, 3
-
-
-def _listener(kind: socket.SocketKind) -> socket.socket:
-    """With a name that the kernel chose, in no directory."""
-    made = socket.socket(socket.AF_UNIX, kind)
-    made.bind("")
-    if kind != socket.SOCK_DGRAM:
-        made.listen()
-    return made
-
-
-def _connected(kind: socket.SocketKind, name: bytes) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, kind)
-    made.connect(name)
-    return made
 
 
 def _config() -> bytes:
