@@ -1,8 +1,9 @@
 """Other hosts from inside a sandbox, against programs that do one part of it on the host.
 
 Ours is two hops, TLS between them, a decision by name; squid and tinyproxy are one hop, so one of
-our hops alone is beside them too. dnsmasq,
-a resolver in C, is asked where ours is: in the sandbox, by the same client, under the same rules.
+our hops alone is beside them too; through that one go plain bytes, or the client's and the server's
+TLS would be what is measured. dnsmasq, a resolver in C, is asked where ours is: in the sandbox, by
+the same client, under the same rules.
 The server is nginx in a network namespace of its own.
 """
 
@@ -19,10 +20,10 @@ from pathlib import Path
 
 from bench.chains.way import OURS
 from bench.figures import Book
-from tests.live.internet import WEB, Internet, NetBox, open_box, open_internet
+from tests.live.internet import POLICY, WEB, Internet, NetBox, open_box, open_internet
 
 PEERS = ("squid", "tinyproxy", "dnsmasq")
-_PORT = 8443
+_PORT, _PLAIN = 9443, 9080  # of nginx: others at that address are the tests' own
 _PROXIES = {"tinyproxy": 8888, "squid": 3128}
 _ONE_HOP = 8890
 # Prints how long it took by itself: starting a command in a sandbox is not what is measured.
@@ -51,7 +52,7 @@ def measure(book: Book, there: set[str], mib: int, questions: int, rounds: int) 
     with (
         open_internet() as internet,
         _running(internet, [name for name in peers if name in _PROXIES]),
-        open_box(internet) as box,
+        open_box(internet, _policy(internet)) as box,
         _dnsmasq(internet, box) if "dnsmasq" in peers else nullcontext(),
     ):
         with (internet.www / "big").open("wb") as big:
@@ -61,8 +62,8 @@ def measure(book: Book, there: set[str], mib: int, questions: int, rounds: int) 
             asked["dnsmasq"] = _in_sandbox(box, 5300, questions)
         proxies = [name for name in peers if name in _PROXIES]
         fetched = _fetches(internet, box, proxies)
-        one_hop = {each: fetched[each] for each in proxies}
-        one_hop[OURS] = _through(internet, "-x", f"http://127.0.0.1:{_ONE_HOP}")
+        hops = {**{each: _PROXIES[each] for each in proxies}, OURS: _ONE_HOP}
+        one_hop = {each: _plainly(internet, port) for each, port in hops.items()}
         for number in range(rounds + 1):
             for row, ways, amount, unit in (
                 ("CONNECT", fetched, mib * 1.048576, "MB/s"),
@@ -73,6 +74,12 @@ def measure(book: Book, there: set[str], mib: int, questions: int, rounds: int) 
                     value = amount / run()
                     if number:
                         book.add(row, name, unit, value)
+
+
+def _policy(internet: Internet) -> str:
+    text = POLICY.replace('name = "net"', 'name = "speed"').replace("[443, 8443]", f"[{_PORT}]")
+    (internet.instance.paths.policies / "speed.toml").write_text(text)
+    return "speed"
 
 
 def _fetches(internet: Internet, box: NetBox, proxies: list[str]) -> dict[str, Callable[[], float]]:
@@ -87,6 +94,11 @@ def _fetches(internet: Internet, box: NetBox, proxies: list[str]) -> dict[str, C
 
 def _through(internet: Internet, *words: str) -> Callable[[], float]:
     command = (*_FETCH, *words, f"https://{WEB}:{_PORT}/big")
+    return lambda: float(internet.host.run(*command))
+
+
+def _plainly(internet: Internet, port: int) -> Callable[[], float]:
+    command = (*_FETCH, "-p", "-x", f"http://127.0.0.1:{port}", f"http://{WEB}:{_PLAIN}/big")
     return lambda: float(internet.host.run(*command))
 
 
@@ -132,6 +144,9 @@ def _running(internet: Internet, peers: list[str]) -> Iterator[None]:
         quiet = subprocess.DEVNULL
         started = [subprocess.Popen(each, stdout=quiet, stderr=quiet) for each in commands]
         time.sleep(3)  # squid is slow to start
+        for process, words in zip(started, commands, strict=True):
+            if process.poll() is not None:
+                raise RuntimeError(f"it did not start: {' '.join(words)}")
         try:
             yield
         finally:
@@ -159,6 +174,7 @@ http {{
   output_buffers 4 128k;
   server {{
     listen {WEB}:{_PORT} ssl;
+    listen {WEB}:{_PLAIN};
     ssl_certificate {tls}/cert.pem;
     ssl_certificate_key {tls}/key.pem;
     root {internet.www};
@@ -172,7 +188,8 @@ def _command(name: str, place: Path) -> tuple[str, ...]:
     config = place / f"{name}.conf"
     match name:
         case "tinyproxy":
-            config.write_text(f"Port 8888\nListen 127.0.0.1\nLogLevel Error\nConnectPort {_PORT}\n")
+            ports = f"ConnectPort {_PORT}\nConnectPort {_PLAIN}\n"
+            config.write_text(f"Port 8888\nListen 127.0.0.1\nLogLevel Error\n{ports}")
             return ("tinyproxy", "-d", "-c", str(config))
         case _:
             config.write_text(
