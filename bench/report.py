@@ -56,7 +56,7 @@ _GROUPS = (
     (
         "Other hosts",
         "Gitmoat is two hops with TLS between them and a decision by name; squid and tinyproxy are "
-        "one hop.",
+        "one hop. Beside them is one of our hops alone; through these go plain bytes.",
         ("CONNECT", "CONNECT, one hop", "DNS"),
     ),
 )  # fmt: skip
