@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from hostctl.failure import NOT_ENFORCED, usage
+from hostctl.failure import NOT_ENFORCED, Failure, usage
 from hostctl.output import Output, need_root
 
 if TYPE_CHECKING:
@@ -18,6 +19,12 @@ Sets up a git server with a password, a broker and hostd under a throw-away root
 sandboxes and checks sixteen promises from inside them. Offline; nothing of yours is touched.
 With --image the sandboxes are Docker containers; the image must be here, and have git and python3.
 Exit 6 if one of the promises is not kept."""
+
+
+# As `hostctl run` writes it.
+_ERROR = re.compile(
+    r"error: (?P<what>.*) \[(?P<code>[A-Z]\d{3})\]\nwhy: (?P<why>.*)\nfix: (?P<fix>.*)"
+)
 
 
 class Check(NamedTuple):
@@ -89,6 +96,7 @@ def main(args: Namespace, out: Output) -> int:
     stage.image = args.image
     finished = False
     try:
+        check_image(stage)
         outcomes = perform(stage, out)
         finished = True
     finally:
@@ -109,6 +117,20 @@ def _check_runtime(args: Namespace) -> None:
         raise usage("--image is for Docker, and --runtime bwrap is not", "leave one of them out")
 
 
+def check_image(stage: Stage) -> None:
+    """One failure that says what is wrong, not sixteen that follow from it."""
+    if not stage.image:
+        return
+    has_both = "command -v git && command -v python3"
+    ran = stage.hostctl("run", "--rm", "--image", stage.image, "--", "/bin/sh", "-c", has_both)
+    told = _ERROR.search(ran.err)
+    if told is not None:
+        raise Failure(told["code"], told["what"], told["why"], told["fix"])
+    if ran.code != 0:
+        what = f"the image {stage.image} has not both git and python3"
+        raise usage(what, "name one that has them, for `hostctl demo --image`")
+
+
 def perform(stage: Stage, out: Output) -> list[Outcome]:
     outcomes = []
     for number, check in enumerate(checks(), 1):
@@ -121,7 +143,6 @@ def perform(stage: Stage, out: Output) -> list[Outcome]:
 
 def _try(check: Check, stage: Stage) -> Outcome:
     from hostctl.demo_stage import CheckFailed
-    from hostctl.failure import Failure
 
     try:
         return Outcome(check, True, check.run(stage))
