@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from gitwire.errors import Malformed
+from gitwire.http import Piece
 from streams.http import Incoming
 
 
@@ -18,14 +19,14 @@ class _Collect:
 
     _limit: int
     _then: Callable[[bytes], None]
-    _pieces: list[bytes] = field(factory=list, init=False)
+    _pieces: list[Piece] = field(factory=list, init=False)
     _size: int = field(default=0, init=False)
 
-    def body(self, data: bytes) -> None:
-        self._size += len(data)
+    def body(self, *pieces: Piece) -> None:
+        self._size += sum(map(len, pieces))
         if self._size > self._limit:
             raise Malformed("body is too large", 413)
-        self._pieces.append(data)
+        self._pieces += pieces
 
     def body_done(self) -> None:
         self._then(b"".join(self._pieces))

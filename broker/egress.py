@@ -6,7 +6,7 @@ TLS for the name it asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from attrs import define, field
@@ -24,7 +24,7 @@ from gitwire.clienthello import hello_for
 from gitwire.errors import Malformed
 from gitwire.formatting import format_response
 from gitwire.hostname import Destination
-from gitwire.http import Headers, ResponseHead
+from gitwire.http import Headers, Piece, ResponseHead
 from gitwire.proxying import (
     PlainRequest,
     TunnelRequest,
@@ -314,16 +314,16 @@ class _CountedRelay(Relay):
 
     spend: Callable[[int], str | None]
 
-    def to_upstream(self, data: bytes) -> None:
-        if self._affords(data):
-            super().to_upstream(data)
+    def to_upstream(self, *pieces: Piece) -> None:
+        if self._affords(pieces):
+            super().to_upstream(*pieces)
 
-    def to_client(self, data: bytes) -> None:
-        if self._affords(data):
-            super().to_client(data)
+    def to_client(self, *pieces: Piece) -> None:
+        if self._affords(pieces):
+            super().to_client(*pieces)
 
-    def _affords(self, data: bytes) -> bool:
-        why = self.spend(len(data))
+    def _affords(self, pieces: Sequence[Piece]) -> bool:
+        why = self.spend(sum(map(len, pieces)))
         if why is not None:
             self.cut(why)
         return why is None

@@ -16,7 +16,7 @@ from broker.errors import Unavailable
 from broker.resolving import Resolver
 from broker.settings import Address as Place
 from gitwire.hostname import Destination
-from gitwire.http import ResponseHead, format_request
+from gitwire.http import Piece, ResponseHead, format_request
 from netpolicy.addresses import Address, may_dial
 from streams.client import ClientConnection
 from streams.descriptor import Descriptor
@@ -138,7 +138,7 @@ class _ProxyAnswer:
     def response(self, head: ResponseHead) -> None:
         self._fail(f"the proxy answered {head.status}")
 
-    def body(self, data: bytes) -> None:
+    def body(self, *pieces: Piece) -> None:
         """A proxy's error page is for nobody."""
 
     def body_done(self) -> None:

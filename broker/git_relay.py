@@ -14,7 +14,7 @@ from attrs import frozen
 from broker.answers import AnswerFilter
 from gitwire.framing import Length
 from gitwire.gzipped import GzipReader
-from gitwire.http import ResponseHead
+from gitwire.http import Piece, ResponseHead
 from streams.client import NO_REQUEST
 from streams.relay import Refuse, Relay, Relayed
 
@@ -46,11 +46,11 @@ class GitRelay(Relay):
     _open_ended: bool = False
     _up_holds: bool = False
 
-    def to_upstream(self, data: bytes) -> None:
+    def to_upstream(self, *pieces: Piece) -> None:
         if self.packed is not None and not self._over:
-            self.packed.feed(data)
-        if self._over or self.spend(len(data)):
-            super().to_upstream(data)
+            self.packed.feed(b"".join(pieces))
+        if self._over or self.spend(sum(map(len, pieces))):
+            super().to_upstream(*pieces)
         else:
             self._unanswered(QUOTA)
 
@@ -63,9 +63,10 @@ class GitRelay(Relay):
         self._open_ended = not isinstance(head.framing, Length)
         super().answered(head)
 
-    def to_client(self, data: bytes) -> None:
+    def to_client(self, *pieces: Piece) -> None:
         if self._over or self._down is None:
             return
+        data = b"".join(pieces)  # which is the one piece that most answers come in
         # A push's report is never held back: what it tells has happened.
         if not self.spend(len(data)) and not self.answers.report:
             self.answers.stop()

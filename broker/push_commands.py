@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import define, field, frozen
 
 from gitwire.errors import Malformed
+from gitwire.http import Piece
 from gitwire.receivepack import CommandReader, PushCommands, PushRefused, Refusal
 
 _CODES = {Refusal.SIGNED: "G205", Refusal.TOO_MANY: "G304"}
@@ -43,9 +44,10 @@ class CommandSink:
         """How many bytes of the body the commands took."""
         return self._taken - len(self._reader.leftover)
 
-    def body(self, data: bytes) -> None:
+    def body(self, *pieces: Piece) -> None:
         if self._done:
             return
+        data = b"".join(pieces)
         self._taken += len(data)
         found = self._feed(data)
         if found is not None:

@@ -12,6 +12,11 @@ _SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 _WHOLE_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})\r\n")
 _CRLF: Final = b"\r\n"
 _SIZE_LINE: Final = 18
+# So many pieces go to a system call, and to TLS, as they are; more of them are cheaper as one.
+_FEW: Final = 32
+
+# A view is of bytes that nobody changes, so it may be kept.
+Piece = bytes | memoryview
 
 
 class BodyReader(Protocol):
@@ -24,8 +29,8 @@ class BodyReader(Protocol):
     def leftover(self) -> bytes:
         """What came behind the end of the body."""
 
-    def feed(self, data: bytes) -> list[bytes | memoryview]:
-        """Return the payload in `data`, in order, cut anywhere; no piece is empty."""
+    def feed(self, data: bytes) -> list[Piece]:
+        """Return the payload in `data`, in order, cut anywhere: few pieces, none of them empty."""
 
     def finish(self) -> None:
         """The connection has ended: raise unless the body is whole."""
@@ -45,11 +50,12 @@ def body_reader(framing: Framing) -> BodyReader:
             assert_never(framing)
 
 
-def chunk(data: bytes) -> list[bytes]:
-    """`data` as one chunk, to be written in sequence. An empty one would end the body."""
-    if not data:
+def chunk(*pieces: Piece) -> list[Piece]:
+    """One chunk, to be written in sequence. An empty one would end the body."""
+    size = sum(map(len, pieces))
+    if not size:
         raise ValueError("an empty chunk is the last one")
-    return [b"%x\r\n" % len(data), data, _CRLF]
+    return [b"%x\r\n" % size, *pieces, _CRLF]
 
 
 class LengthReader:
@@ -58,7 +64,7 @@ class LengthReader:
         self.done = octets == 0
         self.leftover = b""
 
-    def feed(self, data: bytes) -> list[bytes | memoryview]:
+    def feed(self, data: bytes) -> list[Piece]:
         if self.done:
             raise Malformed("bytes behind the end of the body")
         if len(data) < self._missing:
@@ -79,7 +85,7 @@ class UntilCloseReader:
         self.done = False
         self.leftover = b""
 
-    def feed(self, data: bytes) -> list[bytes | memoryview]:
+    def feed(self, data: bytes) -> list[Piece]:
         if self.done:
             raise Malformed("bytes behind the end of the body")
         return [data] if data else []
@@ -101,7 +107,7 @@ class ChunkedReader:
         self.done = False
         self.leftover = b""
 
-    def feed(self, data: bytes) -> list[bytes | memoryview]:
+    def feed(self, data: bytes) -> list[Piece]:
         if self.done:
             raise Malformed("bytes behind the end of the body")
         if self._failure is not None:
@@ -118,10 +124,10 @@ class ChunkedReader:
         if not self.done:
             raise Malformed("chunked body has no end")
 
-    def _walk(self, data: bytes) -> list[bytes | memoryview]:
-        pieces: list[bytes | memoryview] = []
+    def _walk(self, data: bytes) -> list[Piece]:
+        pieces: list[Piece] = []
         at, end = 0, len(data)
-        # Cut without copying: whoever takes the pieces joins them.
+        # Cut without copying.
         view = memoryview(data)
         while at < end and not self.done:
             if self._missing:
@@ -138,7 +144,7 @@ class ChunkedReader:
             else:
                 at = self._size(data, at)
         self.leftover = data[at:]
-        return pieces
+        return pieces if len(pieces) <= _FEW else [b"".join(pieces)]
 
     def _whole(self, data: bytes, at: int) -> tuple[int, int] | None:
         """Where the payload of a chunk is that is all there, as most are; else None."""

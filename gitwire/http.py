@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from attrs import field, frozen
 
-from gitwire.bodies import LAST_CHUNK, BodyReader, body_reader, chunk
+from gitwire.bodies import LAST_CHUNK, BodyReader, Piece, body_reader, chunk
 from gitwire.errors import Malformed
 from gitwire.formatting import format_request, format_response
 from gitwire.framing import (
@@ -31,6 +31,7 @@ __all__ = [
     "LAST_CHUNK",
     "Length",
     "NoBody",
+    "Piece",
     "REQUEST_HEAD_LIMIT",
     "RequestHead",
     "RequestReader",

@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from gitwire.formatting import format_response
 from gitwire.hostname import Destination
-from gitwire.http import ResponseHead
+from gitwire.http import Piece, ResponseHead
 from gitwire.proxying import format_connect
 from netpolicy.codes import CODES
 from netpolicy.decision import Deny
@@ -137,7 +137,7 @@ class OpenTunnel:
     def response(self, head: ResponseHead) -> None:
         self._code = code_in(head) or UNREACHABLE
 
-    def body(self, data: bytes) -> None:
+    def body(self, *pieces: Piece) -> None:
         """The code says it all."""
 
     def body_done(self) -> None:

@@ -8,7 +8,7 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError
 from twisted.python.failure import Failure
 
-from gitwire.http import Length, ResponseHead, format_request, framing_headers
+from gitwire.http import Length, Piece, ResponseHead, format_request, framing_headers
 from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Proof, Share
 from sidecar.loop import Clock
 from sidecar.reports import Report, Reports, format_report
@@ -99,7 +99,7 @@ class _Answer:
     def response(self, head: ResponseHead) -> None:
         """Its status changes nothing here."""
 
-    def body(self, data: bytes) -> None:
+    def body(self, *pieces: Piece) -> None:
         """Nobody reads it."""
 
     def body_done(self) -> None:

@@ -11,7 +11,15 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gitwire.errors import Malformed
-from gitwire.http import BodyReader, Framing, NoBody, ResponseHead, ResponseReader, body_reader
+from gitwire.http import (
+    BodyReader,
+    Framing,
+    NoBody,
+    Piece,
+    ResponseHead,
+    ResponseReader,
+    body_reader,
+)
 from streams.outgoing import Outgoing
 from streams.raw import Raw
 from streams.sinks import ResponseSink
@@ -59,7 +67,7 @@ class _Exchange:
         pieces = self._body.feed(data)
         self.leftover = self._body.leftover
         if pieces:
-            self.sink.body(b"".join(pieces))
+            self.sink.body(*pieces)
         return b""
 
     @property
@@ -211,7 +219,7 @@ class ClientConnection(Protocol):
     def blocked(self) -> bool:
         return self._wire.blocked
 
-    def put(self, pieces: Sequence[bytes]) -> None:
+    def put(self, pieces: Sequence[Piece]) -> None:
         self._alarm.set(self._timeouts.idle)
         self._wire.write(pieces)
 

@@ -45,6 +45,8 @@ class Descriptor:
     Its producer is paused while anything is queued, so a connection holds one piece at most.
     """
 
+    takes_views = True
+
     def __init__(self, loop: Reactor, sock: socket.socket, protocol: Any) -> None:
         sock.setblocking(False)
         if sock.family != socket.AF_UNIX:
@@ -77,10 +79,10 @@ class Descriptor:
 
     # What protocols ask
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self.writeSequence((data,))
 
-    def writeSequence(self, pieces: Sequence[bytes]) -> None:
+    def writeSequence(self, pieces: Sequence[bytes | memoryview]) -> None:
         if self._open:
             self._send(pieces)
 
@@ -187,7 +189,7 @@ class Descriptor:
     def _send(self, pieces: Sequence[bytes | memoryview]) -> None:
         """At once as far as the kernel takes it; the rest waits.
 
-        Of a piece that is not `bytes` a copy waits: its memory is somebody else's after this.
+        Of memory that somebody may write to again, a copy waits.
         """
         sent = 0
         if not self._queue:
@@ -206,7 +208,7 @@ class Descriptor:
             rest = memoryview(piece)[sent:]
             sent = max(0, sent - len(piece))
             if rest:
-                self._queue.append(rest if isinstance(piece, bytes) else memoryview(bytes(rest)))
+                self._queue.append(rest if rest.readonly else memoryview(bytes(rest)))
         self._flow()
 
     def _drop(self, sent: int) -> None:

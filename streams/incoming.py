@@ -9,6 +9,7 @@ from gitwire.http import (
     Framing,
     Length,
     NoBody,
+    Piece,
     RequestHead,
     body_reader,
     format_response,
@@ -36,7 +37,7 @@ class Line(Protocol):
     def blocked(self) -> bool: ...
     @property
     def peer(self) -> object: ...
-    def put(self, pieces: Sequence[bytes]) -> None: ...
+    def put(self, pieces: Sequence[Piece]) -> None: ...
     def hold(self, reason: Hashable) -> None: ...
     def release(self, reason: Hashable) -> None: ...
     def progress(self) -> None: ...
@@ -163,7 +164,7 @@ class Incoming:
 
     # What follows is for the connection.
 
-    def put(self, pieces: Sequence[bytes]) -> None:
+    def put(self, pieces: Sequence[Piece]) -> None:
         self._line.put(pieces)
 
     def sent(self) -> None:
@@ -193,7 +194,7 @@ class Incoming:
         if self._reader.leftover:
             self._line.inbox.appendleft(self._reader.leftover)
         if pieces:
-            self._sink.body(b"".join(pieces))
+            self._sink.body(*pieces)
         if self._reader.done:
             self._end_body()
         return True

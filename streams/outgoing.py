@@ -3,7 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, assert_never
 
-from gitwire.http import LAST_CHUNK, Chunked, Framing, Length, NoBody, UntilClose, chunk
+from gitwire.http import (
+    LAST_CHUNK,
+    Chunked,
+    Framing,
+    Length,
+    NoBody,
+    Piece,
+    UntilClose,
+    chunk,
+)
 from streams.timing import Clock
 
 
@@ -13,7 +22,7 @@ class Way(Protocol):
     @property
     def blocked(self) -> bool: ...
 
-    def put(self, pieces: Sequence[bytes]) -> None: ...
+    def put(self, pieces: Sequence[Piece]) -> None: ...
 
     def sent(self) -> None:
         """The message is whole."""
@@ -49,15 +58,16 @@ class Outgoing:
             # The first piece usually comes in this turn: head and piece leave as one write.
             self._soon = self._clock.callLater(0, self._late)
 
-    def write(self, data: bytes) -> None:
-        if not self.alive or not data:
+    def write(self, *pieces: Piece) -> None:
+        size = sum(map(len, pieces))
+        if not self.alive or not size:
             return
         match self._framing:
             case Chunked():
-                self._put(chunk(data))
-            case Length() if len(data) <= self._left:
-                self._left -= len(data)
-                self._put([data])
+                self._put(chunk(*pieces))
+            case Length() if size <= self._left:
+                self._left -= size
+                self._put([*pieces])
             case Length() | NoBody() | UntilClose():
                 # The peer would read the surplus as the next message.
                 self.abort()
@@ -107,7 +117,7 @@ class Outgoing:
             self._paused = False
             self._resume()
 
-    def _put(self, pieces: list[bytes]) -> None:
+    def _put(self, pieces: list[Piece]) -> None:
         if self._head:
             pieces.insert(0, self._head)
             self._head = b""

@@ -7,7 +7,7 @@ from attrs import frozen
 from twisted.internet.defer import Deferred
 
 from gitwire.errors import Malformed
-from gitwire.http import Chunked, Framing, Length, NoBody, ResponseHead, UntilClose
+from gitwire.http import Chunked, Framing, Length, NoBody, Piece, ResponseHead, UntilClose
 from streams.client import NO_REQUEST, ClientConnection
 from streams.incoming import DISCARD_LIMIT, Incoming, Lines
 from streams.outgoing import Outgoing
@@ -87,7 +87,7 @@ class Relay:
         the body are kept, for another attempt.
         """
         self._keep = keep or 0
-        self._kept: list[bytes] | None = None if keep is None else []
+        self._kept: list[Piece] | None = None if keep is None else []
         self._to_head = to_head
         self._incoming = incoming
         self._client = client
@@ -122,16 +122,16 @@ class Relay:
 
     # The request's body, going up
 
-    def to_upstream(self, data: bytes) -> None:
+    def to_upstream(self, *pieces: Piece) -> None:
         if self._over or self._up is None:
             return
-        self.bytes_up += len(data)
+        self.bytes_up += sum(map(len, pieces))
         if self._max_up is not None and self.bytes_up > self._max_up:
             self._unanswered("request is too large")
             return
         if self._kept is not None:
-            self._kept = [*self._kept, data] if self.bytes_up <= self._keep else None
-        self._up.write(data)
+            self._kept = [*self._kept, *pieces] if self.bytes_up <= self._keep else None
+        self._up.write(*pieces)
 
     def request_done(self) -> None:
         if not self._over and self._up is not None:
@@ -156,14 +156,14 @@ class Relay:
         self._down = self._incoming.begin(self._status, headers, _framing_down(head.framing))
         self._down.bind_source(self._client.pause_reading, self._client.resume_reading)
 
-    def to_client(self, data: bytes) -> None:
+    def to_client(self, *pieces: Piece) -> None:
         if self._over or self._down is None:
             return
-        self.bytes_down += len(data)
+        self.bytes_down += sum(map(len, pieces))
         if self._max_down is not None and self.bytes_down > self._max_down:
             self._break(Side.US, "answer is too large")
         else:
-            self._down.write(data)
+            self._down.write(*pieces)
 
     def answer_done(self) -> None:
         if self._over or self._down is None:
@@ -219,8 +219,8 @@ class _Up:
 
     relay: Relay
 
-    def body(self, data: bytes) -> None:
-        self.relay.to_upstream(data)
+    def body(self, *pieces: Piece) -> None:
+        self.relay.to_upstream(*pieces)
 
     def body_done(self) -> None:
         self.relay.request_done()
@@ -238,8 +238,8 @@ class _Down:
     def response(self, head: ResponseHead) -> None:
         self.relay.answered(head)
 
-    def body(self, data: bytes) -> None:
-        self.relay.to_client(data)
+    def body(self, *pieces: Piece) -> None:
+        self.relay.to_client(*pieces)
 
     def body_done(self) -> None:
         self.relay.answer_done()

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gitwire.errors import Malformed
-from gitwire.http import Length, RequestReader, format_response, framing_headers
+from gitwire.http import Length, Piece, RequestReader, format_response, framing_headers
 from streams.incoming import Incoming
 from streams.raw import Raw
 from streams.timing import Alarm, Clock, Timeouts
@@ -131,7 +131,7 @@ class ServerConnection(Protocol):
     def blocked(self) -> bool:
         return self._wire.blocked
 
-    def put(self, pieces: Sequence[bytes]) -> None:
+    def put(self, pieces: Sequence[Piece]) -> None:
         self.progress()
         self._wire.write(pieces)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from gitwire.http import ResponseHead
+from gitwire.http import Piece, ResponseHead
 
 
 class BodySink(Protocol):
@@ -12,7 +12,7 @@ class BodySink(Protocol):
     A sink that was replaced, or whose request has been answered, hears nothing more.
     """
 
-    def body(self, data: bytes) -> None: ...
+    def body(self, *pieces: Piece) -> None: ...
 
     def body_done(self) -> None: ...
 
@@ -24,7 +24,7 @@ class ResponseSink(Protocol):
 
     def response(self, head: ResponseHead) -> None: ...
 
-    def body(self, data: bytes) -> None: ...
+    def body(self, *pieces: Piece) -> None: ...
 
     def body_done(self) -> None: ...
 
@@ -38,8 +38,8 @@ class Discard:
         self._left = limit
         self._over = over
 
-    def body(self, data: bytes) -> None:
-        self._left -= len(data)
+    def body(self, *pieces: Piece) -> None:
+        self._left -= sum(map(len, pieces))
         if self._left < 0:
             self._over()
 

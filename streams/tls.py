@@ -149,7 +149,7 @@ class Tls(Descriptor):
     def _send(self, pieces: Sequence[bytes | memoryview]) -> None:
         if sum(map(len, pieces)) <= _RECORD:
             pieces = (b"".join(pieces),)
-        self._clear.extend(bytes(piece) for piece in pieces if piece)
+        self._clear.extend(filter(None, pieces))
         if self._shaken:
             self._encrypt()
 

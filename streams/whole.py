@@ -2,7 +2,7 @@
 
 from twisted.internet.defer import Deferred
 
-from gitwire.http import ResponseHead
+from gitwire.http import Piece, ResponseHead
 
 
 class NoAnswer(Exception):
@@ -16,16 +16,16 @@ class WholeAnswer:
         self.done: Deferred[tuple[ResponseHead, bytes]] = Deferred()
         self._limit = limit
         self._head: ResponseHead | None = None
-        self._pieces: list[bytes] = []
+        self._pieces: list[Piece] = []
         self._size = 0
 
     def response(self, head: ResponseHead) -> None:
         self._head = head
 
-    def body(self, data: bytes) -> None:
-        self._size += len(data)
+    def body(self, *pieces: Piece) -> None:
+        self._size += sum(map(len, pieces))
         if self._size <= self._limit:
-            self._pieces.append(data)
+            self._pieces += pieces
 
     def body_done(self) -> None:
         if self._size > self._limit or self._head is None:

@@ -14,8 +14,7 @@ from zope.interface import implementer
 class Transport(Protocol):
     """What we ask of a Twisted stream transport, plain or TLS."""
 
-    def write(self, data: bytes, /) -> None: ...
-    def writeSequence(self, data: Sequence[bytes], /) -> None: ...
+    def writeSequence(self, data: Sequence[bytes | memoryview], /) -> None: ...
     def loseConnection(self) -> None: ...
     def loseWriteConnection(self) -> None: ...
     def abortConnection(self) -> None: ...
@@ -42,6 +41,8 @@ class Wire:
         self._reading = True
         self._writing = True
         self._gone = False
+        # Twisted's own take bytes only.
+        self._views: bool = getattr(transport, "takes_views", False)
         _send_at_once(transport)
         self.transport.registerProducer(self, True)
 
@@ -49,13 +50,9 @@ class Wire:
     def held(self) -> bool:
         return bool(self._reasons)
 
-    def write(self, pieces: Sequence[bytes]) -> None:
-        if not self._writing:
-            return
-        if len(pieces) == 1:
-            self.transport.write(pieces[0])
-        else:
-            self.transport.writeSequence(pieces)
+    def write(self, pieces: Sequence[bytes | memoryview]) -> None:
+        if self._writing:
+            self.transport.writeSequence(pieces if self._views else [*map(bytes, pieces)])
 
     def hold(self, reason: Hashable) -> None:
         if not self._reasons and self._reading:

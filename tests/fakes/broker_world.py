@@ -20,7 +20,15 @@ from twisted.python.failure import Failure
 from audit.verify import read_events
 from broker.opening import open_everything
 from broker.service import Broker
-from gitwire.http import Framing, Length, NoBody, ResponseHead, format_request, framing_headers
+from gitwire.http import (
+    Framing,
+    Length,
+    NoBody,
+    Piece,
+    ResponseHead,
+    format_request,
+    framing_headers,
+)
 from gitwire.pktline import FLUSH, format_data
 from identity.grant import Grant, sign_grant
 from identity.keyfile import parse_public, public_text
@@ -117,8 +125,8 @@ class Reply:
         self.head = head
         self.started.callback(self)
 
-    def body(self, data: bytes) -> None:
-        self.data += data
+    def body(self, *pieces: Piece) -> None:
+        self.data += b"".join(pieces)
 
     def body_done(self) -> None:
         self.done.callback(self)

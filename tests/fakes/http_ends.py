@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.python.failure import Failure
 
-from gitwire.http import RequestReader, ResponseHead
+from gitwire.http import Piece, RequestReader, ResponseHead
 from streams.http import ClientConnection, Incoming, Outgoing, ServerConnection, Timeouts
 from tests.fakes.hand_loop import HandLoop, small_pair
 
@@ -109,9 +109,9 @@ class Recorder:
         assert self.head is None and not self.ends
         self.head = head
 
-    def body(self, data: bytes) -> None:
-        assert data and not self.ends
-        self.pieces.append(data)
+    def body(self, *pieces: Piece) -> None:
+        assert pieces and all(pieces) and not self.ends
+        self.pieces.append(b"".join(pieces))
 
     def body_done(self) -> None:
         self.ends.append("done")

@@ -17,7 +17,7 @@ from typing import Any
 from attrs import evolve
 
 from credential_helper.gitcredential import Request, format_request
-from gitwire.http import RequestHead
+from gitwire.http import Piece, RequestHead
 from gitwire.proxying import ProxyReader
 from identity.certificates import key_of, self_signed
 from identity.tlsoptions import PinnedServer
@@ -172,11 +172,11 @@ class Collected:
     def __init__(self, incoming: Incoming, done: Callable[[Incoming, bytes], None]) -> None:
         self._incoming = incoming
         self._done = done
-        self._pieces: list[bytes] = []
+        self._pieces: list[Piece] = []
         incoming.stream(self)
 
-    def body(self, data: bytes) -> None:
-        self._pieces.append(data)
+    def body(self, *pieces: Piece) -> None:
+        self._pieces += pieces
 
     def body_done(self) -> None:
         self._done(self._incoming, b"".join(self._pieces))

@@ -7,7 +7,7 @@ import pytest
 from twisted.internet.error import ConnectionLost
 from twisted.python.failure import Failure
 
-from gitwire.http import Chunked, Length, NoBody, format_request, framing_headers
+from gitwire.http import Chunked, Length, NoBody, Piece, format_request, framing_headers
 from streams.http import Timeouts
 from tests.fakes.hand_loop import small_pair, tcp_pair
 from tests.fakes.http_ends import Dialled, Endless, Recorder
@@ -236,8 +236,8 @@ def test_paused_answer_is_held_back_and_then_whole() -> None:
 
 def test_connection_is_reusable_although_it_was_paused_at_the_end() -> None:
     class Busy(Recorder):
-        def body(self, data: bytes) -> None:
-            super().body(data)
+        def body(self, *pieces: Piece) -> None:
+            super().body(*pieces)
             dialled.connection.pause_reading()
 
     dialled, sink = Dialled(), Busy()

@@ -13,7 +13,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.protocols.tls import TLSMemoryBIOFactory
 
-from gitwire.http import Chunked, Framing, Length, NoBody, format_request, framing_headers
+from gitwire.http import Chunked, Framing, Length, NoBody, Piece, format_request, framing_headers
 from streams.http import ClientConnection, Incoming, ServerConnection
 from streams.relay import Broken, Outcome, Relay, Relayed
 from tests.fakes.http_ends import Recorder, get
@@ -119,8 +119,8 @@ class Digest(Recorder):
         self.digest = hashlib.sha256()
         self.then = then
 
-    def body(self, data: bytes) -> None:
-        self.digest.update(data)
+    def body(self, *pieces: Piece) -> None:
+        self.digest.update(b"".join(pieces))
 
     def body_done(self) -> None:
         super().body_done()

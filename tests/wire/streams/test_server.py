@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitwire.http import Chunked, Length, NoBody
+from gitwire.http import Chunked, Length, NoBody, Piece
 from tests.fakes.hand_loop import tcp_pair
 from tests.fakes.http_ends import (
     HELLO,
@@ -55,9 +55,9 @@ def test_request_may_arrive_byte_by_byte() -> None:
 
 def test_answer_is_one_write() -> None:
     served = Served(hello)
-    writes = spied(served.transport, "write")
+    writes = spied(served.transport, "writeSequence")
     served.client.say(get())
-    assert writes == [HELLO]
+    assert writes == [[HELLO]]
 
 
 def test_pipelined_requests_are_answered_one_after_the_other() -> None:
@@ -137,8 +137,8 @@ def test_sink_may_be_replaced_while_it_is_given_the_last_piece() -> None:
     second = Recorder()
 
     class First(Recorder):
-        def body(self, data: bytes) -> None:
-            super().body(data)
+        def body(self, *pieces: Piece) -> None:
+            super().body(*pieces)
             served.last.stream(second)
 
     first = First()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from twisted.internet.protocol import Protocol
 
-from gitwire.http import Chunked, Length, NoBody, format_request, framing_headers
+from gitwire.http import Chunked, Length, NoBody, Piece, format_request, framing_headers
 from streams.http import ClientConnection, Incoming, ServerConnection, Timeouts
 from streams.relay import Broken, Relayed
 from tests.fakes.hand_loop import HandLoop, UnderTls, small_pair
@@ -51,8 +51,8 @@ class Takes:
             incoming.hold("slow")
         incoming.stream(self)
 
-    def body(self, data: bytes) -> None:
-        self.octets += len(data)
+    def body(self, *pieces: Piece) -> None:
+        self.octets += sum(map(len, pieces))
 
     def body_done(self) -> None:
         hello(self.requests[-1])
