@@ -27,7 +27,7 @@ from broker.providers.credential import Credential
 from broker.settings import Address, Proxy, UpstreamConfig
 from gitwire.errors import Malformed
 from gitwire.tunnel import TunnelReader
-from identity.tlsoptions import PARTIAL_WRITE
+from identity.tlsoptions import PARTIAL_WRITE, SUITES
 from streams.descriptor import Descriptor
 from streams.dialling import dial as dial_place
 from streams.http import ClientConnection, Timeouts
@@ -73,6 +73,7 @@ def trusting(config: UpstreamConfig, host: str) -> NamedServer:
         trusted = trustRootFromCertificates(roots)
     context = CertificateOptions(trustRoot=trusted).getContext()
     context.clear_mode(PARTIAL_WRITE)
+    context.set_tls13_ciphersuites(SUITES)
     return NamedServer(host, context)
 
 

@@ -69,6 +69,19 @@ def test_whole_body_may_be_followed_by_the_end_but_not_by_more(name: str) -> Non
         reader.feed(b"x")
 
 
+def test_chunks_are_shown_where_they_lie_unless_there_are_many() -> None:
+    few = b"".join(b"".join(chunk(b"x" * size)) for size in range(1, 33))
+    pieces = body_reader(Chunked()).feed(few)
+    assert [len(piece) for piece in pieces] == list(range(1, 33))
+    assert all(isinstance(piece, memoryview) and piece.obj is few for piece in pieces)
+    many = few + b"1\r\ny\r\n"
+    assert body_reader(Chunked()).feed(many) == [b"x" * sum(range(1, 33)) + b"y"]
+
+
+def test_pieces_make_one_chunk() -> None:
+    assert b"".join(chunk(b"ab", memoryview(b"cdefghijkl"))) == b"c\r\nabcdefghijkl\r\n"
+
+
 @pytest.mark.parametrize("framing", [NoBody(), Length(0)])
 def test_nothing_is_whole_at_once(framing: Framing) -> None:
     reader = body_reader(framing)

@@ -14,7 +14,7 @@ from zope.interface import implementer
 from streams.descriptor import READ, Descriptor
 from tests.fakes.hand_loop import HandLoop, close_all, small_pair, tcp_pair
 
-LARGE = bytes(range(256)) * 4096
+LARGE = bytes(range(256)) * 16384
 
 
 @implementer(IHalfCloseableProtocol)
@@ -100,6 +100,16 @@ def test_what_the_kernel_does_not_take_waits_and_keeps_its_order() -> None:
     assert producer.told == ["pause"] and transport.queued
     assert read_all(loop, far) == LARGE + b"behind it"
     assert producer.told == ["pause", "resume"] and not transport.queued
+
+
+def test_what_waits_is_copied_only_where_somebody_may_write() -> None:
+    loop, transport, _, far = connected()
+    lent = bytearray(b"mine until it was written")
+    transport.writeSequence([memoryview(LARGE), memoryview(lent)])
+    lent[:] = bytes(len(lent))
+    kept = [piece.obj for piece in transport._queue]
+    assert kept == [LARGE, b"mine until it was written"] and kept[0] is LARGE
+    assert read_all(loop, far) == LARGE + b"mine until it was written"
 
 
 def test_producer_that_comes_late_is_paused_at_once() -> None:

@@ -85,3 +85,23 @@ def test_lost_transport_is_left_alone() -> None:
     wire.close()
     wire.abort()
     assert spied.told == []
+
+
+def test_transports_of_twisteds_get_bytes_and_ours_what_there_is() -> None:
+    class Takes:
+        def __init__(self, views: bool) -> None:
+            self.got: list[Any] = []
+            if views:
+                self.takes_views = True
+
+        def registerProducer(self, *_: object) -> None:
+            """Nothing blocks here."""
+
+        def writeSequence(self, pieces: Any) -> None:
+            self.got += pieces
+
+    for views, kind in ((True, memoryview), (False, bytes)):
+        transport = Takes(views)
+        Wire(transport, False, lambda: None).write([b"a", memoryview(b"b")])
+        assert [bytes(piece) for piece in transport.got] == [b"a", b"b"]
+        assert type(transport.got[1]) is kind
