@@ -73,8 +73,8 @@ def measure(scale: Scale, only: Sequence[str], there: set[str], book: Book) -> l
     if rows or staged:
         chains = [name for name in CHAINS if name in there and rows]
         shapes = any(name.startswith(_SHAPED) for name in [*(row.name for row in rows), *staged])
-        disk = any(row.disk for row in rows)
-        with open_stage(scale, chains, shapes, disk) as stage:
+        small = any(row.small for row in rows)
+        with open_stage(scale, chains, shapes, small) as stage:
             failed += stage.failed + suite.run(stage, rows, book)
             for name in staged:
                 failed += _part(name, partial(STAGED[name], stage, book))

@@ -31,7 +31,7 @@ _BOXES = 4
 class Stage:
     scale: Scale
     ways: list[Way]
-    in_memory: Way | None
+    small: list[Way]  # beside them, for small requests alone
     transfers: Transfers
     gits: Gits
     instance: Instance
@@ -46,11 +46,11 @@ class Stage:
 
 @contextmanager
 def open_stage(
-    scale: Scale, peers: Sequence[str], shapes: bool = True, disk: bool = True, smoke: bool = False
+    scale: Scale, peers: Sequence[str], shapes: bool = True, small: bool = True, smoke: bool = False
 ) -> Iterator[Stage]:
     """All but our audit is in memory, so that no disk is measured; for a smoke that too.
 
-    `shapes` are the real repositories; `disk` adds the way that shows what the audit's disk costs.
+    `shapes` are the real repositories; `small` adds ways for small requests.
     """
     root = Path(tempfile.mkdtemp(prefix="gm-bench-", dir=_memory()))
     root.chmod(0o755)
@@ -64,12 +64,15 @@ def open_stage(
             repositories.make_shapes(upstream.repositories, *made)
             source = repositories.make_source(root, scale.push)
         ways, failed = [direct(upstream, root)], list[str]()
-        for name in peers:
+
+        def setting(name: str) -> Setting:
             directory = root / name
             directory.mkdir()
-            setting = Setting(programs, authority, upstream, directory, PYTHON)
+            return Setting(programs, authority, upstream, directory, PYTHON)
+
+        for name in peers:
             try:
-                ways.append(CHAINS[name].start(setting))
+                ways.append(CHAINS[name].start(setting(name)))
             except NotStarted as problem:
                 print(f"bench: FAILED: {problem}", file=sys.stderr, flush=True)
                 failed.append(str(problem))
@@ -80,8 +83,12 @@ def open_stage(
             where = gitmoat.MEMORY if smoke else gitmoat.DISK
             instance = stack.enter_context(gitmoat.installed(upstream, where))
             ways.append(gitmoat.start(instance, upstream, _BOXES))
-            second = None if smoke or not disk else stack.enter_context(_in_memory(upstream))
-            yield Stage(scale, ways, second, transfers, gits, instance, upstream, failed)
+            more = []
+            if small and not smoke:
+                more.append(stack.enter_context(_in_memory(upstream)))
+                if nginx.NAME in peers:
+                    more.append(nginx.start(setting("unkept"), nginx.UNKEPT))
+            yield Stage(scale, ways, more, transfers, gits, instance, upstream, failed)
     finally:
         programs.stop()
         shutil.rmtree(root, ignore_errors=True)

@@ -31,7 +31,7 @@ class Measure:
     run: Callable[[Stage, Way], Values]
     rounds: int
     cold: bool = False
-    disk: bool = False  # so quick that the audit's disk shows: measured without it too
+    small: bool = False  # so quick that a disk, or a handshake, shows: measured in more ways
 
 
 def measures(scale: Scale) -> list[Measure]:
@@ -43,10 +43,10 @@ def measures(scale: Scale) -> list[Measure]:
             "latency",
             lambda stage, way: requests.latency(way, stage.scale.requests),
             some,
-            disk=True,
+            small=True,
         ),
         Measure(
-            "concurrency", lambda s, way: requests.concurrent(way, s.scale.seconds), few, disk=True
+            "concurrency", lambda s, way: requests.concurrent(way, s.scale.seconds), few, small=True
         ),
         Measure("ls-remote", lambda stage, way: stage.gits.ls_remote(way), many),
         *(Measure(name, partial(_clone, name), _rounds(name, few, many)) for name in SHAPES),
@@ -75,8 +75,7 @@ def run(stage: Stage, chosen: Sequence[Measure], book: Book) -> list[str]:
     failed: list[str] = []
     for measure in chosen:
         begun = time.monotonic()
-        second = stage.in_memory if measure.disk else None
-        ways = [*stage.ways, second] if second else list(stage.ways)
+        ways = [*stage.ways, *stage.small] if measure.small else list(stage.ways)
         for number in range(measure.rounds + 1):
             for way in [way for way in ways if number == _ONCE or not way.slow or measure.cold]:
                 try:

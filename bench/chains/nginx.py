@@ -1,4 +1,4 @@
-"""Two nginx that stream in both directions and keep connections."""
+"""Two nginx that stream in both directions, and keep their connections unless told not to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from bench.chains.way import Setting, Way
 from bench.processes import free_port
 
 NAME = "nginx"
+# What its configuration does unless somebody thinks of it: each request shakes hands twice.
+UNKEPT = "nginx, connections not kept"
+_KEEP = """
+    keepalive 256;
+    keepalive_requests 10000000;"""
 
 
-def start(setting: Setting) -> Way:
+def start(setting: Setting, name: str = NAME) -> Way:
     first, second = free_port(), free_port()
     directory, authority = setting.directory, setting.authority
     hop2 = f"""
@@ -32,17 +37,17 @@ def start(setting: Setting) -> Way:
       {_onwards(setting)}
     }}"""
     hops = {}
-    for name, server, onwards, port in (
+    for hop, server, onwards, port in (
         ("hop2", hop2, setting.upstream.port, second),
         ("hop1", hop1, second, first),
     ):
-        place = directory / name
+        place = directory / hop
         place.mkdir()
         config = place / "nginx.conf"
-        config.write_text(_config(place, server, onwards))
+        config.write_text(_config(place, server, onwards, _KEEP if name == NAME else ""))
         command = ["nginx", "-p", str(place), "-c", str(config), "-g", "daemon off;"]
-        hops[name] = setting.programs.start(f"nginx-{name}", command, port)
-    return Way(NAME, f"http://127.0.0.1:{first}", {"hop1": hops["hop1"], "hop2": hops["hop2"]})
+        hops[hop] = setting.programs.start(f"{directory.name}-{hop}", command, port)
+    return Way(name, f"http://127.0.0.1:{first}", {"hop1": hops["hop1"], "hop2": hops["hop2"]})
 
 
 def _onwards(setting: Setting) -> str:
@@ -60,7 +65,7 @@ def _onwards(setting: Setting) -> str:
       proxy_read_timeout 600;"""
 
 
-def _config(place: Path, server: str, onwards: int) -> str:
+def _config(place: Path, server: str, onwards: int, keep: str) -> str:
     return f"""
 user root;
 worker_processes auto;
@@ -79,9 +84,7 @@ http {{
   keepalive_requests 10000000;
   keepalive_timeout 600;
   upstream next {{
-    server 127.0.0.1:{onwards};
-    keepalive 256;
-    keepalive_requests 10000000;
+    server 127.0.0.1:{onwards};{keep}
   }}
   server {{{server}
   }}
