@@ -7,19 +7,11 @@ import os
 from pathlib import Path
 
 from hostctl.failure import NOT_FOUND, Failure
+from hostctl.policytext import NAMES, policy_path, read_text
 from identity.paths import Paths
 from netpolicy.document import PolicyError, parse_policy, policy_from_mapping, policy_to_mapping
 from netpolicy.lint import Remark, lint
 from netpolicy.policy import Policy
-
-_NAMES = "give a path to a .toml file, or the name of one in etc/gitmoat/policies"
-
-
-def policy_path(paths: Paths, name: str) -> Path:
-    """`agents` is an installed policy; anything with a slash or `.toml` is a file."""
-    if "/" in name or name.endswith(".toml"):
-        return Path(name)
-    return paths.policies / f"{name}.toml"
 
 
 def named_policy(paths: Paths, name: str) -> Policy:
@@ -34,7 +26,7 @@ def named_policy(paths: Paths, name: str) -> Policy:
             raise
         what = f"there is no policy and no running sandbox {name!r}"
         why = f"{path} is not there; {failure.what}"
-        raise Failure("P102", what, why, _NAMES, exit_code=NOT_FOUND) from None
+        raise Failure("P102", what, why, NAMES, exit_code=NOT_FOUND) from None
 
 
 def load_policy(path: Path) -> Policy:
@@ -46,7 +38,7 @@ def load_policy(path: Path) -> Policy:
 
 
 def load_policy_mapping(paths: Paths, name: str) -> dict[str, object]:
-    """What `run --policy` sends: the parsed policy, so that hostd reads no file of the user's."""
+    """Read, with its presets resolved, and nothing in it that must be corrected first."""
     path = policy_path(paths, name)
     policy = effective_policy(paths, path)
     remarks_of(paths, path, policy)
@@ -78,7 +70,7 @@ def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
 
 
 def is_shared(domain: str) -> bool:
-    from hostctl import publicsuffix  # reads a long list: only when it is needed
+    from netpolicy import publicsuffix  # reads a long list: only when it is needed
 
     return publicsuffix.is_shared(domain)
 
@@ -95,14 +87,6 @@ def sandbox_policy(paths: Paths, sandbox: str) -> Policy:
         raise invalid_policy(path, error) from None
     except ValueError:
         raise Failure("P101", "the sandbox's policy is invalid", f"{path} is not JSON") from None
-
-
-def read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise Failure("P102", f"the policy {path} cannot be read", why or "", _NAMES) from None
 
 
 def invalid_policy(path: Path, error: PolicyError) -> Failure:

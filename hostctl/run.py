@@ -69,16 +69,25 @@ def main(args: Namespace, out: Output) -> int:
     paths = Paths(args.root)
     mapping = None
     if args.policy is not None:
-        from hostctl.policyfile import load_policy_mapping
+        from hostctl.policytext import policy_as_written
 
-        mapping = load_policy_mapping(paths, args.policy)
+        mapping = policy_as_written(paths, args.policy)
     request = run_request(args, command, mapping)
     try:
         return _run(args, out, paths, request)
     except Failure as failure:
+        _check_policy(paths, args.policy)
         if failure.exit_code == FAILED:
             failure.exit_code = RUNTIME_FAILED
         raise
+
+
+def _check_policy(paths: Paths, policy: str | None) -> None:
+    """A policy that is wrong is told first, and in the words of its file."""
+    if policy is not None:
+        from hostctl.policyfile import load_policy_mapping
+
+        load_policy_mapping(paths, policy)
 
 
 def run_request(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import stat
 import struct
 import termios
@@ -72,7 +71,7 @@ def null_ends(directory: Path) -> Ends:
 
     hostd gives the descriptors to the command's uid, and who owns /dev/null may change its mode.
     """
-    path = directory / f".null.{secrets.token_hex(8)}"
+    path = directory / f".null.{os.urandom(8).hex()}"
     try:
         os.mknod(path, 0o600 | stat.S_IFCHR, Path(os.devnull).stat().st_rdev)
     except FileNotFoundError:

@@ -20,8 +20,10 @@ from hostd.workdir import Workdir, parse_workdir
 from netpolicy.allowhost import only_hosts, parse_hosts, with_hosts
 from netpolicy.decision import Deny, decide_fetch
 from netpolicy.document import adhoc_policy, policy_from_mapping
+from netpolicy.lint import lint
 from netpolicy.narrowing import NamedRepository, narrow
 from netpolicy.policy import Policy, Tier
+from netpolicy.publicsuffix import is_shared
 from netpolicy.reading import PolicyError
 from netpolicy.upstreams import UpstreamTable
 from netpolicy.writing import policy_digest
@@ -129,8 +131,18 @@ def _policy(request: RunRequest, name: str, repositories: tuple[Repository, ...]
         NamedRepository(each.upstream.name, each.path, each.upstream.case_insensitive)
         for each in repositories
     ]
-    whole = policy_from_mapping(request.policy)
+    whole = read_policy(request.policy)
     return only_hosts(narrow(whole, named, request.push, request.ttl), hosts)
+
+
+def read_policy(given: Mapping[str, Any]) -> Policy:
+    """PolicyError for what is no policy; Failed for one that must be corrected first."""
+    policy = policy_from_mapping(given)
+    for remark in lint(policy, is_shared, None, ()):
+        if remark.refused:
+            what, why = "the policy is wider than it looks", f"{remark.path}: {remark.what}"
+            raise Failed("P104", what, why=why, fix=remark.hint, exit_code=8)
+    return policy
 
 
 def _check_clonable(policy: Policy, repositories: tuple[Repository, ...]) -> None:

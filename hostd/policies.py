@@ -12,10 +12,10 @@ from hostd.failures import Failed
 from hostd.host import Host
 from hostd.lifecycle import save
 from hostd.nft import apply_ruleset
+from hostd.planning import read_policy
 from hostd.registry import write_whole
 from hostd.sandbox import Plan, PolicySource, Sandbox
 from netpolicy.allowhost import only_hosts, parse_hosts
-from netpolicy.document import policy_from_mapping
 from netpolicy.narrowing import NamedRepository, narrow
 from netpolicy.nftables import render
 from netpolicy.policy import Policy
@@ -47,7 +47,7 @@ def _again(plan: Plan, source: PolicySource, policies: Mapping[str, Any]) -> Pol
         for each in plan.repositories
     ]
     try:
-        policy = narrow(policy_from_mapping(policies[source.name]), named, source.push, None)
+        policy = narrow(read_policy(policies[source.name]), named, source.push, None)
         policy = only_hosts(policy, parse_hosts(source.hosts))
     except PolicyError as problem:
         what = f"the policy of {plan.name} would not be one any more: {problem}"

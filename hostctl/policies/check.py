@@ -6,7 +6,8 @@ from argparse import Namespace
 
 from hostctl.failure import Failure
 from hostctl.output import Output
-from hostctl.policyfile import load_policy, policy_path, remarks_of
+from hostctl.policyfile import load_policy, remarks_of
+from hostctl.policytext import policy_path
 from hostctl.presets import expand
 from hostctl.upstreamtable import known_upstreams
 from identity.paths import Paths

@@ -7,7 +7,8 @@ from argparse import Namespace
 
 from hostctl.defaults import UID_BASE
 from hostctl.output import Output
-from hostctl.policyfile import load_policy, named_policy, policy_path
+from hostctl.policyfile import load_policy, named_policy
+from hostctl.policytext import policy_path
 from hostctl.presets import expand
 from hostctl.upstreamtable import known_upstreams
 from identity.paths import Paths

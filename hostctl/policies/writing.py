@@ -9,7 +9,8 @@ from pathlib import Path
 from hostctl.configfile import create_file, replace_file
 from hostctl.failure import Failure
 from hostctl.output import Output
-from hostctl.policyfile import invalid_policy, read_text
+from hostctl.policyfile import invalid_policy
+from hostctl.policytext import read_text
 from netpolicy.additions import with_rules
 from netpolicy.document import PolicyError
 from netpolicy.policy import EgressRule

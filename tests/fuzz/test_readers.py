@@ -49,7 +49,7 @@ NOT_HOSTILE = {
     "hostctl/client.py:parse_message": "hostd",
     "hostctl/cp.py:parse_place": "the command line",
     "hostctl/cred.py:read_secret": "standard input",
-    "hostctl/policyfile.py:read_text": "a file of root's",
+    "hostctl/policytext.py:read_text": "a file of root's",
     "hostd/cgroups.py:parse_mounts": "the kernel",
     "hostd/config.py:parse_config": "hostd.toml",
     "hostd/mounted.py:parse_mountinfo": "the kernel",

@@ -73,6 +73,7 @@ def test_uids_are_given_out_in_turn_so_that_none_is_reused_soon() -> None:
         ({"repos": [URL], "push": ["a..b"]}, "P101", 8),
         ({"policy": {"version": 1, "name": "x", "nonsense": 1}}, "P101", 8),
         ({"policy": {"version": 1, "name": "x"}, "repos": [URL]}, "G101", 3),
+        ({"policy": {"version": 1, "name": "x", "egress": [{"hosts": ["*.com"]}]}}, "P104", 8),
         ({"pids": 0, "memory": -1}, "C105", 2),
         ({"runtime": "magic"}, "R101", 2),
     ],

@@ -2,7 +2,7 @@
 
 from importlib.resources import files
 
-from hostctl.publicsuffix import is_shared
+from netpolicy.publicsuffix import is_shared
 
 
 def private_suffix() -> str:

@@ -1,0 +1,54 @@
+"""A policy file as it is written, not yet understood: what `run --policy` sends to hostd.
+
+What a policy means is a lot of code to load, and hostd has it loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hostctl.failure import Failure
+
+TYPE_CHECKING = False  # `typing` costs more than all that is done here
+if TYPE_CHECKING:
+    from identity.paths import Paths
+
+NAMES = "give a path to a .toml file, or the name of one in etc/gitmoat/policies"
+
+
+def policy_path(paths: Paths, name: str) -> Path:
+    """`agents` is an installed policy; anything with a slash or `.toml` is a file."""
+    if "/" in name or name.endswith(".toml"):
+        return Path(name)
+    return paths.policies / f"{name}.toml"
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise Failure("P102", f"the policy {path} cannot be read", why or "", NAMES) from None
+
+
+def policy_as_written(paths: Paths, name: str) -> dict[str, object]:
+    """For hostd, which reads no file of the user's; presets are resolved here."""
+    written = _json_of(read_text(policy_path(paths, name)))
+    if written is not None and "preset" not in written:
+        return written
+    from hostctl.policyfile import load_policy_mapping
+
+    return load_policy_mapping(paths, name)
+
+
+def _json_of(text: str) -> dict[str, object] | None:
+    """None for what is no TOML, or has dates or the like in it, and so is no policy."""
+    import tomllib
+
+    try:
+        written = tomllib.loads(text)
+        json.dumps(written, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return written
