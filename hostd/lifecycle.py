@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ async def start(host: Host, sandbox: Sandbox) -> None:
     life = _life(sandbox.plan)
     save(host, sandbox, Step.ENDING, boot_id=boot_id(), **life)
     try:
-        await remove_run_files(host, sandbox.plan.id)
+        _remove_run_files(host, sandbox.plan.id)
         _make_run_directory(sandbox)
         await _provision(host, sandbox)
     except BaseException:
@@ -443,15 +444,21 @@ async def end_processes(host: Host, identifier: str) -> None:
 
 async def remove_files(host: Host, identifier: str) -> None:
     """Run and state files of a sandbox whose processes are gone."""
-    await remove_run_files(host, identifier)
+    _remove_run_files(host, identifier)
     host.sidecar_log(identifier).unlink(missing_ok=True)
     remove_output(host, identifier)
     await _remove_tree(host, host.registry.parent / identifier)
 
 
-async def remove_run_files(host: Host, identifier: str) -> None:
+def _remove_run_files(host: Host, identifier: str) -> None:
+    """Few, and all of them ours: no sandbox can write there."""
     host.control_path(identifier).unlink(missing_ok=True)
-    await _remove_tree(host, host.paths.sandboxes_run / identifier)
+    try:
+        shutil.rmtree(host.paths.sandboxes_run / identifier)
+    except FileNotFoundError:
+        pass
+    except OSError as problem:
+        raise _not_removed(str(problem)) from None
 
 
 async def _remove_tree(host: Host, tree: Path) -> None:
@@ -464,7 +471,11 @@ async def _remove_tree(host: Host, tree: Path) -> None:
     except Failed:  # the zygote ended under it; there is another
         finished = await host.programs.run(remover, timeout=600)
     if finished.status != 0:
-        raise Failed("R101", "the sandbox's files were not all removed", why=finished.why())
+        raise _not_removed(finished.why())
+
+
+def _not_removed(why: str) -> Failed:
+    return Failed("R101", "the sandbox's files were not all removed", why=why)
 
 
 async def _remove_cgroup(host: Host, name: str) -> None:

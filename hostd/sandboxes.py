@@ -311,12 +311,13 @@ class Sandboxes:
         )
 
     async def command_ended(self, sandbox: Sandbox, status: int | None) -> None:
+        """One that goes with its command is marked for removal at once, and no more is noted."""
         self._commands.pop(sandbox.plan.id, None)
-        if sandbox.state == "running":
-            left = {k: v for k, v in sandbox.record.processes.items() if k != "command"}
-            save(self._host, sandbox, Step.SERVED, processes=left, exit_status=status)
         if sandbox.record.remove:
             await self.destroy(sandbox, "its command ended")
+        elif sandbox.state == "running":
+            left = {k: v for k, v in sandbox.record.processes.items() if k != "command"}
+            save(self._host, sandbox, Step.SERVED, processes=left, exit_status=status)
 
     def watch_command(self, sandbox: Sandbox, process: Process, known: bool = True) -> None:
         """For a command nobody waits for; `known`: its exit status will be the true one."""
