@@ -2,5 +2,5 @@
 
 Trusted with: root, and the host's signing key. Never holds: an upstream credential.
 Hears: hostctl (uid 0 by SO_PEERCRED) and, in two fixed-size messages, its sidecars.
-Speaks to: the kernel, bubblewrap, nft, its zygote, and the broker over pinned TLS.
+Speaks to: the kernel, bubblewrap, nft, its launcher and zygote, and the broker over pinned TLS.
 """

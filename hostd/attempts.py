@@ -1,6 +1,6 @@
 """What probes try, from inside a sandbox: an attempt that works says what it got.
 
-They run in forked children of the zygote with the uid, the filters and the namespaces that a
+They run in forked children of the launcher with the uid, the filters and the namespaces that a
 command would get, so they need no program of the sandbox's; and nothing can be imported any more.
 """
 

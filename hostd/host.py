@@ -17,7 +17,7 @@ from hostd.keys import Keys
 from hostd.programs import Programs
 from hostd.registry import Registry
 from hostd.runtimes.bwrap import Directories
-from hostd.spawner import Spawner
+from hostd.spawner import Nursery, Spawner, reap_strays
 from hostd.workdir import Workdirs
 from identity.paths import Paths
 from identity.peer import Means
@@ -30,6 +30,7 @@ class Host:
     reactor: Any
     paths: Paths
     spawner: Spawner
+    nursery: Nursery
     programs: Programs
     grants: Grants
     registry: Registry
@@ -52,6 +53,9 @@ class Host:
             run=self.paths.sandboxes_run / identifier,
             helper=Path(credential_helper.__path__[0]),
         )
+
+    def reap_strays(self) -> None:
+        reap_strays(self.spawner, self.nursery)
 
     def sidecar_log(self, identifier: str) -> Path:
         """A file of its own: what a sidecar may write is limited by the file's size."""

@@ -327,7 +327,7 @@ def supervisor(host: Host, sandbox: Sandbox) -> SidecarSupervisor:
         started=lambda process, session: _remember(host, sandbox, process, session),
     )
     sessions = SandboxSessions(host.grants, sandbox)
-    return SidecarSupervisor(host.reactor, host.spawner, setting, host.broker_address, sessions)
+    return SidecarSupervisor(host.reactor, host.nursery, setting, host.broker_address, sessions)
 
 
 def _open_log(host: Host, sandbox: Sandbox) -> int:
@@ -468,7 +468,7 @@ async def _remove_tree(host: Host, tree: Path) -> None:
     remover = Program([find_program("rm"), "-rf", "--one-file-system", "--", str(tree)], {})
     try:
         finished = await host.programs.run(remover, timeout=600)
-    except Failed:  # the zygote ended under it; there is another
+    except Failed:  # the launcher ended under it; there is another
         finished = await host.programs.run(remover, timeout=600)
     if finished.status != 0:
         raise _not_removed(finished.why())

@@ -64,7 +64,8 @@ class Operations:
         return {
             "pid": os.getpid(),
             "version": self._version,
-            "zygote": self._host.spawner.zygote_pid,
+            "launcher": self._host.spawner.pid,
+            "zygote": self._host.nursery.pid,
             "healthy": (works := self._host.journal.works()),
             "problems": [] if works else ["the audit journal cannot be written (B103)"],
             "sandboxes": len(self._sandboxes.live()),

@@ -30,7 +30,7 @@ from hostd.programs import Programs
 from hostd.registry import Registry
 from hostd.runtimes.docker import Engine
 from hostd.sandboxes import Sandboxes
-from hostd.spawner import Spawner
+from hostd.spawner import Nursery, Spawner
 from hostd.uids import check_subordinate
 from hostd.version import VERSION
 from hostd.watchdog import Watchdog
@@ -60,8 +60,9 @@ class Service:
         listener = listen_control(self._paths.hostd_socket, root=self._paths.root)
         linux.adopt_orphans()
         self._journal = open_journal(self._paths.hostd_audit, self._config.host, time.time)
-        self._spawner = Spawner(self._reactor)
+        self._spawner, self._nursery = Spawner(self._reactor), Nursery(self._reactor)
         self._spawner.start()
+        self._nursery.start()
         self._make_parts()
         self._reactor.addSystemEventTrigger("before", "shutdown", self._stop)
         self._journal.record(DaemonStarted(name="hostd"))
@@ -96,6 +97,7 @@ class Service:
             reactor=self._reactor,
             paths=self._paths,
             spawner=self._spawner,
+            nursery=self._nursery,
             programs=Programs(self._reactor, self._spawner),
             grants=Grants(config.host, self._keys, broker, self._journal),
             registry=Registry(self._paths.hostd_state / "sandboxes"),
@@ -132,6 +134,7 @@ class Service:
             if sandbox.sidecar is not None:
                 sandbox.sidecar.leave()
         self._spawner.stop()
+        self._nursery.stop()
         self._engine.stop()
         if not self._sandboxes.live():
             self._host.cgroups.remove_parent()

@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 
 from hostd.dialler import dial
 from hostd.failures import Failed
-from hostd.spawner import Process, Spawner
+from hostd.spawner import Nursery, Process
 from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
@@ -119,13 +119,13 @@ class SidecarSupervisor:
     def __init__(
         self,
         reactor: Any,
-        spawner: Spawner,
+        nursery: Nursery,
         setting: Setting,
         broker: tuple[str, int],
         sessions: Sessions,
     ) -> None:
         self._reactor = reactor
-        self._spawner = spawner
+        self._nursery = nursery
         self._setting = setting
         self._broker = broker
         self._sessions = sessions
@@ -282,7 +282,7 @@ class SidecarSupervisor:
                 file.write(json.dumps(setting.configuration()).encode())
             os.lseek(configuration, 0, os.SEEK_SET)
             listeners = await setting.listeners()
-            process = await self._spawner.sidecar(
+            process = await self._nursery.sidecar(
                 setting.uid,
                 setting.empty_root,
                 setting.cgroups,

@@ -1,4 +1,4 @@
-"""hostd's side of the zygote: typed requests out, processes back."""
+"""hostd's side of the two processes that fork for it: typed requests out, processes back."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
 _LISTENERS = 9  # as many as `sidecar.inherited.Inherited` has
-_MAX_QUEUE = 4096  # requests of as many sandboxes as wait while a new zygote starts
+_MAX_QUEUE = 4096  # requests of as many sandboxes as wait while another one starts
 _MAX_REQUEST = 160 * 1024  # what one message of a socket's usual buffer holds
 _PATIENCE = 30.0
 _ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 def _where_our_code_is() -> dict[str, str]:
-    """A checkout that is not installed is found by its path, in a zygote as in hostd."""
+    """A checkout that is not installed is found by its path, there as in hostd."""
     parent = Path(__file__).resolve().parents[1]
     installed = parent.name in ("site-packages", "dist-packages")
     return {} if installed else {"PYTHONPATH": str(parent)}
@@ -40,7 +40,7 @@ def _where_our_code_is() -> dict[str, str]:
 
 @define(eq=False)
 class Process:
-    """A child of the zygote. The pidfd names it even after its pid is used again."""
+    """A child of one of the two. The pidfd names it even after its pid is used again."""
 
     pid: int
     pidfd: int
@@ -77,9 +77,9 @@ class Process:
 
 @implementer(IReadDescriptor)
 class Watch:
-    """Waits for a process that no zygote of ours reports on.
+    """Waits for a process that neither of the two reports on.
 
-    Its zygote died, and hostd adopted it (PR_SET_CHILD_SUBREAPER); or an earlier hostd started
+    Who forked it died, and hostd adopted it (PR_SET_CHILD_SUBREAPER); or an earlier hostd started
     it, and init reaps it: then its status is not ours to know.
     """
 
@@ -177,8 +177,10 @@ class Command:
 Answer = tuple[dict[str, Any], list[int]]
 
 
-class Spawner:
-    """Starts the zygote and asks it for children. Requests wait while a new zygote starts."""
+class Forks:
+    """Starts a process that forks and asks it for children. Requests wait while it starts."""
+
+    module: str
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
@@ -191,13 +193,13 @@ class Spawner:
         self._stopping = False
 
     @property
-    def zygote_pid(self) -> int | None:
+    def pid(self) -> int | None:
         return self._child.pid if self._child else None
 
     def start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._child = self._run_zygote(theirs.fileno())
+            self._child = self._run_child(theirs.fileno())
         self._link = SeqpacketConnection(
             self._reactor,
             ours,
@@ -207,9 +209,9 @@ class Spawner:
             max_queue=_MAX_QUEUE,
         )
 
-    def _run_zygote(self, link: int) -> subprocess.Popen[bytes]:
+    def _run_child(self, link: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "hostd.zygote", str(link)],
+            [sys.executable, "-m", self.module, str(link)],
             stdin=subprocess.DEVNULL,
             pass_fds=[link],
             cwd="/",
@@ -222,36 +224,6 @@ class Spawner:
             self._link.close()
         if self._child is not None:
             self._child.wait()
-
-    async def listen(self, netns: int, uid: int, credential: str, control: str) -> list[int]:
-        """Sysctls set and listeners made in a network namespace; descriptors as `Inherited`."""
-        request = {"op": "listen", "uid": uid, "credential": credential, "control": control}
-        _, descriptors = await self._ask(request, [netns])
-        return descriptors
-
-    async def survey(self, netns: int) -> dict[str, list[str]]:
-        answer, _ = await self._ask({"op": "survey"}, [netns])
-        found: dict[str, list[str]] = answer["found"]
-        return found
-
-    async def idmap(self, uids: tuple[int, int], gids: tuple[int, int]) -> int:
-        """A descriptor for an idmapped mount: (id on disk, id shown)."""
-        _, descriptors = await self._ask({"op": "idmap", "uids": uids, "gids": gids}, [])
-        return descriptors[0]
-
-    async def sidecar(
-        self, uid: int, empty_root: str, cgroups: Sequence[str], descriptors: Sequence[int]
-    ) -> Process:
-        request = {
-            "op": "sidecar",
-            "uid": uid,
-            "empty_root": empty_root,
-            "cgroups": list(cgroups),
-        }
-        return await self._spawn(request, descriptors)
-
-    async def execute(self, command: Command) -> Process:
-        return await self._spawn(command.request(), command.descriptors())
 
     async def _spawn(self, request: dict[str, Any], descriptors: Sequence[int]) -> Process:
         answer, received = await self._ask(request, descriptors)
@@ -275,7 +247,7 @@ class Spawner:
     def _stuck(self) -> None:
         """It answers one after the other: one that hangs would hang every sandbox of the host."""
         if self._child is not None:
-            _log.error("the zygote does not answer")
+            _log.error("{module} does not answer", module=self.module)
             self._child.kill()
 
     def _message(self, data: bytes, descriptors: list[int]) -> None:
@@ -294,14 +266,6 @@ class Spawner:
         if process is not None:
             process.ended(status)
 
-    def reap_strays(self) -> None:
-        """Children that nobody waits for: started by a zygote that died before it said so."""
-        with contextlib.suppress(ChildProcessError):
-            while (found := os.waitid(os.P_ALL, 0, _ENDED)) is not None:
-                if found.si_pid in self._orphans or found.si_pid == self.zygote_pid:
-                    return  # its own watch takes it, now; the rest is left to the next round
-                os.waitpid(found.si_pid, 0)
-
     def _lost(self) -> None:
         """Another one first: who hears that his request failed may need it to clean up."""
         self._link = None
@@ -310,7 +274,7 @@ class Spawner:
             self._child.wait()
         waiting, self._waiting = self._waiting, {}
         if not self._stopping:
-            _log.warn("zygote ended; starting another")
+            _log.warn("{module} ended; starting another", module=self.module)
             self._adopt_orphans()
             self.start()
         for done in waiting.values():
@@ -325,6 +289,60 @@ class Spawner:
 
     def _orphan_ended(self, status: int, pid: int) -> None:
         del self._orphans[pid]
+
+    def waits_for(self, pid: int) -> bool:
+        return pid in self._orphans or pid == self.pid
+
+
+class Spawner(Forks):
+    """The launcher: commands, tools, and what is done and seen in namespaces."""
+
+    module = "hostd.launcher"
+
+    async def listen(self, netns: int, uid: int, credential: str, control: str) -> list[int]:
+        """Sysctls set and listeners made in a network namespace; descriptors as `Inherited`."""
+        request = {"op": "listen", "uid": uid, "credential": credential, "control": control}
+        _, descriptors = await self._ask(request, [netns])
+        return descriptors
+
+    async def survey(self, netns: int) -> dict[str, list[str]]:
+        answer, _ = await self._ask({"op": "survey"}, [netns])
+        found: dict[str, list[str]] = answer["found"]
+        return found
+
+    async def idmap(self, uids: tuple[int, int], gids: tuple[int, int]) -> int:
+        """A descriptor for an idmapped mount: (id on disk, id shown)."""
+        _, descriptors = await self._ask({"op": "idmap", "uids": uids, "gids": gids}, [])
+        return descriptors[0]
+
+    async def execute(self, command: Command) -> Process:
+        return await self._spawn(command.request(), command.descriptors())
+
+
+class Nursery(Forks):
+    """The zygote: sidecars."""
+
+    module = "hostd.zygote"
+
+    async def sidecar(
+        self, uid: int, empty_root: str, cgroups: Sequence[str], descriptors: Sequence[int]
+    ) -> Process:
+        request = {
+            "op": "sidecar",
+            "uid": uid,
+            "empty_root": empty_root,
+            "cgroups": list(cgroups),
+        }
+        return await self._spawn(request, descriptors)
+
+
+def reap_strays(*known: Forks) -> None:
+    """Children that nobody waits for: started by a process that died before it said so."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitid(os.P_ALL, 0, _ENDED)) is not None:
+            if any(each.waits_for(found.si_pid) for each in known):
+                return  # its own watch takes it, now; the rest is left to the next round
+            os.waitpid(found.si_pid, 0)
 
 
 def _cancel(result: Any, timer: Any) -> Any:

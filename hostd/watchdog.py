@@ -41,8 +41,8 @@ async def what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
 class Watchdog:
     """One sandbox after the other, so that a round never costs more than one check at a time.
 
-    A look that fails is taken again in the next rounds: a zygote that was just killed says nothing
-    about the sandbox. Rules that cannot be seen for long are not known to hold.
+    A look that fails is taken again in the next rounds: a launcher that was just killed says
+    nothing about the sandbox. Rules that cannot be seen for long are not known to hold.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Watchdog:
             self._timer.cancel()
 
     def _round(self) -> None:
-        self._host.spawner.reap_strays()
+        self._host.reap_strays()
         self._host.grants.close_overdue()
         self._host.containers.remove_overdue()
         self._reconcile()

@@ -77,7 +77,7 @@ class Watch:
         if status["Uid"].split()[0] != str(self.uid) or status["State"].startswith("Z"):
             return
         words, environment = _texts(process, "cmdline"), _texts(process, "environ")
-        if "hostd.zygote" in words or words != _texts(process, "cmdline") or not words[0]:
+        if "hostd.launcher" in words or words != _texts(process, "cmdline") or not words[0]:
             return  # it is not yet what it was started for
         seen = self.seen.setdefault(pid, Seen(pid))
         seen.status, seen.words, seen.environment = status, words, set(environment)

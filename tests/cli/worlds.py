@@ -23,7 +23,7 @@ from tests.live.instances import Instance, make_instance
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 _NUMBERS = (
-    "pid|netns|records|expires|created|issued|began|since|time|zygote|seq|ms|"
+    "pid|netns|records|expires|created|issued|began|since|time|launcher|zygote|seq|ms|"
     "sidecar|helper|untrusted"
 )
 # What differs is shown as something of the same kind and width: transcripts stay readable.

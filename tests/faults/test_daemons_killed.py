@@ -1,4 +1,4 @@
-"""kill -9 of the zygote and of the broker: idle, and with something under way."""
+"""kill -9 of the launcher, the zygote and the broker: idle, and with something under way."""
 
 from __future__ import annotations
 
@@ -18,33 +18,39 @@ from tests.live.upstream_repositories import objects, refs
 
 pytestmark = pytest.mark.live
 
+FORKERS = ("launcher", "zygote")
 
-def test_an_idle_zygote_that_is_killed_is_replaced_and_nobody_notices(world: World) -> None:
+
+@pytest.mark.parametrize("forker", FORKERS)
+def test_an_idle_one_that_is_killed_is_replaced_and_nobody_notices(
+    world: World, forker: str
+) -> None:
     with world.guarded_box() as (box, sentinel):
         before = at_rest(world)
         about = world.inspect(box.name)
         for _ in range(3):
-            old = world.kill("zygote")
-            eventually(lambda: world.status("hostd")["zygote"] != old, "another")  # noqa: B023
+            old = world.kill(forker)
+            eventually(lambda: world.status("hostd")[forker] != old, "another")  # noqa: B023
         assert world.inspect(box.name) == about
         assert_settles(world, before)
         git_works(box)
-        kill_and_wait(box.sidecar)  # the next one comes from the new zygote
+        kill_and_wait(box.sidecar)  # the next one comes from the new ones
         git_works(box)
         sentinel.assert_held()
 
 
+@pytest.mark.parametrize("forker", FORKERS)
 @pytest.mark.parametrize(
     "step", also_long("rooms", "sidecar", long=("directories", "rules", "workspace"))
 )
-def test_a_zygote_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
-    world: World, step: str
+def test_one_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
+    world: World, step: str, forker: str
 ) -> None:
     before = at_rest(world)
-    name, known, zygote = new_name(), world.known(), world.pid("zygote")
+    name, known, victim = new_name(), world.known(), world.pid(forker)
     run = world.begin_run("-d", "--", "sleep", "infinity", name=name)
     world.wait_for_step(step, known)
-    kill_and_wait(zygote)
+    kill_and_wait(victim)
     ran = outcome(run, 120)
     if ran.code == 0:
         assert world.inspect(name)["state"] == "running"
@@ -57,28 +63,28 @@ def test_a_zygote_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
 
 def test_a_command_that_is_too_long_is_refused_and_harms_nobody(world: World) -> None:
     with world.box(repo=None) as box:
-        zygote = world.pid("zygote")
+        launcher = world.pid("launcher")
         ran = box.run("true", *["x" * 100_000] * 3)
         assert ran.code == 126 and "[C105]" in ran.err, ran.err
         box.run("true", *["x" * 50_000] * 3).expect_success("a long command")
-        assert world.pid("zygote") == zygote
+        assert world.pid("launcher") == launcher
 
 
 @pytest.mark.long
-def test_a_zygote_that_hangs_is_replaced(world: World) -> None:
+def test_a_launcher_that_hangs_is_replaced(world: World) -> None:
     with world.box(repo=None) as box:
-        old = world.pid("zygote")
+        old = world.pid("launcher")
         os.kill(old, signal.SIGSTOP)
         assert "[R101]" in box.run("true").err  # within its minute
-        eventually(lambda: world.status("hostd")["zygote"] != old, "another")
+        eventually(lambda: world.status("hostd")["launcher"] != old, "another")
         box.run("true").expect_success("the next command")
 
 
 @pytest.mark.long
-def test_a_zygote_killed_while_the_watchdog_looks_stops_no_sandbox(world: World) -> None:
+def test_a_launcher_killed_while_the_watchdog_looks_stops_no_sandbox(world: World) -> None:
     with world.guarded_box() as (box, sentinel):
         for _ in range(25):
-            kill_and_wait(world.pid("zygote"))
+            kill_and_wait(world.pid("launcher"))
             time.sleep(0.11)
         time.sleep(2.5)
         assert world.items()[box.name]["state"] == "running"

@@ -69,8 +69,8 @@ class World:
         return daemon_status(path)
 
     def pid(self, process: str) -> int:
-        if process == "zygote":
-            return int(self.status("hostd")["zygote"])
+        if process in ("launcher", "zygote"):
+            return int(self.status("hostd")[process])
         return int(self.status(process)["pid"])
 
     def kill(self, process: str, number: int = signal.SIGKILL) -> int:

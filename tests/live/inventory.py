@@ -27,7 +27,8 @@ def inventory(stage: Stage) -> dict[str, object]:
 
 
 def _daemons(about: dict[str, dict[str, int]]) -> dict[str, int]:
-    return {"hostd": about["hostd"]["pid"], "zygote": about["hostd"]["zygote"]}
+    hostd = about["hostd"]
+    return {"hostd": hostd["pid"], "launcher": hostd["launcher"], "zygote": hostd["zygote"]}
 
 
 def _count(pid: int) -> int:

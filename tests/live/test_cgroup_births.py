@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hostd.cgroups import find_hierarchies
-from hostd.zygote import _fork_for, _join_cgroups
+from hostd.forking import Forker, Request, join_cgroups
+from hostd.launcher import Launcher
+from hostd.zygote import Zygote
 
 pytestmark = pytest.mark.live
 
@@ -25,14 +28,16 @@ def groups() -> Iterator[list[Path]]:
         directory.rmdir()
 
 
-def memberships(op: str, directories: list[str]) -> tuple[str, list[str]]:
+def memberships(kind: type[Forker], directories: list[str]) -> tuple[str, list[str]]:
     """Of a child that is forked and has joined what it was not born in; and what that was."""
     reader, writer = os.pipe()
-    request = {"op": op, "cgroups": directories}
-    pid = _fork_for(request)
+    near, far = socket.socketpair()
+    request: Request = {"cgroups": directories}
+    with near, far:
+        pid = kind(far).fork(request)
     if pid == 0:
         try:
-            _join_cgroups(directories)
+            join_cgroups(directories)
             os.write(writer, Path("/proc/self/cgroup").read_bytes())
         finally:
             os._exit(0)
@@ -43,17 +48,19 @@ def memberships(op: str, directories: list[str]) -> tuple[str, list[str]]:
     return found, directories
 
 
-@pytest.mark.parametrize("op", ["execute", "probe", "sidecar"])
-def test_a_child_is_in_every_group(groups: list[Path], op: str) -> None:
-    found, left = memberships(op, [str(directory) for directory in groups])
+@pytest.mark.parametrize("kind", [Launcher, Zygote])
+def test_a_child_is_in_every_group(groups: list[Path], kind: type[Forker]) -> None:
+    found, left = memberships(kind, [str(directory) for directory in groups])
     assert found.count(f"/{groups[0].name}\n") >= len(groups)
-    assert not any(Path(each, "cgroup.controllers").exists() for each in left) or op == "sidecar"
+    born = [each for each in groups if str(each) not in left]
+    unified = [each for each in groups if not (each / "tasks").exists()]
+    assert born == (unified if kind is Launcher else [])
 
 
 def test_where_no_child_can_be_born_in_a_group_it_joins(groups: list[Path], tmp_path: Path) -> None:
     """A directory that is no cgroup stands for a kernel or a filter that refuses."""
     (tmp_path / "cgroup.procs").touch()
-    found, left = memberships("execute", [str(tmp_path), *map(str, groups)])
+    found, left = memberships(Launcher, [str(tmp_path), *map(str, groups)])
     assert found.count(f"/{groups[0].name}\n") >= len(groups)
     assert left[0] == str(tmp_path) and len(left) == 1 + len(groups)
     assert (tmp_path / "cgroup.procs").read_bytes() == b"0"

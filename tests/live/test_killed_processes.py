@@ -160,8 +160,9 @@ def test_a_client_killed_in_a_push_leaves_nothing_half_applied(stock: Clone, sta
     assert (refs(stage, "play/left"), objects(stage, "play/left")) == ({}, set())
 
 
-def test_a_killed_zygote_is_replaced_and_running_sandboxes_do_not_notice(
-    victim: Box, stage: Stage
+@pytest.mark.parametrize("forker", ["launcher", "zygote"])
+def test_a_killed_forker_is_replaced_and_running_sandboxes_do_not_notice(
+    victim: Box, stage: Stage, forker: str
 ) -> None:
     sidecar = victim.sidecar
     command = hostctl_process(
@@ -169,9 +170,9 @@ def test_a_killed_zygote_is_replaced_and_running_sandboxes_do_not_notice(
     )
     assert command.stdout is not None
     assert command.stdout.readline() == b"up\n"
-    old = zygote(stage)
+    old = pid_of(stage, forker)
     os.kill(old, signal.SIGKILL)
-    eventually(lambda: zygote(stage) not in (0, old), "a new zygote")
+    eventually(lambda: pid_of(stage, forker) not in (0, old), "a new one")
     works(victim)
     assert victim.sidecar == sidecar
     ran = stage.hostctl("run", "--rm", "--repo", stage.url(ALLOWED), "--", "sh", "-c", "exit 5")
@@ -181,9 +182,9 @@ def test_a_killed_zygote_is_replaced_and_running_sandboxes_do_not_notice(
     works(victim)
 
 
-def zygote(stage: Stage) -> int:
+def pid_of(stage: Stage, forker: str) -> int:
     """Its pid; 0 while there is none."""
-    pid: int | None = json.loads(stage.hostctl("--json", "status").out)["hostd"]["zygote"]
+    pid: int | None = json.loads(stage.hostctl("--json", "status").out)["hostd"][forker]
     return pid or 0
 
 

@@ -117,7 +117,8 @@ class Storm:
             "denied reach": Action(2, self.denied_reach, served),
             "cut push": Action(2, self.cut_push, served),
             "kill sidecar": Action(3, self.kill_sidecar, running),
-            "kill zygote": Action(1, self.kill_zygote),
+            "kill launcher": Action(1, lambda: self.kill_forker("launcher")),
+            "kill zygote": Action(1, lambda: self.kill_forker("zygote")),
             "kill hostd": Action(1, self.kill_hostd),
             "kill broker": Action(1, self.kill_broker),
             "revoke": Action(1, self.revoke, served),
@@ -236,9 +237,9 @@ class Storm:
         if pid is not None:
             kill_and_wait(int(pid))
 
-    def kill_zygote(self) -> None:
-        old = self.world.kill("zygote")
-        eventually(lambda: self.world.pid("zygote") != old and ended(old), "another zygote", _BOUND)
+    def kill_forker(self, name: str) -> None:
+        old = self.world.kill(name)
+        eventually(lambda: self.world.pid(name) != old and ended(old), f"another {name}", _BOUND)
 
     def kill_hostd(self) -> None:
         self.world.kill("hostd")

@@ -11,6 +11,7 @@ import pytest
 from broker.admin import HELPERS
 from broker.admin_operations import AdminOperations
 from broker.operations import TABLE
+from hostd.launcher import Launcher
 from hostd.operations import Operations
 from hostd.zygote import Zygote
 from sidecar import config, control_messages
@@ -43,7 +44,11 @@ def table_of(kind: type, method: str = r"[a-z]\w*") -> set[str]:
     ("page", "title", "operations"),
     [
         ("hostd.md", "## The control socket", table_of(Operations)),
-        ("hostd.md", "## hostd → zygote", table_of(Zygote, r"_\w+")),
+        (
+            "hostd.md",
+            "## hostd → launcher and zygote",
+            table_of(Launcher, r"_\w+") | table_of(Zygote, r"_\w+"),
+        ),
         ("broker.md", "## The admin socket", table_of(AdminOperations) | {HELPERS}),
     ],
 )
