@@ -81,16 +81,16 @@ def running_uids(skip: Collection[int] = ()) -> set[int]:
 
 def _uids_of(pid: str) -> Iterator[int]:
     try:
-        owner = Path("/proc", pid).stat().st_uid
+        owner = os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116 - for each process of the host
         if owner:
             yield owner
             return
         # Root's, or one that hides: whoever is not dumpable looks as if it were root's.
-        text = Path("/proc", pid, "status").read_text(encoding="ascii", errors="replace")
+        with open(f"/proc/{pid}/status", "rb") as file:
+            text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return
-    line = next((line for line in text.splitlines() if line.startswith("Uid:")), "Uid:")
-    yield from map(int, line.split()[1:])
+    yield from map(int, text.partition(b"\nUid:")[2].partition(b"\n")[0].split())
 
 
 def check_subordinate(uids: UidRange, files: Collection[Path] = _SUBORDINATE) -> None:
