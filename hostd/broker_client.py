@@ -1,4 +1,4 @@
-"""hostd's own requests to the broker: small, one connection each, both keys pinned."""
+"""hostd's own requests to the broker: small, one at a time on a connection, both keys pinned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hostd.keys import Keys
 from identity.tlsoptions import PinnedClient, peer_key
 from streams.client import ClientConnection
 from streams.dialling import dial
-from streams.timing import Timeouts
+from streams.timing import Alarm, Timeouts
 from streams.tls import Tls
 from streams.whole import NoAnswer, WholeAnswer
 
@@ -25,6 +25,8 @@ _ANSWER_LIMIT = 1024 * 1024
 _CONNECT_TIMEOUT = 5.0
 # A broker that hangs must not hang what waits for it: `rm`, or a hostd that starts.
 _PATIENCE = Timeouts(head=5.0, idle=10.0)
+# A sandbox's start asks three times within a second: a handshake is more work than a question.
+_KEPT_SECONDS = 2.0
 
 
 def _unreachable(why: str) -> Failed:
@@ -38,6 +40,8 @@ class BrokerClient:
         self._reactor = reactor
         self._address = address
         self._keys = keys
+        self._kept: tuple[ClientConnection, object] | None = None
+        self._alarm = Alarm(reactor, self._drop)
 
     def trying(self, key: SigningKey) -> BrokerClient:
         return BrokerClient(self._reactor, self._address, Keys(key, self._keys.pins))
@@ -52,6 +56,8 @@ class BrokerClient:
         return await self._ask("POST", path, json.dumps(body).encode())
 
     async def healthy(self) -> bool:
+        """On a connection of its own: it shows which key the broker has now."""
+        self._drop()
         try:
             await self.get("/host/health")
         except Failed:
@@ -59,7 +65,7 @@ class BrokerClient:
         return True
 
     async def _ask(self, method: str, path: str, body: bytes) -> dict[str, Any]:
-        connection = await self._connect()
+        connection = self._take() or await self._connect()
         answer = WholeAnswer(_ANSWER_LIMIT)
         headers = [(b"Host", b"gitmoat")]
         if method == "POST":
@@ -75,7 +81,35 @@ class BrokerClient:
         except NoAnswer as problem:
             raise _unreachable(str(problem)) from None
         finally:
+            self._keep(connection)
+
+    def _keep(self, connection: ClientConnection) -> None:
+        if self._kept is not None or not connection.idle:
             connection.close()
+            return
+        self._kept = connection, self._identities()
+        self._alarm.set(_KEPT_SECONDS)
+
+    def _take(self) -> ClientConnection | None:
+        """The one that is kept, if it still stands and was made with the keys as they are."""
+        if self._kept is None:
+            return None
+        connection, identities = self._kept
+        if not connection.idle or identities != self._identities():
+            self._drop()
+            return None
+        self._kept = None
+        self._alarm.clear()
+        return connection
+
+    def _drop(self) -> None:
+        self._alarm.clear()
+        if self._kept is not None:
+            self._kept[0].close()
+            self._kept = None
+
+    def _identities(self) -> object:
+        return self._keys.host, self._keys.pins
 
     async def _connect(self) -> ClientConnection:
         ready: Deferred[ClientConnection] = Deferred()
