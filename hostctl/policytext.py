@@ -5,7 +5,6 @@ What a policy means is a lot of code to load, and hostd has it loaded.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from hostctl.failure import Failure
@@ -32,23 +31,11 @@ def read_text(path: Path) -> str:
         raise Failure("P102", f"the policy {path} cannot be read", why or "", NAMES) from None
 
 
-def policy_as_written(paths: Paths, name: str) -> dict[str, object]:
-    """For hostd, which reads no file of the user's; presets are resolved here."""
-    written = _json_of(read_text(policy_path(paths, name)))
-    if written is not None and "preset" not in written:
-        return written
+def policy_as_written(paths: Paths, name: str) -> str | dict[str, object]:
+    """The file's text: hostd reads no file of the user's. Presets are resolved here, first."""
+    text = read_text(policy_path(paths, name))
+    if "preset" not in text:
+        return text
     from hostctl.policyfile import load_policy_mapping
 
     return load_policy_mapping(paths, name)
-
-
-def _json_of(text: str) -> dict[str, object] | None:
-    """None for what is no TOML, or has dates or the like in it, and so is no policy."""
-    import tomllib
-
-    try:
-        written = tomllib.loads(text)
-        json.dumps(written, allow_nan=False)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return written

@@ -91,7 +91,7 @@ def _check_policy(paths: Paths, policy: str | None) -> None:
 
 
 def run_request(
-    args: Namespace, command: list[str], policy: Mapping[str, object] | None
+    args: Namespace, command: list[str], policy: str | Mapping[str, object] | None
 ) -> dict[str, object]:
     return {
         "op": "run",

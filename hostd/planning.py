@@ -19,7 +19,7 @@ from hostd.uids import UidRange
 from hostd.workdir import Workdir, parse_workdir
 from netpolicy.allowhost import only_hosts, parse_hosts, with_hosts
 from netpolicy.decision import Deny, decide_fetch
-from netpolicy.document import adhoc_policy, policy_from_mapping
+from netpolicy.document import adhoc_policy, parse_policy, policy_from_mapping
 from netpolicy.lint import lint
 from netpolicy.narrowing import NamedRepository, narrow
 from netpolicy.policy import Policy, Tier
@@ -47,7 +47,9 @@ class RunRequest:
     name: str | None = field(default=None, validator=optional(instance_of(str)))
     runtime: str | None = field(default=None, validator=optional(instance_of(str)))
     image: str | None = field(default=None, validator=optional(instance_of(str)))
-    policy: Mapping[str, Any] | None = field(default=None, validator=optional(instance_of(dict)))
+    policy: str | Mapping[str, Any] | None = field(
+        default=None, validator=optional(instance_of((str, dict)))
+    )
     policy_name: str | None = field(default=None, validator=optional(instance_of(str)))
     repos: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
     push: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
@@ -135,9 +137,11 @@ def _policy(request: RunRequest, name: str, repositories: tuple[Repository, ...]
     return only_hosts(narrow(whole, named, request.push, request.ttl), hosts)
 
 
-def read_policy(given: Mapping[str, Any]) -> Policy:
-    """PolicyError for what is no policy; Failed for one that must be corrected first."""
-    policy = policy_from_mapping(given)
+def read_policy(given: str | Mapping[str, Any]) -> Policy:
+    """Of a file's text, or a mapping; PolicyError for what is none that a sandbox can have."""
+    policy = parse_policy(given) if isinstance(given, str) else policy_from_mapping(given)
+    if policy.presets:
+        raise PolicyError("preset", "is not resolved", "hostctl does that")
     for remark in lint(policy, is_shared, None, ()):
         if remark.refused:
             what, why = "the policy is wider than it looks", f"{remark.path}: {remark.what}"

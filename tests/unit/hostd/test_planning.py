@@ -73,6 +73,9 @@ def test_uids_are_given_out_in_turn_so_that_none_is_reused_soon() -> None:
         ({"repos": [URL], "push": ["a..b"]}, "P101", 8),
         ({"policy": {"version": 1, "name": "x", "nonsense": 1}}, "P101", 8),
         ({"policy": {"version": 1, "name": "x"}, "repos": [URL]}, "G101", 3),
+        ({"policy": "version = 1\nname = 'x'\nsince = 2020-01-01"}, "P101", 8),
+        ({"policy": "version = 1\nname = 'x'\n[preset]\nuse = ['pip']"}, "P101", 8),
+        ({"policy": "version = 1\nname = 'x'\n[[egress]]\nhosts = ['*.com']"}, "P104", 8),
         ({"policy": {"version": 1, "name": "x", "egress": [{"hosts": ["*.com"]}]}}, "P104", 8),
         ({"pids": 0, "memory": -1}, "C105", 2),
         ({"runtime": "magic"}, "R101", 2),
@@ -126,3 +129,10 @@ def test_an_image_and_a_runtime_that_do_not_fit_are_refused(body: dict[str, Any]
     with pytest.raises(Failed) as caught:
         plan(**body)
     assert caught.value.exit_code == 2
+
+
+def test_a_policy_is_the_text_of_a_file_or_a_mapping() -> None:
+    text = "version = 1\nname = 'x'\n[[git]]\nrepos = ['github:acme/**']\nfetch = true\n"
+    rule = {"repos": ["github:acme/**"], "fetch": True}
+    mapping = {"version": 1, "name": "x", "git": [rule]}
+    assert plan(policy=text).policy == plan(policy=mapping).policy
