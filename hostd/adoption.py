@@ -16,10 +16,11 @@ from twisted.logger import Logger
 
 from hostd.cgroups import ResourceLimits
 from hostd.containers import groups_of
+from hostd.ending import end_processes, remove_files
 from hostd.failures import Failed
 from hostd.grants import boot_id
 from hostd.host import ROOMS, Host
-from hostd.lifecycle import end_processes, pin_namespace, remove_files, supervisor
+from hostd.lifecycle import pin_namespace, supervisor
 from hostd.outputs import keep_on
 from hostd.registry import ProcessRecord, Record, Step, start_time
 from hostd.runtimes.bwrap import StartedRoom

@@ -1,60 +1,41 @@
-"""How a sandbox comes to be and how it goes, step by step.
+"""How a sandbox comes to be, step by step.
 
 Each step is on disk before it begins. Order is the point: nothing of the sandbox's owner runs
-before rules, listeners, sidecar, session and probes are there. `destroy` undoes whatever was
-made, in any state, and may be called twice.
+before rules, listeners, sidecar, session and probes are there.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
-from pathlib import Path
 from typing import Any
 
 from attrs import asdict, evolve
-from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
-from hostd.cgroups import ResourceLimits, thaw
+from hostd.cgroups import ResourceLimits
+from hostd.ending import destroy, remove_run_files, stop
 from hostd.failures import Failed
 from hostd.grants import SandboxSessions, boot_id, boot_seconds
 from hostd.host import ROOMS, Host
 from hostd.nft import apply_ruleset, find_program, loaded_hash
-from hostd.outputs import end_output, remove_output
 from hostd.probes import ACTIVATION
-from hostd.programs import Program
 from hostd.registry import ProcessRecord, Record, Step
 from hostd.runtimes import bwrap
 from hostd.runtimes.bwrap import StartedRoom, start_room
 from hostd.sandbox import Plan, Sandbox
 from hostd.sidecars import Setting, SidecarSupervisor
+from hostd.steps import save, save_if_possible
 from hostd.trials import try_all
 from identity.peer import Means
 from netpolicy.nftables import GIT_UNTRUSTED, render
 from netpolicy.upstreams import UpstreamTable, gitconfig_for
 from netpolicy.writing import policy_to_mapping
 
-_log = Logger()
 DIAL_CAP = 16
 _GATE_LIMITS = ResourceLimits(pids=256)
 _NO_LIMITS = ResourceLimits()
 _MOST_EGRESS = 64  # as many as `sidecar.budgets` has room for
-
-
-def save(host: Host, sandbox: Sandbox, step: Step, **changes: Any) -> None:
-    sandbox.record = evolve(sandbox.record, step=step, **changes)
-    host.registry.save(sandbox.record)
-
-
-def _save_if_possible(host: Host, sandbox: Sandbox, step: Step, **changes: Any) -> None:
-    """For an end: a full disk does not keep a sandbox alive, and its removal makes room."""
-    try:
-        save(host, sandbox, step, **changes)
-    except OSError as problem:
-        _log.error("{id} not recorded: {why}", id=sandbox.plan.id, why=str(problem))
 
 
 def _life(plan: Plan) -> dict[str, Any]:
@@ -102,7 +83,7 @@ async def start(host: Host, sandbox: Sandbox) -> None:
     life = _life(sandbox.plan)
     save(host, sandbox, Step.ENDING, boot_id=boot_id(), **life)
     try:
-        _remove_run_files(host, sandbox.plan.id)
+        remove_run_files(host, sandbox.plan.id)
         _make_run_directory(sandbox)
         await _provision(host, sandbox)
     except BaseException:
@@ -172,7 +153,7 @@ async def detach(host: Host, sandbox: Sandbox, reason: str) -> None:
         sandbox.sidecar = None
     sandbox.room = sandbox.container = None
     sandbox.cgroups["sandbox"] = host.cgroups.directories(f"{sandbox.plan.id}-sandbox")
-    _save_if_possible(host, sandbox, Step.PREPARED, session=None, **_found(sandbox))
+    save_if_possible(host, sandbox, Step.PREPARED, session=None, **_found(sandbox))
     sandbox.state = "prepared"
 
 
@@ -392,101 +373,3 @@ async def _admit_container(host: Host, sandbox: Sandbox) -> None:
     wrong = await host.containers.what_is_wrong(sandbox)
     if wrong is not None:
         raise Failed("R115", "the container is not sealed", why=wrong)
-
-
-async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
-    """End it and remove all that was made for it, the workspace too."""
-    _save_if_possible(host, sandbox, Step.REMOVING)
-    await end(host, sandbox, reason)
-    await remove_files(host, sandbox.plan.id)
-    sandbox.state = "removed"
-
-
-async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
-    """End it and keep its files."""
-    _save_if_possible(host, sandbox, Step.ENDING)
-    await end(host, sandbox, reason)
-    _save_if_possible(host, sandbox, Step.STOPPED, processes={}, session=None)
-    sandbox.state = "stopped"
-
-
-async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
-    """The session first, then every process; a dead broker does not stop it."""
-    sandbox.state = "ending"
-    if sandbox.sidecar is not None:
-        await sandbox.sidecar.stop(reason)
-        sandbox.sidecar = None
-    ours = [sandbox.gate, sandbox.holder]
-    if not sandbox.plan.foreign:
-        thaw(sandbox.cgroups.get("sandbox", ()))
-        ours.insert(1, sandbox.room)
-    for room in ours:
-        if room is not None:
-            room.end()
-            await room.monitor.wait()
-    sandbox.room = sandbox.gate = sandbox.holder = None
-    sandbox.close_descriptors()
-    if sandbox.plan.image is not None:
-        await host.containers.remove(sandbox.plan.id)
-        sandbox.container = sandbox.holding = None
-        host.workdirs.unmount(sandbox.plan.id)
-    await end_processes(host, sandbox.plan.id)
-    host.workdirs.release(sandbox.plan.id)
-    end_output(sandbox)
-
-
-async def end_processes(host: Host, identifier: str) -> None:
-    """Whatever is still in the sandbox's cgroups, and the cgroups."""
-    for room in ROOMS:
-        host.cgroups.kill(f"{identifier}-{room}")
-        await _remove_cgroup(host, f"{identifier}-{room}")
-
-
-async def remove_files(host: Host, identifier: str) -> None:
-    """Run and state files of a sandbox whose processes are gone."""
-    _remove_run_files(host, identifier)
-    host.sidecar_log(identifier).unlink(missing_ok=True)
-    remove_output(host, identifier)
-    await _remove_tree(host, host.registry.parent / identifier)
-
-
-def _remove_run_files(host: Host, identifier: str) -> None:
-    """Few, and all of them ours: no sandbox can write there."""
-    host.control_path(identifier).unlink(missing_ok=True)
-    try:
-        shutil.rmtree(host.paths.sandboxes_run / identifier)
-    except FileNotFoundError:
-        pass
-    except OSError as problem:
-        raise _not_removed(str(problem)) from None
-
-
-async def _remove_tree(host: Host, tree: Path) -> None:
-    if not tree.exists():
-        return
-    # rm walks by descriptor and at any depth; nothing lives in the tree any more.
-    remover = Program([find_program("rm"), "-rf", "--one-file-system", "--", str(tree)], {})
-    try:
-        finished = await host.programs.run(remover, timeout=600)
-    except Failed:  # the launcher ended under it; there is another
-        finished = await host.programs.run(remover, timeout=600)
-    if finished.status != 0:
-        raise _not_removed(finished.why())
-
-
-def _not_removed(why: str) -> Failed:
-    return Failed("R101", "the sandbox's files were not all removed", why=why)
-
-
-async def _remove_cgroup(host: Host, name: str) -> None:
-    """The kernel takes a moment to forget the processes that were just killed."""
-    for _ in range(250):
-        try:
-            host.cgroups.remove(name)
-            return
-        except OSError:
-            host.cgroups.kill(name)
-            pause: Deferred[None] = Deferred()
-            host.reactor.callLater(0.02, pause.callback, None)
-            await pause
-    _log.warn("cgroup {name} still has processes", name=name)

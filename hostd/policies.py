@@ -10,11 +10,11 @@ from attrs import evolve, frozen
 
 from hostd.failures import Failed
 from hostd.host import Host
-from hostd.lifecycle import save
 from hostd.nft import apply_ruleset
 from hostd.planning import read_policy
 from hostd.registry import write_whole
 from hostd.sandbox import Plan, PolicySource, Sandbox
+from hostd.steps import save
 from netpolicy.allowhost import only_hosts, parse_hosts
 from netpolicy.narrowing import NamedRepository, narrow
 from netpolicy.nftables import render

@@ -19,23 +19,16 @@ from hostd.adoption import Found, adopt_process, restore
 from hostd.attaching import find_prepared, refusal
 from hostd.broker_client import BrokerClient
 from hostd.commands import hang_up
+from hostd.ending import destroy, remove_files, stop
 from hostd.failures import Failed
 from hostd.host import Host
-from hostd.lifecycle import (
-    attach,
-    create,
-    destroy,
-    detach,
-    remove_files,
-    save,
-    start,
-    stop,
-)
+from hostd.lifecycle import attach, create, detach, start
 from hostd.planning import RunRequest, make_plan
 from hostd.policies import changes, replace
 from hostd.registry import ProcessRecord, Record, Step
 from hostd.sandbox import Sandbox
 from hostd.spawner import Process
+from hostd.steps import save
 from hostd.uids import UidRange, free_index
 from netpolicy.reading import PolicyError
 from netpolicy.upstreams import UpstreamTable

@@ -1,0 +1,122 @@
+"""How a sandbox goes: its session, its processes, its files.
+
+`destroy` undoes whatever was made, in any state, and may be called twice.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from hostd.cgroups import thaw
+from hostd.failures import Failed
+from hostd.host import ROOMS, Host
+from hostd.nft import find_program
+from hostd.outputs import end_output, remove_output
+from hostd.programs import Program
+from hostd.registry import Step
+from hostd.sandbox import Sandbox
+from hostd.steps import save_if_possible
+
+_log = Logger()
+
+
+async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
+    """End it and remove all that was made for it, the workspace too."""
+    save_if_possible(host, sandbox, Step.REMOVING)
+    await end(host, sandbox, reason)
+    await remove_files(host, sandbox.plan.id)
+    sandbox.state = "removed"
+
+
+async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
+    """End it and keep its files."""
+    save_if_possible(host, sandbox, Step.ENDING)
+    await end(host, sandbox, reason)
+    save_if_possible(host, sandbox, Step.STOPPED, processes={}, session=None)
+    sandbox.state = "stopped"
+
+
+async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
+    """The session first, then every process; a dead broker does not stop it."""
+    sandbox.state = "ending"
+    if sandbox.sidecar is not None:
+        await sandbox.sidecar.stop(reason)
+        sandbox.sidecar = None
+    ours = [sandbox.gate, sandbox.holder]
+    if not sandbox.plan.foreign:
+        thaw(sandbox.cgroups.get("sandbox", ()))
+        ours.insert(1, sandbox.room)
+    for room in ours:
+        if room is not None:
+            room.end()
+            await room.monitor.wait()
+    sandbox.room = sandbox.gate = sandbox.holder = None
+    sandbox.close_descriptors()
+    if sandbox.plan.image is not None:
+        await host.containers.remove(sandbox.plan.id)
+        sandbox.container = sandbox.holding = None
+        host.workdirs.unmount(sandbox.plan.id)
+    await end_processes(host, sandbox.plan.id)
+    host.workdirs.release(sandbox.plan.id)
+    end_output(sandbox)
+
+
+async def end_processes(host: Host, identifier: str) -> None:
+    """Whatever is still in the sandbox's cgroups, and the cgroups."""
+    for room in ROOMS:
+        host.cgroups.kill(f"{identifier}-{room}")
+        await _remove_cgroup(host, f"{identifier}-{room}")
+
+
+async def remove_files(host: Host, identifier: str) -> None:
+    """Run and state files of a sandbox whose processes are gone."""
+    remove_run_files(host, identifier)
+    host.sidecar_log(identifier).unlink(missing_ok=True)
+    remove_output(host, identifier)
+    await _remove_tree(host, host.registry.parent / identifier)
+
+
+def remove_run_files(host: Host, identifier: str) -> None:
+    """Few, and all of them ours: no sandbox can write there."""
+    host.control_path(identifier).unlink(missing_ok=True)
+    try:
+        shutil.rmtree(host.paths.sandboxes_run / identifier)
+    except FileNotFoundError:
+        pass
+    except OSError as problem:
+        raise _not_removed(str(problem)) from None
+
+
+async def _remove_tree(host: Host, tree: Path) -> None:
+    if not tree.exists():
+        return
+    # rm walks by descriptor and at any depth; nothing lives in the tree any more.
+    remover = Program([find_program("rm"), "-rf", "--one-file-system", "--", str(tree)], {})
+    try:
+        finished = await host.programs.run(remover, timeout=600)
+    except Failed:  # the launcher ended under it; there is another
+        finished = await host.programs.run(remover, timeout=600)
+    if finished.status != 0:
+        raise _not_removed(finished.why())
+
+
+def _not_removed(why: str) -> Failed:
+    return Failed("R101", "the sandbox's files were not all removed", why=why)
+
+
+async def _remove_cgroup(host: Host, name: str) -> None:
+    """The kernel takes a moment to forget the processes that were just killed."""
+    for _ in range(250):
+        try:
+            host.cgroups.remove(name)
+            return
+        except OSError:
+            host.cgroups.kill(name)
+            pause: Deferred[None] = Deferred()
+            host.reactor.callLater(0.02, pause.callback, None)
+            await pause
+    _log.warn("cgroup {name} still has processes", name=name)
