@@ -7,10 +7,10 @@ import json
 import os
 import socket
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.main import installReactor
 from twisted.logger import (
     FilteringLogObserver,
     LogEvent,
@@ -29,6 +29,7 @@ from broker.warm import import_everything
 from confine.linux import keep_large_blocks
 from confine.process import become_broker, stay_broker
 from identity.paths import Paths
+from streams.epoll import Epoll
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -64,12 +65,9 @@ def _not_chatter(event: LogEvent) -> Any:
 
 
 def _reactor() -> Any:
-    from twisted.internet import reactor
-
-    loop: Any = reactor
-    # Twisted asks the wall clock; a step of it must not hold up or fire timers.
-    loop.seconds = time.monotonic
-    return loop
+    reactor: Any = Epoll()
+    installReactor(reactor)
+    return reactor
 
 
 def _start(root: Path, admin_fd: int | None, reactor: Any) -> Broker:

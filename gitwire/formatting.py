@@ -11,7 +11,7 @@ _REQUEST_LINE = re.compile(
     % (_HOST, _ORIGIN, _HOST)
 )
 _PHRASE = re.compile(rb"[ -~]{1,120}")
-_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [!-~](?:[\t -~]*[!-~])?")
+_LINES = re.compile(rb"(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [!-~](?:[\t -~]*[!-~])?)*+\r\n\r\n")
 
 _REASONS: Final = {
     100: b"Continue",
@@ -49,7 +49,7 @@ def format_response(
     status: int, headers: Iterable[tuple[bytes, bytes]], reason: bytes | None = None
 ) -> bytes:
     phrase = _REASONS.get(status, b"Status") if reason is None else reason
-    if _PHRASE.fullmatch(phrase) is None:
+    if reason is not None and _PHRASE.fullmatch(reason) is None:
         raise ValueError("not a reason we may give")
     return _format(b"HTTP/1.1 %d %s" % (status, phrase), headers)
 
@@ -57,9 +57,12 @@ def format_response(
 def _format(start: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     lines = [start]
     for name, value in headers:
-        line = name + b": " + value
         # The first colon must be ours: then name and value are what the two halves match.
-        if b":" in name or _LINE.fullmatch(line) is None:
+        if b":" in name:
             raise ValueError("not a header we may send")
-        lines.append(line)
-    return b"\r\n".join(lines) + b"\r\n\r\n"
+        lines.append(name + b": " + value)
+    head = b"\r\n".join(lines) + b"\r\n\r\n"
+    # No line has another one inside.
+    if _LINES.fullmatch(head, len(start)) is None or head.count(b"\n") != len(lines) + 1:
+        raise ValueError("not a header we may send")
+    return head

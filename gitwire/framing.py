@@ -4,7 +4,6 @@ import re
 from typing import Final, assert_never
 
 from attrs import field, frozen
-from attrs.validators import and_, ge, instance_of, le
 
 from gitwire.errors import Malformed
 
@@ -23,7 +22,12 @@ class NoBody:
 
 @frozen
 class Length:
-    octets: int = field(validator=and_(instance_of(int), ge(0), le(MAX_BODY)))
+    octets: int = field()
+
+    @octets.validator
+    def _check(self, _attribute: object, octets: int) -> None:
+        if not isinstance(octets, int) or not 0 <= octets <= MAX_BODY:
+            raise ValueError("a body has no such number of octets")
 
 
 @frozen

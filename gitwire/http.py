@@ -5,6 +5,7 @@ What is not fully understood is refused, never repaired: the next hop must not r
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
 from attrs import field, frozen
@@ -64,6 +65,10 @@ _HOST = re.compile(rb"[A-Za-z0-9.\-_:\[\]]{1,255}")
 # No request we serve has a body under these; a body here is a smuggled request.
 _BODILESS: Final = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT"})
 _UNSERVED: Final = frozenset({b"upgrade", b"http2-settings", b"trailer"})
+_FRAMING: Final = (b"content-length", b"transfer-encoding")
+_ONCE: Final = (b"host", *_FRAMING, b"expect", b"connection")
+
+Fields = Mapping[bytes, bytes]
 
 
 @frozen
@@ -210,19 +215,20 @@ class RequestReader(_HeadReader[RequestHead]):
             raise Malformed("request line is malformed")
         self._method, self._target = found.groups()
 
-    def _check_host(self, headers: Headers) -> None:
-        check_host(headers)
+    def _check_host(self, fields: Fields) -> None:
+        check_host(fields)
 
     def _whole(self, headers: Headers) -> RequestHead:
-        self._check_host(headers)
-        _check_unserved(headers)
+        fields = _fields(headers, _ONCE)
+        self._check_host(fields)
+        _check_unserved(fields)
         return RequestHead(
             self._method,
             self._target,
             headers,
-            _request_framing(self._method, headers),
-            _expects_continue(headers),
-            _request_closes(headers),
+            _request_framing(self._method, fields),
+            _expects_continue(fields),
+            _request_closes(fields),
         )
 
 
@@ -244,11 +250,13 @@ class ResponseReader(_HeadReader[ResponseHead]):
         self._status = int(found[1])
 
     def _whole(self, headers: Headers) -> ResponseHead | None:
-        framing = _response_framing(self._status, headers, self._to_head)
+        fields = _fields(headers, _FRAMING)
+        framing = _response_framing(self._status, fields, self._to_head)
         if self._status < 200:
             self._skip_interim()
             return None
-        close = _response_closes(headers) or isinstance(framing, UntilClose)
+        closes = b"connection" in fields and _response_closes(headers)
+        close = closes or isinstance(framing, UntilClose)
         return ResponseHead(self._status, headers, framing, close)
 
     def _skip_interim(self) -> None:
@@ -269,27 +277,35 @@ def _only(headers: Headers, name: bytes) -> bytes | None:
     return found
 
 
-def check_host(headers: Headers) -> None:
-    host = _only(headers, b"host")
+def _fields(headers: Headers, once: tuple[bytes, ...]) -> Fields:
+    """By name; those of `once` that are repeated are refused, of others the last one counts."""
+    fields = dict(headers)
+    if len(fields) < len(headers):
+        for name in once:
+            _only(headers, name)
+    return fields
+
+
+def check_host(fields: Fields) -> None:
+    host = fields.get(b"host")
     if host is None or _HOST.fullmatch(host) is None:
         raise Malformed("request needs one valid Host")
 
 
-def _check_unserved(headers: Headers) -> None:
-    if not _UNSERVED.isdisjoint([name for name, _ in headers]):
+def _check_unserved(fields: Fields) -> None:
+    if not _UNSERVED.isdisjoint(fields):
         raise Malformed("request asks for more than plain HTTP/1.1")
 
 
-def _request_framing(method: bytes, headers: Headers) -> NoBody | Length | Chunked:
-    framing = _declared_framing(headers)
+def _request_framing(method: bytes, fields: Fields) -> NoBody | Length | Chunked:
+    framing = _declared_framing(fields)
     if method in _BODILESS and not isinstance(framing, NoBody):
         raise Malformed("this method has no body")
     return framing
 
 
-def _declared_framing(headers: Headers) -> NoBody | Length | Chunked:
-    length = _only(headers, b"content-length")
-    coding = _only(headers, b"transfer-encoding")
+def _declared_framing(fields: Fields) -> NoBody | Length | Chunked:
+    length, coding = fields.get(b"content-length"), fields.get(b"transfer-encoding")
     if coding is not None:
         if length is not None:
             raise Malformed("Content-Length and Transfer-Encoding exclude each other")
@@ -299,23 +315,23 @@ def _declared_framing(headers: Headers) -> NoBody | Length | Chunked:
     return NoBody() if length is None else parse_length(length)
 
 
-def _expects_continue(headers: Headers) -> bool:
-    expectation = _only(headers, b"expect")
+def _expects_continue(fields: Fields) -> bool:
+    expectation = fields.get(b"expect")
     if expectation is not None and expectation.lower() != b"100-continue":
         raise Malformed("unknown expectation")
     return expectation is not None
 
 
-def _request_closes(headers: Headers) -> bool:
-    connection = _only(headers, b"connection")
+def _request_closes(fields: Fields) -> bool:
+    connection = fields.get(b"connection")
     # A list may name any header as hop-by-hop: the next hop would read another request.
     if connection is not None and connection.lower() not in (b"keep-alive", b"close"):
         raise Malformed("Connection is neither keep-alive nor close")
     return connection is not None and connection.lower() == b"close"
 
 
-def _response_framing(status: int, headers: Headers, to_head: bool) -> Framing:
-    declared = _declared_framing(headers)
+def _response_framing(status: int, fields: Fields, to_head: bool) -> Framing:
+    declared = _declared_framing(fields)
     bodiless = status < 200 or status in (204, 304)
     # Content-Length is tolerated with 204 (0) and 304 (of the body not sent), with 1xx never.
     if (bodiless and isinstance(declared, Chunked)) or (status < 200 and declared != NoBody()):

@@ -12,7 +12,7 @@ from gitwire.errors import Malformed
 from gitwire.formatting import format_request
 from gitwire.framing import Headers, framing_headers
 from gitwire.hostname import Destination, HostName, parse_destination, parse_host
-from gitwire.http import RequestHead, RequestReader, ResponseHead, check_host
+from gitwire.http import Fields, RequestHead, RequestReader, ResponseHead, check_host
 
 HTTP_PORT: Final = 80
 
@@ -76,9 +76,9 @@ class ProxyReader(RequestReader):
         else:
             super()._start(line)
 
-    def _check_host(self, headers: Headers) -> None:
-        if not self._connects or any(name == b"host" for name, _ in headers):
-            check_host(headers)
+    def _check_host(self, fields: Fields) -> None:
+        if not self._connects or b"host" in fields:
+            check_host(fields)
 
 
 def classify_proxy(head: RequestHead) -> TunnelRequest | PlainRequest:

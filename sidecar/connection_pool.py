@@ -53,6 +53,8 @@ class Share(Enum):
     UNTRUSTED = "untrusted"
     EGRESS = "egress"
 
+    __hash__ = object.__hash__  # Enum's own is written in Python
+
 
 class Proof(Enum):
     """What an exchange has shown of the broker."""
@@ -92,6 +94,7 @@ class ConnectionPool(Generic[L]):
     _cap: int
     _jitter: Callable[[], float] = full_jitter
     _egress: int = 0  # how many of them tunnels and requests to other hosts may hold
+    _most: dict[Share, int] = field(init=False)
     _members: dict[L, _Member] = field(factory=dict, init=False)
     _idle: list[L] = field(factory=list, init=False)
     _waiters: deque[_Waiter[L]] = field(factory=deque, init=False)
@@ -101,6 +104,14 @@ class ConnectionPool(Generic[L]):
     _not_before: float = field(default=0.0, init=False)
     _retry: Timer | None = field(default=None, init=False)
     _running: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        git = self._cap - self._egress
+        self._most = {
+            Share.TRUSTED: self._cap,
+            Share.UNTRUSTED: max(1, git - max(1, git // 4)),
+            Share.EGRESS: self._egress,
+        }
 
     def start(self) -> None:
         """Begin to keep warm connections."""
@@ -119,8 +130,15 @@ class ConnectionPool(Generic[L]):
 
     # ---- for requests
 
+    def take(self, share: Share) -> L | None:
+        """A link to use for one exchange, if there is one to give: nobody then waits for it."""
+        link = self._free(share)
+        if link is not None:
+            self._plan()
+        return link
+
     def acquire(self, share: Share) -> Deferred[L]:
-        """A link to use for one exchange; cancel the Deferred when it is not wanted any more."""
+        """As `take`, but waits for one; cancel the Deferred when it is not wanted any more."""
         waiter: _Waiter[L] = _Waiter(share, Deferred(lambda _: self._withdraw(waiter)))
         self._waiters.append(waiter)
         # Somebody waits: do not sleep through a long back-off.
@@ -220,15 +238,21 @@ class ConnectionPool(Generic[L]):
         self._not_before = 0.0
 
     def _serve(self) -> None:
-        while self._idle and (waiter := self._next_waiter()) is not None:
-            link = self._idle.pop()
-            if not link.idle:  # closing: `lost` follows
-                link.close()
-                continue
-            self._members[link].share = waiter.share
-            self._dismiss(waiter)
-            waiter.answer.callback(link)
+        while self._waiters and self._idle and (waiter := self._next_waiter()) is not None:
+            link = self._free(waiter.share)
+            if link is not None:
+                self._dismiss(waiter)
+                waiter.answer.callback(link)
         self._plan()
+
+    def _free(self, share: Share) -> L | None:
+        while self._idle and self._room(share) > 0:
+            link = self._idle.pop()
+            if link.idle:
+                self._members[link].share = share
+                return link
+            link.close()  # it is closing: `lost` follows
+        return None
 
     def _next_waiter(self) -> _Waiter[L] | None:
         full: set[Share] = set()
@@ -241,18 +265,15 @@ class ConnectionPool(Generic[L]):
 
     def _room(self, share: Share) -> int:
         """How many more links requests of this kind may take."""
-        git = self._cap - self._egress
-        most = {
-            Share.TRUSTED: self._cap,
-            Share.UNTRUSTED: max(1, git - max(1, git // 4)),
-            Share.EGRESS: self._egress,
-        }
-        return max(0, most[share] - sum(each.share is share for each in self._members.values()))
+        taken = [each.share for each in self._members.values()].count(share)
+        return max(0, self._most[share] - taken)
 
     def _plan(self) -> None:
         """Ask for as many connections as are wanted now, or set the time to look again."""
         cancel(self._retry)
         self._retry = None
+        if not self._waiters and len(self._idle) >= WARM:
+            return
         count = self._lacking()
         if count <= 0 or not self._running:
             return

@@ -47,7 +47,6 @@ UNREACHABLE = Refuse("B101", 502)
 # As much of a body is kept until there is an answer: all of most fetches.
 KEPT = 64 * 1024
 _TRIES = 4
-_SHARES = {Tier.HELPER: Share.TRUSTED, Tier.UNTRUSTED: Share.UNTRUSTED}
 
 
 @frozen
@@ -157,7 +156,13 @@ class Exchange:
             self._waiting.cancel()
 
     def _forward(self, forward: Forward) -> None:
-        self._waiting = self._office.pool.acquire(_SHARES[self._office.port.tier])
+        pool, tier = self._office.pool, self._office.port.tier
+        share = Share.TRUSTED if tier is Tier.HELPER else Share.UNTRUSTED
+        link = pool.take(share)
+        if link is not None:
+            self._connected(link, forward)
+            return
+        self._waiting = pool.acquire(share)
         self._waiting.addCallbacks(self._connected, self._unreachable, callbackArgs=(forward,))
 
     def _unreachable(self, failure: Failure) -> None:

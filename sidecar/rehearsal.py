@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.error import ConnectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -29,6 +28,7 @@ from sidecar.config import parse_config
 from sidecar.inherited import Inherited
 from sidecar.logs import lines_to
 from sidecar.service import Service
+from streams.epoll import Epoll
 from streams.incoming import Incoming
 from streams.seqpacket import SeqpacketConnection
 from streams.server import ServerConnection
@@ -68,7 +68,7 @@ class Rehearsal:
     """Twisted's reactor is never installed, and closed in the end: a child has its own."""
 
     def __init__(self) -> None:
-        self._loop: Any = EPollReactor()
+        self._loop: Any = Epoll()
         self._log_lines()
         # Nobody else can find its way there, and no path is too long for a socket.
         self._folder = tempfile.TemporaryDirectory(prefix="gitmoat-")

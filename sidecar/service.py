@@ -11,7 +11,6 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
@@ -35,6 +34,7 @@ from sidecar.loop import Loop
 from sidecar.reporter import Reporter
 from sidecar.reports import Reports
 from sidecar.tokens import Tokens
+from streams.epoll import Epoll
 from streams.timing import Timeouts, Timer, cancel
 
 __all__ = ["Inherited", "Service", "main"]
@@ -188,7 +188,7 @@ def main(config: bytes, fds: Inherited) -> None:
     """Run until told to stop; returns when the reactor has stopped."""
     # The zygote froze what it had loaded and stopped collecting; our own garbage is collected.
     gc.enable()
-    reactor: Any = EPollReactor()
+    reactor: Any = Epoll()
     installReactor(reactor)
     try:
         settings = parse_config(config)

@@ -88,7 +88,7 @@ class _Exchange:
             return b""
         self.head = head
         rest = self._heads.leftover
-        if self.switched:
+        if self.on_open is not None and self.switched:
             return rest
         self._body = body_reader(head.framing)
         if self._body.done:
@@ -255,7 +255,7 @@ class ClientConnection(Protocol):
         if rest:
             self._inbox.appendleft(rest)
         exchange = self._exchange
-        if exchange is not None and exchange.switched and exchange.on_open is not None:
+        if exchange is not None and exchange.on_open is not None and exchange.switched:
             self._switch(exchange.on_open)
             return False
         self._settle()
@@ -278,13 +278,14 @@ class ClientConnection(Protocol):
         if exchange is None or not exchange.done:
             return
         self._exchange = None
-        self._alarm.clear()
-        self._wire.release_all()
+        self._alarm.rest()
+        if self._wire.held:
+            self._wire.release_all()
         reusable = exchange.clean and not self._inbox
         if not reusable:
             self._inbox.clear()
             self._cut()
-        if exchange.out is not None:
+        if exchange.out is not None and exchange.out.alive:
             exchange.out.detach()
         exchange.sink.body_done()
 

@@ -95,7 +95,8 @@ class Outgoing:
         """Whom to pause while the peer does not read; resumed at the latest when this ends."""
         if self.alive:
             self._pause, self._resume = pause, resume
-            self.flow()
+            if self._way.blocked:
+                self.flow()
 
     def flow(self) -> None:
         """Called by the connection when `blocked` has changed."""
@@ -109,8 +110,10 @@ class Outgoing:
     def detach(self) -> None:
         """Called when the connection has no more use for this; the source runs free."""
         self.alive = False
-        self._cancel_late()
-        self._unpause()
+        if self._soon is not None:
+            self._cancel_late()
+        if self._paused:
+            self._unpause()
 
     def _unpause(self) -> None:
         if self._paused and self._resume is not None:
@@ -121,7 +124,8 @@ class Outgoing:
         if self._head:
             pieces.insert(0, self._head)
             self._head = b""
-            self._cancel_late()
+            if self._soon is not None:
+                self._cancel_late()
         if pieces:
             self._way.put(pieces)
 
@@ -130,6 +134,5 @@ class Outgoing:
         self._put([])
 
     def _cancel_late(self) -> None:
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
+        self._soon.cancel()
+        self._soon = None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from enum import Enum
 
-from attrs import frozen
+from attrs import define, frozen
 from twisted.internet.defer import Deferred
 
 from gitwire.errors import Malformed
@@ -213,7 +213,7 @@ class Relay:
         self._incoming.release(self)
 
 
-@frozen
+@define(eq=False)
 class _Up:
     """The request's body as the server's connection delivers it."""
 
@@ -229,7 +229,7 @@ class _Up:
         self.relay.request_failed(why)
 
 
-@frozen
+@define(eq=False)
 class _Down:
     """The response as the client's connection delivers it."""
 

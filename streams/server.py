@@ -51,6 +51,7 @@ class ServerConnection(Protocol):
         self._raw: Raw | None = None
         self._on_request = on_request
         self._timeouts = timeouts
+        self._patience = timeouts.idle + timeouts.grace
         self._secure = secure
         self._on_malformed = on_malformed
         self._on_lost = on_lost
@@ -90,11 +91,14 @@ class ServerConnection(Protocol):
 
     def connectionMade(self) -> None:
         self._wire = Wire(self.transport, self._secure, self._flow)
-        self._enter(Phase.SHAKING if self._secure else Phase.WAITING)
+        if self._secure:
+            self._enter(Phase.SHAKING, self._timeouts.head)
+        else:
+            self._enter(Phase.WAITING, self._timeouts.wait)
 
     def handshakeCompleted(self) -> None:
         if self._phase is Phase.SHAKING:
-            self._enter(Phase.WAITING)
+            self._enter(Phase.WAITING, self._timeouts.wait)
             if self._unwanted:
                 self._end()
 
@@ -143,7 +147,7 @@ class ServerConnection(Protocol):
 
     def progress(self) -> None:
         if self._phase is Phase.EXCHANGE:
-            self._alarm.set(self._seconds(Phase.EXCHANGE))
+            self._alarm.set(self._patience)
 
     def switch(self, head: bytes) -> Raw:
         """Say the last HTTP that is said here; from then on this is an end of a tunnel."""
@@ -174,10 +178,11 @@ class ServerConnection(Protocol):
             self._pumping = False
         if self.inbox:
             self._wire.hold(_INBOX)
-        else:
+            return
+        if self._wire.held:
             self._wire.release(_INBOX)
-            if self._eof:
-                self._at_eof()
+        if self._eof:
+            self._at_eof()
 
     def settle(self) -> None:
         """Go on to the next request, or to the end, once this one is answered and read."""
@@ -190,8 +195,9 @@ class ServerConnection(Protocol):
             self._exchange = None
             self._drain.clear()
             self._reader = self._new_reader()
-            self._enter(Phase.WAITING)
-            self.pump()
+            self._enter(Phase.WAITING, self._timeouts.wait)
+            if self.inbox or self._eof:
+                self.pump()
         else:
             self._drain.set(self._timeouts.drain)
 
@@ -211,19 +217,24 @@ class ServerConnection(Protocol):
         # Who does not read its answers gets no further ones.
         if self._wire.blocked:
             return False
-        if self._phase is not Phase.HEAD:
-            self._enter(Phase.HEAD)
         try:
             head = self._reader.feed(self.inbox.popleft())
-            if head is not None:
+            if head is None:
+                self._begin_head()
+            else:
                 if self._reader.leftover:
                     self.inbox.appendleft(self._reader.leftover)
                 self._exchange = Incoming(self, self._clock, head)
-                self._enter(Phase.EXCHANGE)
+                self._enter(Phase.EXCHANGE, self._patience)
                 self._on_request(self._exchange)
         except Malformed as malformed:
             self._refuse(malformed)
         return True
+
+    def _begin_head(self) -> None:
+        """Most come whole; for the rest of the others there is a time, counted once."""
+        if self._phase is not Phase.HEAD:
+            self._enter(Phase.HEAD, self._timeouts.head)
 
     def _step_body(self) -> bool:
         if self._exchange is None:
@@ -250,7 +261,7 @@ class ServerConnection(Protocol):
         self._leave("connection is closing")
         self._drain.clear()
         self.inbox.clear()
-        self._enter(Phase.ENDING)
+        self._enter(Phase.ENDING, self._timeouts.idle)
         if self._eof:
             self._wire.close()
         else:
@@ -289,22 +300,9 @@ class ServerConnection(Protocol):
         if not self._wire.blocked:
             self.pump()
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter(self, phase: Phase, seconds: float) -> None:
         self._phase = phase
-        self._alarm.set(self._seconds(phase))
-
-    def _seconds(self, phase: Phase) -> float:
-        match phase:
-            case Phase.SHAKING | Phase.HEAD:
-                return self._timeouts.head
-            case Phase.WAITING:
-                return self._timeouts.wait
-            case Phase.EXCHANGE:
-                return self._timeouts.idle + self._timeouts.grace
-            case Phase.TUNNEL | Phase.ENDING | Phase.GONE:
-                return self._timeouts.idle
-            case _:
-                assert_never(phase)
+        self._alarm.set(seconds)
 
     def _ring(self) -> None:
         match self._phase:

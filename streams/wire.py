@@ -37,6 +37,7 @@ class Wire:
         self.blocked = False
         self._secure = secure
         self._on_flow = on_flow
+        self.held = False
         self._reasons: set[Hashable] = set()
         self._reading = True
         self._writing = True
@@ -46,23 +47,21 @@ class Wire:
         _send_at_once(transport)
         self.transport.registerProducer(self, True)
 
-    @property
-    def held(self) -> bool:
-        return bool(self._reasons)
-
     def write(self, pieces: Sequence[bytes | memoryview]) -> None:
         if self._writing:
             self.transport.writeSequence(pieces if self._views else [*map(bytes, pieces)])
 
     def hold(self, reason: Hashable) -> None:
-        if not self._reasons and self._reading:
+        if not self.held and self._reading:
             self.transport.pauseProducing()
         self._reasons.add(reason)
+        self.held = True
 
     def release(self, reason: Hashable) -> None:
         if reason in self._reasons:
             self._reasons.remove(reason)
-            if not self._reasons and self._reading:
+            self.held = bool(self._reasons)
+            if not self.held and self._reading:
                 self.transport.resumeProducing()
 
     def release_all(self) -> None:

@@ -43,7 +43,8 @@ def test_connection_is_reusable_after_a_clean_exchange(answer: bytes, pair: Pair
         assert (sink.data, sink.ends) == (b"hello", ["done"])
         assert dialled.connection.idle
     assert (dialled.ready, dialled.lost) == (1, 0)
-    assert dialled.loop.getDelayedCalls() == []
+    dialled.loop.advance(Timeouts().idle)
+    assert dialled.connection.idle and dialled.loop.getDelayedCalls() == []
 
 
 @pytest.mark.parametrize("answer", [HELLO, CHUNKS])
