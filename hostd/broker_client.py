@@ -15,7 +15,7 @@ from gitwire.http import Length, NoBody, format_request
 from hostd.failures import Failed
 from hostd.keys import Keys
 from identity.tlsoptions import PinnedClient, peer_key
-from streams.client import ClientConnection
+from streams.client import NOT_TAKEN, ClientConnection
 from streams.dialling import dial
 from streams.timing import Alarm, Timeouts
 from streams.tls import Tls
@@ -65,7 +65,22 @@ class BrokerClient:
         return True
 
     async def _ask(self, method: str, path: str, body: bytes) -> dict[str, Any]:
-        connection = self._take() or await self._connect()
+        kept = self._take()
+        try:
+            if kept is not None:
+                try:
+                    return await self._exchange(kept, method, path, body)
+                except NoAnswer as problem:
+                    # A broker that restarts closes it, and has not done what it did not take.
+                    if str(problem) != NOT_TAKEN:
+                        raise
+            return await self._exchange(await self._connect(), method, path, body)
+        except NoAnswer as problem:
+            raise _unreachable(str(problem)) from None
+
+    async def _exchange(
+        self, connection: ClientConnection, method: str, path: str, body: bytes
+    ) -> dict[str, Any]:
         answer = WholeAnswer(_ANSWER_LIMIT)
         headers = [(b"Host", b"gitmoat")]
         if method == "POST":
@@ -78,8 +93,6 @@ class BrokerClient:
         try:
             got, data = await answer.done
             return _understood(got.status, data)
-        except NoAnswer as problem:
-            raise _unreachable(str(problem)) from None
         finally:
             self._keep(connection)
 
