@@ -332,6 +332,7 @@ class Forwarding:
             self._over = True
             self.case.incoming.release(self)
             self.case.record_outcome(code, reason, up, down)
+            self._relay = None  # it knows us
             self._ended(code, reason)
 
 

@@ -210,7 +210,11 @@ class GitOperation:
     def _end(self, code: str | None, reason: str) -> None:
         if not self._over:
             self._over = True
-            for end in self._ends:
+            ends, self._ends = self._ends, []
+            for end in ends:
                 end()
-            if self._turn is not None:
-                self.case.desk.admission.leave(self._turn)
+            turn, self._turn = self._turn, None
+            # They know us: what is over must not wait for the collector, with a secret at hand.
+            self._forwarding = self._sink = None
+            if turn is not None:
+                self.case.desk.admission.leave(turn)

@@ -114,6 +114,7 @@ class Outgoing:
             self._cancel_late()
         if self._paused:
             self._unpause()
+        self._pause = self._resume = None
 
     def _unpause(self) -> None:
         if self._paused and self._resume is not None:

@@ -1,0 +1,67 @@
+"""What is over is gone at once, with the credential it held, and waits for no collector."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gitwire.smarthttp import Service
+from tests.fakes.broker_world import commands
+from tests.fakes.fake_upstream import ok
+from tests.fakes.reactor_tests import on_reactor
+from tests.wire.broker.conftest import Scene
+
+_OURS = ("broker.", "streams.relay", "streams.incoming", "streams.outgoing", "identity.secret")
+_DIALLED = "broker.dialling."  # a connection is made once for many requests
+
+
+class _Ring:
+    def __init__(self) -> None:
+        self.own = self
+
+
+@contextmanager
+def _left_over() -> Iterator[list[str]]:
+    """The kinds of things that only the collector found, once the block has ended."""
+    found: list[str] = []
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield found
+        gc.collect()
+    finally:
+        gc.set_debug(0)
+        gc.enable()
+        kinds = (type(each) for each in gc.garbage)
+        found += sorted({f"{kind.__module__}.{kind.__qualname__}" for kind in kinds})
+        gc.garbage.clear()
+
+
+def _of_ours(found: list[str]) -> list[str]:
+    ours = [name for name in found if name.startswith(_OURS)]
+    return [name for name in ours if not name.startswith(_DIALLED)]
+
+
+@on_reactor
+async def test_a_request_that_is_over_is_freed_without_the_collector(scene: Scene) -> None:
+    scene.upstream.answers(ok(Service.UPLOAD_PACK, "advertisement", b"0000"))
+    sidecar = await scene.world.session()
+    await sidecar.refs()
+    with _left_over() as found:
+        assert (await sidecar.refs()).status == 200
+        _Ring()
+        await scene.pause()
+    assert [name for name in found if name.endswith("_Ring")], "the collector sees what is left"
+    assert _of_ours(found) == []
+
+
+@on_reactor
+async def test_so_is_one_that_was_refused_and_a_push(scene: Scene) -> None:
+    scene.upstream.answers(ok(Service.RECEIVE_PACK, "result", b"000eunpack ok\n0000"))
+    sidecar = await scene.world.session()
+    await sidecar.refs()
+    with _left_over() as found:
+        await sidecar.refs(repo="other/secret")
+        await sidecar.push(commands("refs/heads/agent/x") + b"PACK")
+        await scene.pause()
+    assert _of_ours(found) == []
