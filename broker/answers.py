@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from attrs import define, field
 
@@ -16,8 +17,6 @@ from gitwire.pktline import FLUSH, format_data
 from gitwire.reportstatus import refuse_fetch
 
 _DIGITS = re.compile(rb"[0-9a-fA-F]{4}")
-# The beginning of a pkt-line that is no text: neither side-band 2 or 3 nor ERR.
-_NO_TEXT = re.compile(rb"([0-9a-fA-F]{4})([^\x02\x03E])", re.DOTALL)
 _KEPT = b"\t\n\r"
 _CLEAN = bytes(
     ord("?") if (byte < 32 and byte not in _KEPT) or byte == 127 else byte for byte in range(256)
@@ -26,9 +25,15 @@ _CLEAN = bytes(
 # the first may have gone in an earlier piece.
 _C1 = re.compile(rb"(?<=\xc2)[\x80-\x9f]")
 _BANDS = (1, 2, 3)
-_PROGRESS = 2
+_PACK, _PROGRESS = 1, 2
 _TEXT_STARTS = (2, 3, ord("E"))
 _LONGEST_LINE = 900
+
+
+@lru_cache(maxsize=1024)
+def _length_of(digits: bytes) -> int:
+    """What a pkt-line announces; 3, which none can, for what is no such line."""
+    return int(digits, 16) if _DIGITS.fullmatch(digits) else 3
 
 
 def clean(text: bytes, before: bytes = b"") -> bytes:
@@ -103,15 +108,17 @@ class AnswerFilter:
         """Behind the whole pkt-lines that are no text, as in advertisements and packs; 0: none."""
         if self._digits or self.report:
             return 0
-        skipped, room = 0, self.limit - self._passed
-        while at < room and (found := _NO_TEXT.match(data, at)):
-            length = int(found[1], 16)
-            if length <= 4 or at + length > len(data):
+        begun, end, room = at, len(data), self.limit - self._passed
+        banded = self._banded
+        while at < room:
+            length = _length_of(data[at : at + 4])
+            if length <= 4 or at + length > end or (first := data[at + 4]) in _TEXT_STARTS:
                 break
-            skipped = at = at + length
-            self.spoken = True
-            self._banded = self._banded or found[2] == b"\x01"
-        return skipped
+            banded = banded or first == _PACK
+            at += length
+        self._banded = banded
+        self.spoken = self.spoken or at > begun
+        return at if at > begun else 0
 
     def _length(self, data: bytes, at: int) -> int:
         part = data[at : at + 4 - len(self._digits)]
@@ -123,7 +130,7 @@ class AnswerFilter:
 
     def _start(self, digits: bytes) -> None:
         # A pack without side-band is no pkt-line at all: PACK is not hexadecimal.
-        length = int(digits, 16) if _DIGITS.fullmatch(digits) else 3
+        length = _length_of(digits)
         self.raw = length == 3
         self._left = max(0, length - 4)
         self._fresh = True
