@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+import json
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import frozen
 
-from audit.redaction import LONGEST, redacted
+from audit.redaction import LONGEST, SHORTEST, redacted
 
 Decision = Literal["allow", "deny"]
 Value = str | int | bool | list[dict[str, str]]
 
 TEXT_LIMIT = 512
-_REMEMBERED = 1024
+_REMEMBERED = 8192  # the names of a few thousand sessions
 _REMEMBERED_LENGTH = 128
 REFS_LIMIT = 1000
 # The order they are written in. `tier`, `name`, `to`, `count`, `reason`, `reported` and what a
@@ -31,25 +34,28 @@ def plain(text: str, limit: int = TEXT_LIMIT) -> str:
 
     What looks like a credential is left out, before anything is cut off.
     """
-    if text in _plain_already and len(text) <= limit:
-        return text
     clean = redacted(text[: limit + LONGEST])
     shown = clean[:limit].encode("unicode_escape").decode("ascii")
-    shown = shown if len(clean) <= limit >= len(shown) else shown[:limit] + "..."
+    return shown if len(clean) <= limit >= len(shown) else shown[:limit] + "..."
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"))
+# Names of sessions, sandboxes and repositories come again and again. Nothing that was left out,
+# escaped or cut is kept here.
+_quoted: dict[str, str] = {}
+
+
+def _quote(text: str) -> str:
+    """As JSON, made plain."""
+    if len(text) < SHORTEST and text.isascii() and text.isalnum():  # such as a request's number
+        return f'"{text}"'
+    shown = plain(text)
+    quoted = _JSON.encode(shown)
     if shown == text and len(text) <= _REMEMBERED_LENGTH:
-        _remember(text)
-    return shown
-
-
-# Names of sessions, sandboxes and repositories come again and again. Nothing that was left out
-# or escaped is kept here.
-_plain_already: set[str] = set()
-
-
-def _remember(text: str) -> None:
-    if len(_plain_already) >= _REMEMBERED:
-        _plain_already.clear()
-    _plain_already.add(text)
+        if len(_quoted) >= _REMEMBERED:
+            _quoted.clear()
+        _quoted[text] = quoted
+    return quoted
 
 
 @frozen
@@ -75,39 +81,57 @@ class Event:
 
     def fields(self) -> dict[str, Value]:
         """What is known, by audit key; texts made plain."""
+        known: dict[str, Value] = json.loads("{" + self.members()[1:] + "}")
+        del known["event"]
+        return known
+
+    def members(self) -> str:
+        """The same, the event's name first, as members of a JSON object; a comma before each."""
         kind = type(self)
-        names = _names.get(kind) or _names.setdefault(kind, _names_of(kind))
-        shown: dict[str, Value] = {}
-        for key, name in names:
-            value = getattr(self, name)
-            if value is not None:
-                shown[key] = plain(value) if type(value) is str else _shown(value)
-        return shown
+        shape = _shapes.get(kind) or _shapes.setdefault(kind, _shape_of(kind))
+        written = ""
+        for key, value in zip(shape.keys, shape.values(self), strict=True):
+            if type(value) is str:
+                written += key + (_quoted.get(value) or _quote(value))
+            elif type(value) is int:
+                written += f"{key}{value}"
+            elif value is not None:
+                written += key + _shown(value)
+        return written
 
 
-# The keys that events of a kind can have, each with the attribute that holds it.
-_names: dict[type[Event], tuple[tuple[str, str], ...]] = {}
+@frozen
+class _Shape:
+    """The keys that events of a kind can have, as they are written, and what finds the values."""
+
+    keys: tuple[str, ...]
+    values: Callable[[Event], tuple[Any, ...]]
 
 
-def _names_of(kind: type[Event]) -> tuple[tuple[str, str], ...]:
+_shapes: dict[type[Event], _Shape] = {}
+
+
+def _shape_of(kind: type[Event]) -> _Shape:
     names = {each.name: each.name for each in attrs.fields(kind)}
     if kind.verdict is not None:
         names.setdefault("decision", "verdict")
     if kind.reported:
         names["reported"] = "reported"
-    return tuple((key, names[key]) for key in KEYS if key in names)
+    keys = ["event", *(key for key in KEYS if key in names)]
+    values = attrgetter(*(names.get(key, key) for key in keys))
+    return _Shape(tuple(f',"{key}":' for key in keys), values)
 
 
-def _shown(value: object) -> Value:
+def _shown(value: object) -> str:
     match value:
         case str():
-            return plain(value)
+            return _quote(value)
         case bool() | int():
-            return value
+            return _JSON.encode(value)
         case tuple():
             changes = [change.fields() for change in value[:REFS_LIMIT]]
             rest = len(value) - REFS_LIMIT
-            return [*changes, {"ref": f"and {rest} more"}] if rest > 0 else changes
+            return _JSON.encode([*changes, {"ref": f"and {rest} more"}] if rest > 0 else changes)
         case _:
             raise TypeError("an event holds text, numbers and ref changes only")
 

@@ -134,16 +134,24 @@ def test_control_bytes_are_shown_not_kept(text: str, shown: str) -> None:
 
 def test_texts_that_come_again_are_shown_as_the_first_time() -> None:
     """More of them than are remembered, among them some that must not be."""
-    texts = [f"sb-{number}" for number in range(1500)]
-    texts += [f"ghp_{number:036d}" for number in range(50)] + ["a\\b", "\x1b[2J", "x" * 128]
-    first = [plain(text) for text in texts]
-    assert first[:1500] == texts[:1500] and not any("ghp_" in text for text in first)
-    assert [plain(text) for text in texts] == first
-    assert [plain("x" * 100, 64), plain("x" * 100), plain("x" * 100, 64)] == [
-        "x" * 64 + "...",
-        "x" * 100,
-        "x" * 64 + "...",
-    ]
+
+    def shown(text: str) -> object:
+        return events.SessionRevoked(session=text, reason="asked").fields()["session"]
+
+    texts = [f"sb-{number}" for number in range(9000)]
+    texts += [f"ghp_{number:036d}" for number in range(50)] + ["a\\b", "\x1b[2J", "x" * 128, '"']
+    texts += ["x" * (TEXT_LIMIT + 1), "0123456789abcdef", "\u00e9", "", "ASIA0123456789ABCDEF"]
+    first = [shown(text) for text in texts]
+    assert first == [plain(text) for text in texts]
+    assert first[:9000] == texts[:9000] and not any("ghp_" in str(text) for text in first)
+    assert [shown(text) for text in texts] == first
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_what_is_written_is_json_in_its_shortest_form(kind: type[Event]) -> None:
+    written = "{" + sample(kind, 'a "b" \\c').members()[1:] + "}"
+    assert json.dumps(json.loads(written), separators=(",", ":")) == written
+    assert json.loads(written)["event"] == kind.event
 
 
 def test_more_refs_than_a_push_may_have_are_counted() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from audit.events import Event, RefChange, plain
 from audit.journal import open_journal
-from audit.redaction import SHOWN, redacted
+from audit.redaction import SHORTEST, SHOWN, redacted
 from audit.schema import kinds
 
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -104,3 +104,9 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 
 def test_the_rest_of_a_url_is_still_told() -> None:
     assert redacted("https://me:pw@git.example.com/x") == f"https://{SHOWN}@git.example.com/x"
+
+
+@given(st.text(_WORD, max_size=SHORTEST - 1))
+def test_letters_and_digits_alone_are_too_few_for_a_credential_below_that_length(text: str) -> None:
+    assert redacted(text) == text
+    assert redacted("AKIA" + "0" * (SHORTEST - 4)) == SHOWN, "and at that length they are not"
