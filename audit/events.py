@@ -47,9 +47,10 @@ _quoted: dict[str, str] = {}
 
 def _quote(text: str) -> str:
     """As JSON, made plain."""
-    if len(text) < SHORTEST and text.isascii() and text.isalnum():  # such as a request's number
+    simple = len(text) < SHORTEST and text.isascii() and text.isalnum()
+    if simple and not text.isalpha():  # a request's number comes twice
         return f'"{text}"'
-    shown = plain(text)
+    shown = text if simple else plain(text)
     quoted = _JSON.encode(shown)
     if shown == text and len(text) <= _REMEMBERED_LENGTH:
         if len(_quoted) >= _REMEMBERED:

@@ -145,7 +145,8 @@ class Journal:
             self._try_again(data, durable)
         # A line that nobody waits for says nothing of the disk: what failed there still does.
         self._head, self._owed, self._working = head, (), durable or worked
-        self._remove_unwanted()
+        if self._unwanted:
+            self._remove_unwanted()
         return head.seq
 
     def sync(self) -> None:

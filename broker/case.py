@@ -17,7 +17,7 @@ from broker.refusals import Reply, answer_probe, has_own_status, refuse, refuse_
 from broker.sessions import Session
 from gitwire.receivepack import PushCommands
 from gitwire.reportstatus import refuse_push
-from gitwire.smarthttp import Advertise, Fetch, GitRequest, Push
+from gitwire.smarthttp import Advertise, Fetch, GitRequest, Push, Service
 from netpolicy.codes import CODES
 from netpolicy.explain import refusal_lines
 from streams.http import Incoming
@@ -33,10 +33,13 @@ def _reason(code: str, more: str) -> str:
     return f"{CODES[code].text} ({code}){more}"
 
 
+_REFS = {each: f"refs {each.value.removeprefix('git-')}" for each in Service}
+
+
 def _op(request: GitRequest) -> str:
     match request:
         case Advertise(service=service):
-            return f"refs {service.value.removeprefix('git-')}"
+            return _REFS[service]
         case Fetch():
             return "fetch"
         case Push():
@@ -57,13 +60,14 @@ class Case:
     commands: PushCommands | None = None
     delay: float = 0.0  # before a refusal is told: the brake on who hammers at refused things
     op: str = field(init=False)
+    tier: str = field(init=False)
     repo: str = field(init=False)
-    _began: float = field(init=False)
+    began: float = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         request = self.asked.request
-        self._began = self.desk.now()
-        self.op = _op(request)
+        self.began = self.desk.now()
+        self.op, self.tier = _op(request), self.asked.tier.value
         self.repo = f"{request.place.text}:{request.repository.text}"
 
     def lines(self, code: str) -> list[str]:
@@ -137,7 +141,7 @@ class Case:
             log.error("refusal {req} not recorded: {what}", req=self.request_id, what=error.what)
 
     def _count(self, decision: Decision, code: str) -> None:
-        self.desk.metrics.decided(self.op, self.asked.tier.value, decision, code)
+        self.desk.metrics.decided(self.op, self.tier, decision, code)
 
     def _decision(
         self, decision: Decision, rule: str | None, code: str | None, reason: str | None
@@ -149,7 +153,7 @@ class Case:
                 session=stored.id,
                 decision=decision,
                 op=self.op,
-                tier=self.asked.tier.value,
+                tier=self.tier,
                 repo=self.repo,
                 rule=rule,
                 code=code,
@@ -160,7 +164,7 @@ class Case:
             sandbox=stored.sandbox,
             session=stored.id,
             decision=decision,
-            tier=self.asked.tier.value,
+            tier=self.tier,
             repo=self.repo,
             refs=_changes(self.commands, self._refs_shown(decision)),
             rule=rule,
@@ -177,7 +181,7 @@ class Case:
         return self.session.denials.refs_shown(count, self.desk.now())
 
     def record_outcome(self, code: str | None, reason: str, up: int, down: int) -> None:
-        stored, seconds = self.session.stored, self.desk.now() - self._began
+        stored, seconds = self.session.stored, self.desk.now() - self.began
         self.desk.metrics.ended(self.op, code or "", up, down, seconds)
         event = GitOutcome(
             sandbox=stored.sandbox,

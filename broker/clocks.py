@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from attrs import define, field
@@ -14,9 +15,8 @@ from broker.store.interface import Store
 _SLACK = 60
 
 
-def boot_seconds() -> float:
-    """Since this machine's boot, sleep included; the same for every process until the next."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+# Seconds since this machine's boot, sleep included; the same for every process until the next.
+boot_seconds: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 
 def boot_id() -> str:

@@ -64,10 +64,10 @@ class Forwarding:
     _pacing: Any = field(init=False, default=None)
     _stopped: str | None = field(init=False, default=None)
     _over: bool = field(init=False, default=False)
+    _is_push: bool = field(init=False)
 
-    @property
-    def _is_push(self) -> bool:
-        return isinstance(self.case.asked.request, Push)
+    def __attrs_post_init__(self) -> None:
+        self._is_push = isinstance(self.case.asked.request, Push)
 
     def start(self, rule: str) -> None:
         self.case.incoming.hold(self)

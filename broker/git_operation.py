@@ -38,7 +38,7 @@ class GitOperation:
 
     def run(self) -> None:
         """Session, then budgets, then scope; an ended session learns nothing else."""
-        now, session = self.case.desk.now(), self.case.session
+        now, session = self.case.began, self.case.session
         session.requests += 1
         denied = decide_session(session.state, session.overdue(now))
         if denied is not None:

@@ -120,8 +120,9 @@ def _none_left(head: ResponseHead) -> bool:
 
 def _first(head: ResponseHead, names: tuple[bytes, ...]) -> bytes | None:
     """The value of the first header of these names that is there exactly once."""
+    told = [(key.lower(), value) for key, value in head.headers]
     for name in names:
-        found = [value for key, value in head.headers if key.lower() == name]
+        found = [value for key, value in told if key == name]
         if len(found) == 1:
             return found[0]
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
@@ -23,43 +23,43 @@ class Slots:
     reserved: Mapping[Hashable, int] = field(factory=dict)
     each: int | None = None
     used: int = field(default=0, init=False)
-    _held: Counter[Hashable] = field(factory=Counter, init=False)
+    _held: dict[Hashable, int] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         if sum(self.reserved.values()) >= self.total:
             raise ValueError("more slots are reserved than there are")
 
     def held(self, key: Hashable) -> int:
-        return self._held[key]
+        return self._held.get(key, 0)
 
     def room(self, key: Hashable) -> bool:
         if not self.reserved and self.each is None:
             return self.used < self.total
-        held = self._held[key]
+        held = self._held.get(key, 0)
         if self.each is not None and held >= self.each:
             return False
         if held < self.reserved.get(key, 0):
             return self.used < self.total
         kept = 0
         for name, count in self.reserved.items():
-            kept += max(0, count - self._held[name])
+            kept += max(0, count - self._held.get(name, 0))
         return self.used + kept < self.total
 
     def enter(self, key: Hashable) -> bool:
         """True when a slot was taken; then `leave` must follow."""
         if not self.room(key):
             return False
-        self._held[key] += 1
+        self._held[key] = self._held.get(key, 0) + 1
         self.used += 1
         return True
 
     def leave(self, key: Hashable) -> None:
-        if self._held[key] < 1:
+        held = self._held.pop(key, 0)
+        if not held:
             raise ValueError("nobody of this name holds a slot")
-        self._held[key] -= 1
+        if held > 1:
+            self._held[key] = held - 1
         self.used -= 1
-        if not self._held[key]:
-            del self._held[key]
 
 
 @define(eq=False)

@@ -20,6 +20,10 @@ class Tier(Enum):
     HELPER = "helper"
     UNTRUSTED = "untrusted"
 
+    # There is one of each. The hash of an Enum is a function of Python's own, called a dozen
+    # times for every request.
+    __hash__ = object.__hash__
+
 
 @frozen
 class Session:
