@@ -72,10 +72,10 @@ class Forwarding:
     def start(self, rule: str) -> None:
         self.case.incoming.hold(self)
         recorded = self.case.record_allowed(rule)
-        recorded.addCallbacks(lambda _: self._recorded(), self._unrecorded)
+        recorded.addCallbacks(self._recorded, self._unrecorded)
         recorded.addErrback(self._broken_inside)
 
-    def _recorded(self) -> None:
+    def _recorded(self, _: None) -> None:
         """The session may have ended, or the client left, while the disk was waited for."""
         if not self._over:
             self._begin()

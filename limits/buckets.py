@@ -32,7 +32,9 @@ class TokenBucket:
 
     def wait(self, now: float, amount: float = 1.0) -> float:
         """Seconds until `amount` could be taken; 0.0 when it could be now. Takes nothing."""
-        self._refill(now)
+        filled, self._filled = self._filled, now
+        if filled is not None and now > filled:
+            self._tokens = min(float(self.burst), self._tokens + (now - filled) * self.rate)
         lacking = min(amount, self.burst) - self._tokens
         return lacking / self.rate if lacking > 0 else 0.0
 
@@ -48,19 +50,15 @@ class TokenBucket:
         self._tokens -= amount
 
     def level(self, now: float) -> float:
-        self._refill(now)
+        self.wait(now)
         return self._tokens
-
-    def _refill(self, now: float) -> None:
-        if self._filled is not None and now > self._filled:
-            gained = (now - self._filled) * self.rate
-            self._tokens = min(float(self.burst), self._tokens + gained)
-        self._filled = now
 
 
 def take_from_all(buckets: Sequence[TokenBucket], now: float, amount: float = 1.0) -> float:
     """From every bucket or from none; the longest wait of those that are short."""
-    waiting = max((bucket.wait(now, amount) for bucket in buckets), default=0.0)
+    waiting = 0.0
+    for bucket in buckets:
+        waiting = max(waiting, bucket.wait(now, amount))
     if not waiting:
         for bucket in buckets:
             bucket.spend(amount)

@@ -6,7 +6,7 @@ import re
 from typing import Protocol
 
 from attrs import frozen
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, fail, succeed
 
 from broker.errors import Unavailable
 from broker.settings import UpstreamConfig
@@ -58,7 +58,10 @@ class AtOnce:
     source: Source
 
     def credential(self, need: Need) -> Deferred[Credential]:
-        return maybeDeferred(self.source.credential)
+        try:
+            return succeed(self.source.credential())
+        except Unavailable as error:
+            return fail(error)
 
     def refused(self, need: Need, credential: Credential) -> bool:
         return False
