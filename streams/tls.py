@@ -92,10 +92,14 @@ class Tls(Descriptor):
         self.connectionLost(reason)
 
     def connectionLost(self, reason: Failure) -> None:
+        if self._gone:
+            return
         if self._linger is not None and self._linger.active():
             self._linger.cancel()
         self._clear.clear()
         super().connectionLost(reason)
+        # Some 60 KiB, which must not wait until somebody looks for rings of objects.
+        del self._tls, self._records
 
     # Inside
 
