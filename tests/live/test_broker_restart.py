@@ -86,7 +86,7 @@ class Cloning:
 
 @pytest.fixture
 def box(fresh_stage: Stage) -> Box:
-    make_large(fresh_stage, LARGE, 40)
+    make_large(fresh_stage, LARGE, 90)  # more than all buffers on the way hold
     return start_box(fresh_stage, "--agent", "--repo", fresh_stage.url(LARGE))
 
 
