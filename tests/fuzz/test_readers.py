@@ -54,6 +54,7 @@ NOT_HOSTILE = {
     "hostd/config.py:parse_config": "hostd.toml",
     "hostd/mounted.py:parse_mountinfo": "the kernel",
     "hostd/planning.py:parse_run": "root, through hostd.sock",
+    "hostd/planning.py:read_policy": "hostctl",
     "hostd/refspecs.py:parse_gate": "the same",
     "hostd/refspecs.py:parse_push": "the same",
     "hostd/workdir.py:parse_workdir": "hostd's own file",
