@@ -1,6 +1,7 @@
 """Twisted's loop over epoll(7), as both hops run it."""
 
 import time
+from functools import partial
 from typing import Any
 
 from twisted.internet.epollreactor import EPollReactor
@@ -10,11 +11,12 @@ from twisted.logger import Logger
 class Epoll(EPollReactor):
     """Without a context of the log around every event: no line of ours says whose event it was.
 
-    Twisted asks the wall clock; a step of it must not hold up or fire timers.
+    Twisted asks the wall clock; a step of it must not hold up or fire timers. While the
+    host sleeps it goes on: a token's ten minutes are over then, too.
     """
 
     _log = Logger()
-    seconds = staticmethod(time.monotonic)
+    seconds = staticmethod(partial(time.clock_gettime, time.CLOCK_BOOTTIME))
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
