@@ -278,7 +278,7 @@ class ClientConnection(Protocol):
         if exchange is None or not exchange.done:
             return
         self._exchange = None
-        self._alarm.rest()
+        self._alarm.clear()
         if self._wire.held:
             self._wire.release_all()
         reusable = exchange.clean and not self._inbox

@@ -2,6 +2,7 @@
 
 import time
 from functools import partial
+from heapq import heappop
 from typing import Any
 
 from twisted.internet.epollreactor import EPollReactor
@@ -20,6 +21,15 @@ class Epoll(EPollReactor):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+
+    def timeout(self) -> float | None:
+        """Twisted wakes up for timers that were cancelled, too; who has no other sleeps on."""
+        self._insertNewDelayedCalls()
+        calls = self._pendingTimedCalls
+        while calls and calls[0].cancelled:
+            heappop(calls)
+            self._cancellations -= 1
+        return super().timeout()
 
     def doIteration(self, delay: float | None) -> None:
         act: Any = self._doReadOrWrite

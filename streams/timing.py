@@ -1,7 +1,6 @@
 """Time, as the connections use it."""
 
 from collections.abc import Callable
-from math import inf
 from typing import Any, Protocol
 
 from attrs import frozen
@@ -62,10 +61,6 @@ class Alarm:
             self._call = self._clock.callLater(seconds, self._rings)
             self._called = due
 
-    def rest(self) -> None:
-        """As `clear`, for one that is soon set again: the timer stays, and rings for nobody."""
-        self._due = inf
-
     def clear(self) -> None:
         if self._call is not None:
             self._call.cancel()
@@ -73,8 +68,6 @@ class Alarm:
 
     def _rings(self) -> None:
         self._call = None
-        if self._due == inf:
-            return
         left = self._due - self._clock.seconds()
         if left > 0:
             self.set(left)

@@ -137,9 +137,10 @@ def test_what_tar_complains_of_reaches_no_terminal_raw(root: Path, hostctl: Host
 
 def test_who_prints_without_end_is_left(root: Path, hostctl: Hostctl) -> None:
     def endless(call: Call) -> Iterator[Message]:
-        """Its command has ended, and something of it goes on writing."""
+        """Its command has ended, and something of it goes on writing: one file, and no end."""
         writer = os.dup(call.descriptors[1])
         os.set_blocking(writer, False)
+        os.write(writer, format_entry(Entry(b"p", Kind.FILE, 0o644, 1 << 30)))
         yield {"ok": True, "exit": 0}
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:

@@ -81,3 +81,14 @@ def test_a_timer_rings_when_nothing_comes(loop: Any) -> None:
     while not rung:
         loop.iterate(loop.timeout())
     assert rung == ["rung"]
+
+
+def test_a_timer_that_was_cancelled_wakes_nobody(loop: Any) -> None:
+    loop.callLater(5, pytest.fail).cancel()
+    assert loop.timeout() is None
+    later = loop.callLater(50, pytest.fail)
+    loop.callLater(5, pytest.fail).cancel()
+    loop.callLater(500, pytest.fail).cancel()
+    assert 5 < loop.timeout() <= 50
+    assert loop.getDelayedCalls() == [later]
+    later.cancel()

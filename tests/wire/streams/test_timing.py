@@ -40,19 +40,6 @@ def test_a_cleared_one_never_rings_and_leaves_no_timer() -> None:
     assert times == []
 
 
-def test_a_resting_one_keeps_its_timer_which_rings_for_nobody() -> None:
-    clock = Clock()
-    alarm, times = rung(clock)
-    alarm.set(10)
-    first = clock.getDelayedCalls()
-    alarm.rest()
-    alarm.set(20)
-    alarm.rest()
-    assert clock.getDelayedCalls() == first
-    clock.advance(1000)
-    assert times == [] and clock.getDelayedCalls() == []
-
-
 def test_moving_it_back_makes_no_timer() -> None:
     clock = Clock()
     alarm, _ = rung(clock)
@@ -63,7 +50,7 @@ def test_moving_it_back_makes_no_timer() -> None:
         assert clock.getDelayedCalls() == first
 
 
-moves = st.tuples(st.sampled_from(["set", "clear", "rest", "wait"]), st.integers(1, 30))
+moves = st.tuples(st.sampled_from(["set", "clear", "wait"]), st.integers(1, 30))
 
 
 @given(st.lists(moves, max_size=30))
@@ -75,8 +62,8 @@ def test_it_rings_as_a_timer_does_that_is_made_anew_each_time(steps: list[tuple[
         if what == "set":
             alarm.set(number)
             due = clock.seconds() + number
-        elif what in ("clear", "rest"):
-            alarm.clear() if what == "clear" else alarm.rest()
+        elif what == "clear":
+            alarm.clear()
             due = None
         else:
             for _ in range(number):
