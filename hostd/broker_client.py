@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from typing import Any, cast
 
+from attrs import frozen
 from nacl.signing import SigningKey
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectError, DNSLookupError
@@ -33,6 +34,18 @@ def _unreachable(why: str) -> Failed:
     return Failed("B101", "the broker cannot be reached", why=why, exit_code=5)
 
 
+@frozen(eq=False)
+class _Link:
+    """A connection, and the keys of both sides that it was made with."""
+
+    connection: ClientConnection
+    host: SigningKey
+    pins: tuple[str, ...]
+
+    def still(self, keys: Keys) -> bool:
+        return self.connection.idle and (self.host, self.pins) == (keys.host, keys.pins)
+
+
 class BrokerClient:
     """Asks under the host's key as it is; `trying` asks under another one."""
 
@@ -40,7 +53,7 @@ class BrokerClient:
         self._reactor = reactor
         self._address = address
         self._keys = keys
-        self._kept: tuple[ClientConnection, object] | None = None
+        self._kept: _Link | None = None
         self._alarm = Alarm(reactor, self._drop)
 
     def trying(self, key: SigningKey) -> BrokerClient:
@@ -78,15 +91,13 @@ class BrokerClient:
         except NoAnswer as problem:
             raise _unreachable(str(problem)) from None
 
-    async def _exchange(
-        self, connection: ClientConnection, method: str, path: str, body: bytes
-    ) -> dict[str, Any]:
+    async def _exchange(self, link: _Link, method: str, path: str, body: bytes) -> dict[str, Any]:
         answer = WholeAnswer(_ANSWER_LIMIT)
         headers = [(b"Host", b"gitmoat")]
         if method == "POST":
             headers.append((b"Content-Length", str(len(body)).encode()))
         head = format_request(method.encode(), path.encode(), headers)
-        outgoing = connection.send(head, Length(len(body)) if body else NoBody(), answer)
+        outgoing = link.connection.send(head, Length(len(body)) if body else NoBody(), answer)
         if body:
             outgoing.write(body)
         outgoing.finish()
@@ -94,37 +105,33 @@ class BrokerClient:
             got, data = await answer.done
             return _understood(got.status, data)
         finally:
-            self._keep(connection)
+            self._keep(link)
 
-    def _keep(self, connection: ClientConnection) -> None:
-        if self._kept is not None or not connection.idle:
-            connection.close()
+    def _keep(self, link: _Link) -> None:
+        if self._kept is not None or not link.still(self._keys):
+            link.connection.close()
             return
-        self._kept = connection, self._identities()
+        self._kept = link
         self._alarm.set(_KEPT_SECONDS)
 
-    def _take(self) -> ClientConnection | None:
+    def _take(self) -> _Link | None:
         """The one that is kept, if it still stands and was made with the keys as they are."""
-        if self._kept is None:
-            return None
-        connection, identities = self._kept
-        if not connection.idle or identities != self._identities():
+        kept = self._kept
+        if kept is None or not kept.still(self._keys):
             self._drop()
             return None
         self._kept = None
         self._alarm.clear()
-        return connection
+        return kept
 
     def _drop(self) -> None:
         self._alarm.clear()
         if self._kept is not None:
-            self._kept[0].close()
+            self._kept.connection.close()
             self._kept = None
 
-    def _identities(self) -> object:
-        return self._keys.host, self._keys.pins
-
-    async def _connect(self) -> ClientConnection:
+    async def _connect(self) -> _Link:
+        host, pins = self._keys.host, self._keys.pins
         ready: Deferred[ClientConnection] = Deferred()
 
         def lost(connection: ClientConnection, reason: Failure) -> None:
@@ -132,7 +139,7 @@ class BrokerClient:
                 ready.errback(_unreachable(f"no TLS connection: {reason.getErrorMessage()}"))
 
         protocol = ClientConnection(self._reactor, _PATIENCE, on_ready=ready.callback, on_lost=lost)
-        creator = PinnedClient(self._keys.host.encode(), lambda: self._keys.pinned)
+        creator = PinnedClient(host.encode(), lambda: self._keys.pinned)
         try:
             sock = await dial(self._reactor, *self._address, _CONNECT_TIMEOUT)
         except (ConnectError, DNSLookupError) as problem:
@@ -140,7 +147,7 @@ class BrokerClient:
         Tls(self._reactor, sock, protocol, creator.connection()).start()
         connection = await ready
         self._keys.seen = b64encode(peer_key(cast(Any, connection.transport))).decode("ascii")
-        return connection
+        return _Link(connection, host, pins)
 
 
 def _understood(status: int, body: bytes) -> dict[str, Any]:

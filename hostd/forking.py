@@ -22,6 +22,7 @@ from confine import linux
 
 _MAX_MESSAGE = 256 * 1024
 _MAX_DESCRIPTORS = 16
+_MAX_PROBLEM = 4000  # what a pipe takes, and gives, in one piece
 OUT_OF_THE_WAY = 64
 
 Request = dict[str, Any]
@@ -89,23 +90,33 @@ class Forker:
     def _fork(self, request: Request, descriptors: list[int]) -> None:
         task = self.tasks[request["op"]]
         problems_read, low = os.pipe2(os.O_CLOEXEC)
-        problems_write = duplicate_above(low, OUT_OF_THE_WAY)
-        os.close(low)
-        joined = self._enter_pid_namespace(request, descriptors)
         try:
-            pid = self.fork(request)
-            if pid == 0:
-                self._child(task, request, descriptors, problems_write)
+            problems_write = duplicate_above(low, OUT_OF_THE_WAY)
+            os.close(low)
+            try:
+                pid = self._fork_there(task, request, descriptors, problems_write)
+            finally:
+                os.close(problems_write)
+            problem = os.read(problems_read, _MAX_PROBLEM).decode(errors="replace")
         finally:
-            if joined:
-                linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)
-        os.close(problems_write)
-        with open(problems_read, encoding="utf-8") as pipe:
-            problem = pipe.read()
+            os.close(problems_read)
         if problem:
             self.send({"id": request["id"], "error": problem})
         elif request["op"] in self.lasting:
             self._send_child(request["id"], pid)
+
+    def _fork_there(
+        self, task: Task, request: Request, descriptors: list[int], problems: int
+    ) -> int:
+        joined = self._enter_pid_namespace(request, descriptors)
+        try:
+            pid = self.fork(request)
+            if pid == 0:
+                self._child(task, request, descriptors, problems)
+            return pid
+        finally:
+            if joined:
+                linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)
 
     def fork(self, request: Request) -> int:
         return os.fork()
@@ -138,7 +149,7 @@ class Forker:
             task(request, descriptors, problems)
             os._exit(0)
         except BaseException as problem:  # noqa: BLE001 - the child's only way to say why
-            os.write(problems, f"{type(problem).__name__}: {problem}".encode()[:4000])
+            os.write(problems, f"{type(problem).__name__}: {problem}".encode()[:_MAX_PROBLEM])
         finally:
             os._exit(125)
 

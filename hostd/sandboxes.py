@@ -304,9 +304,10 @@ class Sandboxes:
         )
 
     async def command_ended(self, sandbox: Sandbox, status: int | None) -> None:
-        """One that goes with its command is marked for removal at once, and no more is noted."""
+        """Of one that goes with its command this is noted with the mark for its removal."""
         self._commands.pop(sandbox.plan.id, None)
         if sandbox.record.remove:
+            sandbox.record = evolve(sandbox.record, exit_status=status)
             await self.destroy(sandbox, "its command ended")
         elif sandbox.state == "running":
             left = {k: v for k, v in sandbox.record.processes.items() if k != "command"}

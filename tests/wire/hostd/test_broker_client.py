@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -31,6 +31,7 @@ class Broker:
 
         self.loop: Any = reactor
         self.closing = False
+        self.meanwhile: Callable[[], None] = lambda: None  # before it answers
         self.connections: list[ServerConnection] = []
         self.asked: list[int] = []  # by the number of the connection
         self._tls = PinnedServer(BROKER.encode(), lambda key: key == HOST.verify_key.encode())
@@ -54,6 +55,7 @@ class Broker:
             transport.loseConnection()
             return
         self.asked.append(number)
+        self.meanwhile()
         incoming.reply(200, (), b'{"well": true}')
 
     def close(self) -> None:
@@ -89,6 +91,18 @@ async def test_a_broker_that_closes_the_kept_connection_is_asked_again(broker: B
 async def test_a_kept_connection_is_not_used_under_other_keys(broker: Broker) -> None:
     await broker.client.get("/host/health")
     broker.keys.pins = (public_text(SigningKey(bytes([3] * 32))),)
+    with pytest.raises(Failed):
+        await broker.client.get("/host/health")
+    assert broker.asked == [0]
+
+
+@on_reactor
+async def test_nor_is_one_whose_keys_changed_while_it_was_asked(broker: Broker) -> None:
+    def rotate() -> None:
+        broker.keys.pins = (public_text(SigningKey(bytes([3] * 32))),)
+
+    broker.meanwhile = rotate
+    await broker.client.get("/host/health")
     with pytest.raises(Failed):
         await broker.client.get("/host/health")
     assert broker.asked == [0]
