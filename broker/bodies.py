@@ -19,20 +19,20 @@ class _Collect:
 
     _limit: int
     _then: Callable[[bytes], None]
-    _pieces: list[Piece] = field(factory=list, init=False)
+    _body: bytearray = field(factory=bytearray, init=False)
     _size: int = field(default=0, init=False)
 
     def body(self, *pieces: Piece) -> None:
         self._size += sum(map(len, pieces))
         if self._size > self._limit:
             raise Malformed("body is too large", 413)
-        self._pieces += pieces
+        self._body += b"".join(pieces)
 
     def body_done(self) -> None:
-        self._then(b"".join(self._pieces))
+        self._then(bytes(self._body))
 
     def body_failed(self, why: str) -> None:
-        self._pieces.clear()
+        self._body.clear()
 
 
 def collect(incoming: Incoming, limit: int, then: Callable[[bytes], None]) -> None:

@@ -87,9 +87,13 @@ class GitOperation:
     def _throttle(self, code: str, wait: int) -> None:
         self._record_busy(code, wait)
         if isinstance(self.case.asked.request, Push):
-            self._read_commands(lambda commands: self.case.refuse(code))
+            self._read_commands(lambda commands: self._refuse_busy(code))
         else:
             self.case.refuse(code, wait)
+
+    def _refuse_busy(self, code: str) -> None:
+        self.case.refuse(code)
+        self._end(code, "")
 
     def _deny(self, denied: Deny) -> None:
         self.case.delay = self._brake(denied.code)

@@ -115,7 +115,7 @@ class ChunkedReader:
         try:
             return self._walk(data)
         except Malformed as failure:
-            self._failure = failure
+            self._failure = failure.alone()
             raise
 
     def finish(self) -> None:

@@ -53,7 +53,7 @@ class HelloReader:
         try:
             hello = self._take()
         except Malformed as failure:
-            self._failure = failure
+            self._failure = failure.alone()
             raise
         self._done = hello is not None
         return hello

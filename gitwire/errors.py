@@ -8,3 +8,7 @@ class Malformed(Exception):
         super().__init__(what)
         self.what = what
         self.status = status
+
+    def alone(self) -> "Malformed":
+        """The same without the frames it came through, for readers: theirs would be a ring."""
+        return Malformed(self.what, self.status)

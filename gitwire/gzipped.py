@@ -32,7 +32,7 @@ class GzipReader:
         try:
             self._walk(data)
         except Malformed as failure:
-            self._failure = failure
+            self._failure = failure.alone()
             raise
 
     def finish(self) -> None:

@@ -126,7 +126,7 @@ class _HeadReader(ABC, Generic[Head]):
         try:
             return self._take(data)
         except Malformed as failure:
-            self._failure = failure
+            self._failure = failure.alone()
             raise
 
     @abstractmethod

@@ -60,7 +60,7 @@ class PktReader:
         try:
             yield from self._cut()
         except Malformed as failure:
-            self._failure = failure
+            self._failure = failure.alone()
             self._buffer.clear()
             raise
 

@@ -131,7 +131,9 @@ class ConnectionPool(Generic[L]):
     # ---- for requests
 
     def take(self, share: Share) -> L | None:
-        """A link to use for one exchange, if there is one to give: nobody then waits for it."""
+        """A link to use for one exchange, if there is one to give and nobody waits for one."""
+        if self._waiters:
+            return None
         link = self._free(share)
         if link is not None:
             self._plan()

@@ -87,7 +87,7 @@ class _Exchange:
         if head is None:
             return b""
         self.head = head
-        rest = self._heads.leftover
+        rest, self._heads.leftover = self._heads.leftover, b""
         if self.on_open is not None and self.switched:
             return rest
         self._body = body_reader(head.framing)

@@ -87,7 +87,7 @@ class Relay:
         the body are kept, for another attempt.
         """
         self._keep = keep or 0
-        self._kept: list[Piece] | None = None if keep is None else []
+        self._kept = None if keep is None else bytearray()
         self._to_head = to_head
         self._incoming = incoming
         self._client = client
@@ -129,8 +129,10 @@ class Relay:
         if self._max_up is not None and self.bytes_up > self._max_up:
             self._unanswered("request is too large")
             return
-        if self._kept is not None:
-            self._kept = [*self._kept, *pieces] if self.bytes_up <= self._keep else None
+        if self._kept is not None and self.bytes_up <= self._keep:
+            self._kept += b"".join(pieces)
+        else:
+            self._kept = None
         self._up.write(*pieces)
 
     def request_done(self) -> None:
@@ -192,7 +194,7 @@ class Relay:
         self._client.abort()
         if self._kept is None:
             self._incoming.discard(self._discard_limit)
-        body = None if self._kept is None else b"".join(self._kept)
+        body = None if self._kept is None else bytes(self._kept)
         self.done.callback(Unanswered(why, refused, self.bytes_up, body))
 
     def _break(self, side: Side, why: str) -> None:

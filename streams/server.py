@@ -224,6 +224,7 @@ class ServerConnection(Protocol):
             else:
                 if self._reader.leftover:
                     self.inbox.appendleft(self._reader.leftover)
+                    self._reader.leftover = b""
                 self._exchange = Incoming(self, self._clock, head)
                 self._enter(Phase.EXCHANGE, self._patience)
                 self._on_request(self._exchange)

@@ -16,7 +16,7 @@ class WholeAnswer:
         self.done: Deferred[tuple[ResponseHead, bytes]] = Deferred()
         self._limit = limit
         self._head: ResponseHead | None = None
-        self._pieces: list[Piece] = []
+        self._body = bytearray()
         self._size = 0
 
     def response(self, head: ResponseHead) -> None:
@@ -25,13 +25,13 @@ class WholeAnswer:
     def body(self, *pieces: Piece) -> None:
         self._size += sum(map(len, pieces))
         if self._size <= self._limit:
-            self._pieces += pieces
+            self._body += b"".join(pieces)
 
     def body_done(self) -> None:
         if self._size > self._limit or self._head is None:
             self.failed("the answer is too large")
         elif not self.done.called:
-            self.done.callback((self._head, b"".join(self._pieces)))
+            self.done.callback((self._head, bytes(self._body)))
 
     def failed(self, why: str) -> None:
         if not self.done.called:  # whoever waited may have given up

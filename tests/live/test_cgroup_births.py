@@ -1,4 +1,4 @@
-"""Children of the launcher and the zygote are in their cgroups before they do anything, in whichever way."""
+"""Children of both forking processes are in their cgroups before they do anything."""
 
 from __future__ import annotations
 

@@ -4,8 +4,10 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from gitwire.smarthttp import Service
-from tests.fakes.broker_world import commands
+from tests.fakes.broker_world import commands, post
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -65,3 +67,35 @@ async def test_so_is_one_that_was_refused_and_a_push(scene: Scene) -> None:
         await sidecar.push(commands("refs/heads/agent/x") + b"PACK")
         await scene.pause()
     assert _of_ours(found) == []
+
+
+_CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("said", [b"no HTTP at all\r\n\r\n", _CHUNKED + b"4\r\n0000\r\nzz\r\n"])
+@on_reactor
+async def test_so_is_one_whose_answer_cannot_be_read(scene: Scene, said: bytes) -> None:
+    scene.upstream.answers(ok(Service.UPLOAD_PACK, "advertisement", b"0000"))
+    sidecar = await scene.world.session()
+    await sidecar.refs()
+    scene.upstream.answers(said)
+    with _left_over() as found:
+        await sidecar.fetch()
+        await scene.pause()
+    assert _of_ours(found) == []
+
+
+@on_reactor
+async def test_so_is_one_whose_own_body_cannot_be_read(scene: Scene) -> None:
+    scene.upstream.answers(ok(Service.UPLOAD_PACK, "advertisement", b"0000"))
+    sidecar = await scene.world.session()
+    await sidecar.refs()
+    target, headers = post("acme/app", "git-upload-pack")
+    with _left_over() as found:
+        packed = [*headers, (b"Content-Encoding", b"gzip")]
+        assert (await sidecar.ask("POST", target, packed, b"no gzip at all")).status == 400
+        await scene.pause()
+    assert [name for name in _of_ours(found) if "listener" not in name] == []

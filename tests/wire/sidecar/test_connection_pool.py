@@ -111,6 +111,19 @@ def test_a_request_takes_a_warm_connection_at_once_and_another_is_asked_for() ->
     assert not first.closed
 
 
+def test_who_asks_later_does_not_overtake_who_waits() -> None:
+    world = World(cap=2)  # one of them for untrusted requests
+    world.pool.start()
+    busy = world.serve(Share.UNTRUSTED)
+    world.open()
+    waits = results(world.pool.acquire(Share.UNTRUSTED))
+    assert not waits and world.pool.take(Share.UNTRUSTED) is None
+    assert world.pool.take(Share.TRUSTED) is None, "it asks as who waits does"
+    busy.idle = False
+    world.pool.release(busy, Proof.ANSWERED)
+    assert len(waits) == 1
+
+
 def test_a_released_connection_is_used_again() -> None:
     world = World()
     world.pool.start()
