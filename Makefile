@@ -43,7 +43,7 @@ test-packages:
 
 $(STAMP): requirements.lock setup.cfg pyproject.toml
 	@echo "setup: making $(VENV) and installing what requirements.lock pins"
-	@$(PY) -c 'import sys' 2>/dev/null || python3 -m venv $(VENV)
+	@$(PY) -c 'import sys' 2>/dev/null || .ci/environment $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --disable-pip-version-check --no-deps \
 		--no-build-isolation --config-settings editable_mode=compat -e .

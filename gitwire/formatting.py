@@ -11,7 +11,7 @@ _REQUEST_LINE = re.compile(
     % (_HOST, _ORIGIN, _HOST)
 )
 _PHRASE = re.compile(rb"[ -~]{1,120}")
-_LINES = re.compile(rb"(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [!-~](?:[\t -~]*[!-~])?)*+\r\n\r\n")
+_LINES = re.compile(rb"(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [!-~](?:[\t -~]*[!-~])?)*\r\n\r\n")
 
 _REASONS: Final = {
     100: b"Continue",

@@ -59,7 +59,7 @@ _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (/[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1")
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2})(?: [\t -~\x80-\xff]*)?")
 _HEADER = re.compile(rb"(" + _TOKEN + rb"{1,64}):([\t -~\x80-\xff]*)")
-_HEADERS = re.compile(rb"(?:%b\r\n)*+\r\n" % _HEADER.pattern)
+_HEADERS = re.compile(rb"(?:%b\r\n)*\r\n" % _HEADER.pattern)
 _HOST = re.compile(rb"[A-Za-z0-9.\-_:\[\]]{1,255}")
 
 # No request we serve has a body under these; a body here is a smuggled request.
