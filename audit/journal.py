@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from attrs import frozen
@@ -149,13 +149,20 @@ class Journal:
             self._remove_unwanted()
         return head.seq
 
-    def sync(self) -> None:
-        """All that was recorded is on disk when this returns; JournalUnavailable: it may not be."""
+    def syncing(self) -> Callable[[], None]:
+        """What syncs all that was recorded, in any thread; `not_synced` is told why it did not.
+
+        It has a descriptor of its own: meanwhile this file may be closed, and another begun.
+        """
         try:
-            self._sync(self._fd)
+            held = os.dup(self._fd)
         except OSError as problem:
-            self._working = False
-            raise _unavailable(problem) from problem
+            raise self.not_synced(problem) from problem
+        return partial(_sync_and_close, self._sync, held)
+
+    def not_synced(self, problem: BaseException | None) -> JournalUnavailable:
+        self._working = False
+        return _unavailable(problem)
 
     def _append(self, data: bytes, durable: bool) -> None:
         try:
@@ -304,6 +311,13 @@ class Journal:
             pass
 
 
+def _sync_and_close(sync: Callable[[int], None], descriptor: int) -> None:
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _open_file(folder: int, name: str, uid: int) -> int:
     try:
         fd = _open_or_create(folder, name, uid)
@@ -415,5 +429,6 @@ def _write_all(fd: int, data: bytes) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def _unavailable(problem: OSError) -> JournalUnavailable:
-    return JournalUnavailable(f"the journal cannot be written: {problem.strerror or 'I/O error'}")
+def _unavailable(problem: BaseException | None) -> JournalUnavailable:
+    why = problem.strerror if isinstance(problem, OSError) else None
+    return JournalUnavailable(f"the journal cannot be written: {why or 'I/O error'}")

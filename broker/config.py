@@ -132,7 +132,7 @@ def _load(tree: Tree, path: Path) -> dict[str, Any]:
     _check_owner(str(path), status)
     try:
         return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise Misconfigured(str(path), "", str(error), "mend the TOML syntax") from None
 
 

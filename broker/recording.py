@@ -1,22 +1,32 @@
-"""One sync of the journal for all that was decided in one turn of the reactor."""
+"""One sync of the journal for all that was decided while the one before it was under way."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail
+from twisted.python.failure import Failure
 
 from audit.events import Event
 from audit.journal import Journal, JournalUnavailable
 from streams.http import Clock
 
+Waiting = list[Deferred[None]]
+
 
 @define(eq=False)
 class Recorder:
-    """A disk takes as long to sync one record as a hundred; whoever waits for it waits together."""
+    """A disk takes as long to sync one record as a hundred; whoever waits for it waits together.
+
+    `apart` does what it is given in another thread: a slow disk holds up nobody else.
+    """
 
     _clock: Clock
     _journal: Journal
-    _waiting: list[Deferred[None]] = field(factory=list, init=False)
+    _apart: Callable[[Callable[[], None]], Deferred[None]]
+    _waiting: Waiting = field(factory=list, init=False)
+    _syncing: bool = field(default=False, init=False)
 
     def record(self, event: Event) -> Deferred[None]:
         """Fires when it is on disk; fails with JournalUnavailable when that is not known."""
@@ -24,7 +34,7 @@ class Recorder:
             self._journal.record(event, durable=False)
         except JournalUnavailable as error:
             return fail(error)
-        if not self._waiting:
+        if not self._waiting and not self._syncing:
             self._clock.callLater(0, self._sync)
         done: Deferred[None] = Deferred()
         self._waiting.append(done)
@@ -33,10 +43,23 @@ class Recorder:
     def _sync(self) -> None:
         waiting, self._waiting = self._waiting, []
         try:
-            self._journal.sync()
+            work = self._journal.syncing()
         except JournalUnavailable as error:
-            for done in waiting:
-                done.errback(error)
+            _tell(waiting, error)
+            return
+        self._syncing = True
+        self._apart(work).addBoth(self._synced, waiting)
+
+    def _synced(self, result: Failure | None, waiting: Waiting) -> None:
+        self._syncing = False
+        if self._waiting:
+            self._sync()
+        _tell(waiting, None if result is None else self._journal.not_synced(result.value))
+
+
+def _tell(waiting: Waiting, error: JournalUnavailable | None) -> None:
+    for done in waiting:
+        if error is None:
+            done.callback(None)
         else:
-            for done in waiting:
-                done.callback(None)
+            done.errback(error)

@@ -18,6 +18,7 @@ from audit.journal import JournalUnavailable
 from broker.admin import Admin, serve_admin
 from broker.admin_operations import AdminOperations
 from broker.admission import Admission
+from broker.apart import Apart
 from broker.authority import Authority
 from broker.clocks import WallClock, boot_id, boot_seconds
 from broker.desk import Desk
@@ -58,6 +59,7 @@ class Broker:
     _opened: Opened
     _admin_uid: int
     desk: Desk = field(init=False)
+    _apart: Apart = field(init=False)
     _maker: Maker = field(init=False)
     _system: SystemResolver = field(init=False)
     _clock: WallClock = field(init=False)
@@ -85,6 +87,7 @@ class Broker:
             HelperLink(self._reactor),
         )
         self._system = SystemResolver(self._reactor)
+        self._apart = Apart(self._reactor)
         self.desk = self._make_desk()
         config = self._opened.config
         timeouts = server_timeouts(config.timeouts)
@@ -110,7 +113,7 @@ class Broker:
             sessions=sessions,
             authority=authority,
             journal=opened.journal,
-            recorder=Recorder(self._reactor, opened.journal),
+            recorder=Recorder(self._reactor, opened.journal, self._apart),
             upstreams=upstreams,
             admission=Admission(limits),
             governors=Governors(limits.credential_requests_per_minute, self._now),
@@ -212,5 +215,6 @@ class Broker:
             self._keep_head()
         except (JournalUnavailable, sqlite3.Error) as error:
             log.error("the end was not recorded: {what}", what=str(error))
+        self._apart.close()
         self._opened.store.close()
         self._opened.journal.close()

@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hostctl.failure import Failure, failure_from, plain
+from hostctl.failure import Failure, NotReached, failure_from, plain
 from hostctl.waiting import Waiting
 
 LINE_LIMIT = 8 << 20
 _READ = 65536
 _QUICK = 60.0
 _SERVER_UID = 0
+_HOSTD, _BROKER = "hostd", "the broker"
+REQUEST_LIMITS = {_HOSTD: 1 << 20, _BROKER: 256 << 10}  # a longer line is dropped without a word
 
 
 class Progress(NamedTuple):
@@ -56,6 +58,12 @@ def parse_message(line: bytes) -> Message:
     raise failure_from(data)
 
 
+def line_of(message: Mapping[str, object]) -> bytes:
+    """In UTF-8. A byte of the command line that is none of it is `\\udcXX`, as in a Python text."""
+    text = json.dumps(message, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
 class LineReader:
     """Cuts the stream into lines; refuses one that grows past the bound."""
 
@@ -84,7 +92,9 @@ class Connection:
         return self._socket.fileno()
 
     def send(self, message: Mapping[str, object], descriptors: Sequence[int] = ()) -> None:
-        data = json.dumps(message).encode() + b"\n"
+        data = line_of(message)
+        if len(data) > REQUEST_LIMITS[self._daemon]:
+            raise self._too_long(len(data))
         try:
             if descriptors:
                 sent = socket.send_fds(self._socket, [data], list(descriptors))
@@ -132,6 +142,11 @@ class Connection:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _too_long(self, size: int) -> Failure:
+        what = f"the request is too long for {self._daemon}"
+        why = f"it has {size} bytes, and {REQUEST_LIMITS[self._daemon]} are read"
+        return Failure("C105", what, why, "give less at once: a shorter command, policy or secret")
+
     def _gone(self, why: str) -> Failure:
         what = f"{self._daemon} went away before it had answered"
         return Failure("C103", what, why, _see_log(self._daemon))
@@ -168,16 +183,17 @@ def items_of(answer: Mapping[str, object]) -> list[dict[str, object]]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _unreachable(daemon: str, code: str, why: str, fix: str) -> Failure:
+def _unreachable(daemon: str, code: str, why: str, fix: str) -> NotReached:
     match code:
         case "C103":
-            return Failure(code, f"{daemon} is not running", why, "hostctl up")
+            return NotReached(code, f"{daemon} is not running", why, "hostctl up")
         case "C102":
-            return Failure(code, f"not permitted to talk to {daemon}", why, "run hostctl as root")
+            what = f"not permitted to talk to {daemon}"
+            return NotReached(code, what, why, "run hostctl as root")
         case "C104":
-            return Failure("C106", f"{daemon} does not answer", why, _see_log(daemon))
+            return NotReached("C106", f"{daemon} does not answer", why, _see_log(daemon))
         case _:
-            return Failure(code, f"{daemon}'s control socket is not safe to use", why, fix)
+            return NotReached(code, f"{daemon}'s control socket is not safe to use", why, fix)
 
 
 def _root_of(path: Path) -> Path:
@@ -185,7 +201,7 @@ def _root_of(path: Path) -> Path:
 
 
 def _daemon_of(path: Path) -> str:
-    return "hostd" if path.name == "hostd.sock" else "the broker"
+    return _HOSTD if path.name == "hostd.sock" else _BROKER
 
 
 def _see_log(daemon: str) -> str:

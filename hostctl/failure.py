@@ -62,6 +62,10 @@ class Failure(Exception):
         return {"code": self.code} | {key: plain(value) for key, value in said.items()}
 
 
+class NotReached(Failure):
+    """The daemon is not there, or not for us: it was not asked."""
+
+
 class Interrupted(BaseException):
     """A signal ended the command; what was begun is being undone."""
 

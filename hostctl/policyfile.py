@@ -30,7 +30,10 @@ def named_policy(paths: Paths, name: str) -> Policy:
 
 
 def load_policy(path: Path) -> Policy:
-    text = read_text(path)
+    return _parsed(path, read_text(path))
+
+
+def _parsed(path: Path, text: str) -> Policy:
     try:
         return parse_policy(text)
     except PolicyError as error:
@@ -38,16 +41,23 @@ def load_policy(path: Path) -> Policy:
 
 
 def load_policy_mapping(paths: Paths, name: str) -> dict[str, object]:
-    """Read, with its presets resolved, and nothing in it that must be corrected first."""
     path = policy_path(paths, name)
-    policy = effective_policy(paths, path)
+    return policy_mapping(paths, path, read_text(path))
+
+
+def policy_mapping(paths: Paths, path: Path, text: str) -> dict[str, object]:
+    """A file's text with its presets resolved, and nothing in it to be corrected first."""
+    policy = _resolved(paths, _parsed(path, text))
     remarks_of(paths, path, policy)
     return policy_to_mapping(policy)
 
 
 def effective_policy(paths: Paths, path: Path) -> Policy:
     """A file's policy with its presets resolved on this host, as a sandbox gets it."""
-    policy = load_policy(path)
+    return _resolved(paths, load_policy(path))
+
+
+def _resolved(paths: Paths, policy: Policy) -> Policy:
     if not policy.presets:
         return policy
     from hostctl.presets import expand  # reads formats of seven package managers

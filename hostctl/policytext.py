@@ -13,6 +13,7 @@ TYPE_CHECKING = False  # `typing` costs more than all that is done here
 if TYPE_CHECKING:
     from identity.paths import Paths
 
+_SHORT = 128 * 1024  # characters: however they are written, hostd's longest line has room for them
 NAMES = "give a path to a .toml file, or the name of one in etc/gitmoat/policies"
 
 
@@ -32,10 +33,19 @@ def read_text(path: Path) -> str:
 
 
 def policy_as_written(paths: Paths, name: str) -> str | dict[str, object]:
-    """The file's text: hostd reads no file of the user's. Presets are resolved here, first."""
-    text = read_text(policy_path(paths, name))
-    if "preset" not in text:
-        return text
-    from hostctl.policyfile import load_policy_mapping
+    """The file's text: hostd reads no file of the user's. Presets are resolved here, first.
 
-    return load_policy_mapping(paths, name)
+    It is read once: what is judged here and there is the same, and a pipe has it only once.
+    """
+    path = policy_path(paths, name)
+    text = read_text(path)
+    if _goes_as_it_is(text):
+        return text
+    from hostctl.policyfile import policy_mapping
+
+    return policy_mapping(paths, path, text)
+
+
+def _goes_as_it_is(text: str) -> bool:
+    """It has no preset, whose key may be spelled with escapes; and its comments fit in, too."""
+    return "preset" not in text and "\\" not in text and len(text) <= _SHORT

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hostctl.arguments import need_command
-from hostctl.failure import FAILED, RUNTIME_FAILED, Failure, usage
+from hostctl.failure import FAILED, RUNTIME_FAILED, Failure, NotReached, usage
 from hostctl.output import Output
 from hostctl.quantities import count, cpus, duration, size
 
@@ -67,27 +67,39 @@ def main(args: Namespace, out: Output) -> int:
     command = need_command(args)
     _refuse_misuse(args)
     paths = Paths(args.root)
-    mapping = None
+    policy = None
     if args.policy is not None:
         from hostctl.policytext import policy_as_written
 
-        mapping = policy_as_written(paths, args.policy)
-    request = run_request(args, command, mapping)
+        policy = policy_as_written(paths, args.policy)
+    request = run_request(args, command, policy)
     try:
         return _run(args, out, paths, request)
     except Failure as failure:
-        _check_policy(paths, args.policy)
+        if isinstance(policy, str) and _may_be_the_policys(failure):
+            _check_policy(paths, args.policy, policy)
         if failure.exit_code == FAILED:
             failure.exit_code = RUNTIME_FAILED
         raise
 
 
-def _check_policy(paths: Paths, policy: str | None) -> None:
-    """A policy that is wrong is told first, and in the words of its file."""
-    if policy is not None:
-        from hostctl.policyfile import load_policy_mapping
+def _may_be_the_policys(failure: Failure) -> bool:
+    """hostd refused a policy, or was not there to read it."""
+    return failure.code.startswith("P") or isinstance(failure, NotReached)
 
-        load_policy_mapping(paths, policy)
+
+def _check_policy(paths: Paths, name: str, sent: str) -> None:
+    """What is wrong with a policy is told first, and in the words of its file; nothing else is."""
+    from hostctl.policyfile import policy_mapping
+    from hostctl.policytext import policy_path
+
+    try:
+        policy_mapping(paths, policy_path(paths, name), sent)
+    except Failure as fault:
+        if fault.code.startswith("P"):
+            raise
+    except Exception:  # noqa: BLE001 -- whatever this is, it is not why the run failed
+        return
 
 
 def run_request(

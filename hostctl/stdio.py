@@ -16,7 +16,7 @@ import tty
 from pathlib import Path
 from types import TracebackType
 
-from hostctl.failure import Failure, usage
+from hostctl.failure import NotReached, usage
 
 _WINDOW = struct.Struct("HHHH")
 
@@ -75,9 +75,9 @@ def null_ends(directory: Path) -> Ends:
     try:
         os.mknod(path, 0o600 | stat.S_IFCHR, Path(os.devnull).stat().st_rdev)
     except FileNotFoundError:
-        raise Failure("C103", "hostd is not running", f"{directory} is not there") from None
+        raise NotReached("C103", "hostd is not running", f"{directory} is not there") from None
     except PermissionError:
-        raise Failure("C102", "`hostctl run -d` needs root", fix="use sudo") from None
+        raise NotReached("C102", "`hostctl run -d` needs root", fix="use sudo") from None
     try:
         null = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     finally:

@@ -89,7 +89,7 @@ def _address(path: Path, text: str) -> tuple[str, int]:
 def parse_config(path: Path, text: str) -> Config:
     try:
         table = _Table(path, "", tomllib.loads(text))
-    except tomllib.TOMLDecodeError as problem:
+    except (ValueError, RecursionError) as problem:
         raise Failed("N104", f"{path} is not TOML", why=str(problem), exit_code=8) from None
     if table.take("version", int) != 1:
         raise _invalid(path, "version", "must be 1")

@@ -72,6 +72,8 @@ def parse_policy(text: str) -> Policy:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PolicyError("", f"not TOML: {error}") from None
+    except ValueError:  # of int(), which reads some thousand digits
+        raise PolicyError("", "not TOML: a number has too many digits") from None
     except RecursionError:
         raise PolicyError("", "not TOML: nested too deeply") from None
     return policy_from_mapping(data)

@@ -24,7 +24,7 @@ def read(files: Files) -> Answer:
     for path, text in files.items():
         try:
             document = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             notes.append(f"{path}: not understood")
             continue
         sources, registries = _tables(document, "source"), _tables(document, "registries")

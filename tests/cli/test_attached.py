@@ -35,6 +35,14 @@ def test_output_goes_where_it_belongs_and_the_exit_code_comes_back(
     assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 7)
 
 
+def test_words_of_a_command_that_are_not_utf8_arrive_as_they_are(
+    hostd: FakeDaemon, hostctl: Hostctl
+) -> None:
+    script = 'printf %s "$1" | od -An -tx1'
+    done = hostctl("-q", "run", "--", "sh", "-c", script, "sh", "é\udcff\\\udc80")
+    assert done.stdout.split() == ["c3", "a9", "ff", "5c", "80"]
+
+
 def test_a_command_that_a_signal_ended_gives_128_and_its_number(
     hostd: FakeDaemon, hostctl: Hostctl
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import environment
+from tests.fakes.daemon import FakeDaemon
 
 HEAVY = {"twisted", "docker", "nacl", "cryptography", "OpenSSL", "zope"}
 
@@ -49,6 +50,15 @@ def test_no_verb_imports_anything_heavy_to_show_its_help(verb: str) -> None:
 @pytest.mark.parametrize("words", [["--root", "/nonexistent", "ls"], ["explain", "G101"]])
 def test_everyday_verbs_import_nothing_heavy_at_all(words: list[str]) -> None:
     assert not {name.partition(".")[0] for name in modules(*words)} & HEAVY
+
+
+def test_a_policy_is_sent_without_loading_what_reads_policies(root: Path) -> None:
+    policy = root / "p.toml"
+    policy.write_text('version = 1\nname = "p"\n')
+    with FakeDaemon(root / "run/gitmoat/hostd.sock", {"run": {"ok": True, "exit": 0}}) as daemon:
+        loaded = modules("--root", str(root), "run", "--policy", str(policy), "--", "true")
+    assert daemon.requests[0]["policy"] == policy.read_text()
+    assert not {name for name in loaded if name.partition(".")[0] in ("netpolicy", "tomllib")}
 
 
 def seconds(*words: str) -> float:

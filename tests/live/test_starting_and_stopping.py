@@ -224,6 +224,14 @@ def test_an_unknown_policy_key_is_named_and_no_sandbox_is_made(
     assert stage.hostctl("ls", "-q").out == before
 
 
+@pytest.mark.parametrize("comment", ["é" * 180_000, "é" * 100_000, "\N{EUROPEAN CASTLE}" * 250_000])
+def test_a_policy_may_say_a_lot_in_any_language(stage: Stage, tmp_path: Path, comment: str) -> None:
+    policy = tmp_path / "long.toml"
+    policy.write_text(f'version = 1\nname = "x"\n# {comment}\n', encoding="utf-8")
+    ran = stage.hostctl("run", "--rm", "--policy", str(policy), "--", "echo", "done")
+    assert ran.out == "done\n", ran
+
+
 def test_a_policy_that_is_not_there_is_one_error(stage: Stage) -> None:
     one_error(stage.hostctl("run", "--policy", "nothing", "--", "true"), "P102", 8, "nothing.toml")
 

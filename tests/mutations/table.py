@@ -222,9 +222,9 @@ MUTATIONS = (
     ),
     Mutation(
         "audit: records that wait together are not synced",
-        "broker/recording.py",
-        "            self._journal.sync()\n",
-        "            pass\n",
+        "audit/journal.py",
+        "        sync(descriptor)\n",
+        "        pass\n",
         (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
     ),
     # Confinement

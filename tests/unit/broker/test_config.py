@@ -295,7 +295,10 @@ def test_two_upstreams_cannot_share_a_host(files: Files) -> None:
     assert caught.value.key == "upstream.other.url"
 
 
-@pytest.mark.parametrize("text", ["version = 1,", "version = [", "\udcff"])
+@pytest.mark.parametrize(
+    "text",
+    ["version = 1,", "version = [", "\udcff", "version = " + "1" * 5000, "a = " + "[" * 9999],
+)
 def test_what_is_not_toml_is_refused(files: Files, text: str) -> None:
     files.main.write_bytes(text.encode("utf-8", "surrogateescape"))
     files.main.chmod(0o640)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostctl.client import Done, Event, LineReader, Progress, items_of, parse_message
+from broker.admin import _LINE
+from hostctl.client import (
+    REQUEST_LIMITS,
+    Connection,
+    Done,
+    Event,
+    LineReader,
+    Progress,
+    items_of,
+    line_of,
+    parse_message,
+)
 from hostctl.failure import Failure
+from hostd.admin import _LINE_LIMIT
 
 
 def test_the_kinds_of_message() -> None:
@@ -61,3 +74,27 @@ def test_a_line_without_an_end_is_bounded() -> None:
 def test_items_are_mappings_whatever_was_sent() -> None:
     assert items_of({"items": [{"a": 1}, 2, None]}) == [{"a": 1}]
     assert items_of({"items": "x"}) == items_of({}) == []
+
+
+@given(st.text() | st.binary().map(lambda data: data.decode("utf-8", "surrogateescape")))
+def test_a_request_is_one_line_and_says_the_same_whatever_is_in_it(text: str) -> None:
+    line = line_of({"argv": [text]})
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    assert json.loads(line) == {"argv": [text]}
+
+
+def test_text_is_not_longer_in_a_request_than_in_a_file() -> None:
+    text = "\u00e9\N{EUROPEAN CASTLE}" * 1000
+    assert len(line_of({"policy": text})) < len(text.encode()) + 20
+
+
+def test_no_more_is_sent_than_a_daemon_reads() -> None:
+    assert REQUEST_LIMITS == {"hostd": _LINE_LIMIT, "the broker": _LINE}
+    ours, theirs = socket.socketpair()
+    ours.settimeout(10)  # too much would wait for a reader
+    with theirs, Connection(ours, "the broker") as connection:
+        with pytest.raises(Failure) as caught:
+            connection.send({"op": "x" * _LINE})
+        assert (caught.value.code, caught.value.exit_code) == ("C105", 2)
+        connection.send({"op": "ls"})
+        assert theirs.recv(100) == b'{"op": "ls"}\n'

@@ -53,3 +53,10 @@ def test_two_keys_of_the_broker_are_taken_while_one_replaces_the_other() -> None
         wrong = BASIC.replace('"RusWKrbG35nGkTjPhGRJXAsC+CL9rNi/XLv1p7nMves="', bad)
         with pytest.raises(Failed):
             parse_config(Path("hostd.toml"), wrong)
+
+
+@pytest.mark.parametrize("text", ["version = [", "version = " + "1" * 5000, "a = " + "[" * 9999])
+def test_what_is_not_toml_is_refused(text: str) -> None:
+    with pytest.raises(Failed) as caught:
+        parse_config(PATH, text)
+    assert caught.value.code == "N104"

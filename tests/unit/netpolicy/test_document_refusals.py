@@ -177,7 +177,9 @@ def test_an_unknown_key_gets_the_nearest_known_one_as_a_hint() -> None:
     assert refused(HEAD + RULE + "fetsh = true").hint == "did you mean `fetch`?"
 
 
-@pytest.mark.parametrize("text", ["version = ", "a = 1\na = 2", "[" * 5000, "\x00"])
+@pytest.mark.parametrize(
+    "text", ["version = ", "a = 1\na = 2", "[" * 5000, "\x00", "version = " + "1" * 5000]
+)
 def test_what_is_not_toml_is_refused_as_a_whole(text: str) -> None:
     error = refused(text)
     assert error.path == ""

@@ -1,9 +1,11 @@
 """Fetching through the broker: what the upstream sees, and what the sidecar sees of it."""
 
 from functools import partial
+from threading import Event
 
 import pytest
 import trustme
+from twisted.internet.defer import ensureDeferred
 
 from audit.journal import Journal
 from gitwire.http import Length, NoBody
@@ -403,6 +405,27 @@ async def test_nothing_is_allowed_while_the_audit_cannot_be_written(scene: Scene
     assert not scene.upstream.talks
     journal._sync = works
     assert (await sidecar.refs()).status == 200
+
+
+@on_reactor
+async def test_a_slow_disk_holds_up_only_who_waits_for_it(scene: Scene) -> None:
+    scene.upstream.answers(ADVERTISEMENT)
+    first, second = await scene.world.session(), await scene.world.session()
+    journal: Journal = scene.world.opened.journal
+    works, asked, done = journal._sync, Event(), Event()
+
+    def slow(descriptor: int) -> None:
+        asked.set()
+        assert done.wait(20)
+
+    journal._sync = slow
+    waits = ensureDeferred(first.refs())
+    await scene.until(asked.is_set)
+    assert (await second.refs(repo="other/secret")).status == 404
+    assert not waits.called and not scene.upstream.talks
+    done.set()
+    assert (await waits).status == 200
+    journal._sync = works
 
 
 @on_reactor
