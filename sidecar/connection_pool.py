@@ -6,7 +6,7 @@ Knows links only by what they tell it (opened, lost) and by `close`; opens nothi
 from __future__ import annotations
 
 import secrets
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
@@ -98,6 +98,8 @@ class ConnectionPool(Generic[L]):
     _members: dict[L, _Member] = field(factory=dict, init=False)
     _idle: list[L] = field(factory=list, init=False)
     _waiters: deque[_Waiter[L]] = field(factory=deque, init=False)
+    _busy: dict[Share, int] = field(factory=lambda: dict.fromkeys(Share, 0), init=False)
+    _wanted: dict[Share, int] = field(factory=lambda: dict.fromkeys(Share, 0), init=False)
     _dialling: deque[Timer] = field(factory=deque, init=False)
     _failures: int = field(default=0, init=False)
     _failed_at: float = field(default=0.0, init=False)
@@ -143,6 +145,7 @@ class ConnectionPool(Generic[L]):
         """As `take`, but waits for one; cancel the Deferred when it is not wanted any more."""
         waiter: _Waiter[L] = _Waiter(share, Deferred(lambda _: self._withdraw(waiter)))
         self._waiters.append(waiter)
+        self._wanted[share] += 1
         # Somebody waits: do not sleep through a long back-off.
         self._not_before = min(self._not_before, self._failed_at + DEMAND_DELAY)
         self._serve()
@@ -155,7 +158,7 @@ class ConnectionPool(Generic[L]):
         member = self._members.get(link)
         if member is None:
             return
-        member.share = None
+        self._set_free(member)
         self._prove(member, proof)
         if not link.idle or not self._running:
             link.close()
@@ -195,6 +198,7 @@ class ConnectionPool(Generic[L]):
             return
         if link in self._idle:
             self._idle.remove(link)
+        self._set_free(member)
         if self._was_failure(member):
             self._failed()
         elif member.proof is not Proof.NONE:
@@ -252,6 +256,7 @@ class ConnectionPool(Generic[L]):
             link = self._idle.pop()
             if link.idle:
                 self._members[link].share = share
+                self._busy[share] += 1
                 return link
             link.close()  # it is closing: `lost` follows
         return None
@@ -267,8 +272,12 @@ class ConnectionPool(Generic[L]):
 
     def _room(self, share: Share) -> int:
         """How many more links requests of this kind may take."""
-        taken = [each.share for each in self._members.values()].count(share)
-        return max(0, self._most[share] - taken)
+        return max(0, self._most[share] - self._busy[share])
+
+    def _set_free(self, member: _Member) -> None:
+        if member.share is not None:
+            self._busy[member.share] -= 1
+            member.share = None
 
     def _plan(self) -> None:
         """Ask for as many connections as are wanted now, or set the time to look again."""
@@ -302,8 +311,7 @@ class ConnectionPool(Generic[L]):
         """How many waiters a new link could serve."""
         if not self._waiters:
             return 0
-        waiting = Counter(waiter.share for waiter in self._waiters)
-        return sum(min(count, self._room(share)) for share, count in waiting.items())
+        return sum(min(count, self._room(share)) for share, count in self._wanted.items())
 
     def _dial_timed_out(self) -> None:
         self._dialling.popleft()
@@ -323,6 +331,7 @@ class ConnectionPool(Generic[L]):
         cancel(waiter.timer)
         if waiter in self._waiters:
             self._waiters.remove(waiter)
+            self._wanted[waiter.share] -= 1
 
     def _give_up(self, waiter: _Waiter[L]) -> None:
         self._dismiss(waiter)
