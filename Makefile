@@ -16,7 +16,7 @@ TEST_PACKAGES := systemd busybox-static $(shell command -v dockerd >/dev/null ||
 # curl, wget, node and npm are clients that they run in sandboxes
 TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
 
-.PHONY: help setup packages test-packages demo test test-long soak lint bench bench-smoke fuzz clean lock docs man pictures dist
+.PHONY: help setup packages test-packages demo test test-long soak lint bench bench-smoke profile fuzz clean lock docs man pictures dist
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
@@ -27,6 +27,7 @@ help:
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
 	@echo "make bench      what the chain costs beside nginx, haproxy and others (BENCH=--quick: less)"
 	@echo "make bench-smoke  a minute of it: has a ratio slipped by half?"
+	@echo "make profile    where the time of our hops goes, and a sidecar's memory"
 	@echo "make docs       the documentation as a site: build/docs/index.html"
 	@echo "make man        the man pages: man/"
 	@echo "make pictures   draw the diagrams and the picture of the demo anew"
@@ -77,6 +78,11 @@ fuzz: setup $(ATHERIS)
 bench: setup
 	$(PY) -m bench.peers
 	$(PY) -m bench $(BENCH)
+
+# Where the time and the memory go; perf is in linux-perf.
+profile: setup
+	@.ci/packages nginx-core fcgiwrap curl wrk linux-perf
+	$(PY) -m bench.profile
 
 bench-smoke: setup
 	@.ci/packages nginx-core fcgiwrap curl wrk

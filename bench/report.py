@@ -25,9 +25,12 @@ _GROUPS = (
         "Small requests",
         "`info/refs` of 40 refs: one after the other over one connection, then 200 connections at a "
         "time (for Gitmoat: four sandboxes with 50 each). Gitmoat writes its audit to the disk, with "
-        "fsync, before it lets a request go on; a column shows the same with the audit in memory. nginx "
-        "and haproxy keep their connections here, which their configurations must ask for; the last column "
-        "is nginx without that.",
+        "fsync, before it lets a request go on; a column shows the same with the audit in memory. An nginx "
+        "keeps no connections unless its configuration asks for it: the targets are beside that one, whose "
+        "requests shake hands twice. Beside it are one that keeps those of the first hop, which is as much "
+        "as it could keep in our place, since it would share an upstream's connection between sandboxes; "
+        "and one that keeps all, as haproxy does by itself. These two decide nothing, record nothing and open no "
+        "credential, and are that much quicker.",
         ("request", "200 at a time"),
     ),
     (
@@ -83,7 +86,9 @@ _RUNNING = """\
 `make bench` installs what it compares with, takes a quarter of an hour on a machine that does nothing else,
 and saves the run below `bench/results`; with `BENCH=--quick` it does less of everything, with
 `BENCH="--only clone push"` some rows. A peer that cannot be installed makes it fail in the end, unless it
-is left out by name (`--without squid`). `make bench-smoke` is the minute of it that CI runs: it fails when a
+is left out by name (`--without squid`). `make profile` saves where the time of our hops and a sidecar's memory
+go, which is what answers a goal that is not met: see [14](decisions/0014-our-own-descriptors.md),
+[15](decisions/0015-what-a-sandbox-costs.md) and [16](decisions/0016-what-comes-again.md). `make bench-smoke` is the minute of it that CI runs: it fails when a
 ratio to nginx is half as good as the one saved in `bench/smoke.json`.
 """
 

@@ -87,7 +87,8 @@ def open_stage(
             if small and not smoke:
                 more.append(stack.enter_context(_in_memory(upstream)))
                 if nginx.NAME in peers:
-                    more.append(nginx.start(setting("unkept"), nginx.UNKEPT))
+                    others = (nginx.FIRST_KEPT, nginx.NONE_KEPT)
+                    more += [nginx.start(setting(each.replace(" ", "-")), each) for each in others]
             yield Stage(scale, ways, more, transfers, gits, instance, upstream, failed)
     finally:
         programs.stop()

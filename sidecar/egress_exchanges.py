@@ -29,6 +29,7 @@ from sidecar.egress_office import (
 from streams import relay
 from streams.client import ClientConnection
 from streams.incoming import Incoming
+from streams.memory import give_back_after
 from streams.raw import Raw
 from streams.relay import Broken, Outcome, Relay, Relayed, Unanswered
 from streams.tunnel import Ended, Opening, Tunnel
@@ -60,6 +61,7 @@ class Joined:
         office = self._office
         if self._live is not None:
             office.tunnels.discard(self._live)
+        give_back_after(office.loop, ended.bytes_up + ended.bytes_down)
         if ended.refused is not None:
             office.refused("tunnel", "E105", self._to.text, self._request_id)
 
@@ -157,6 +159,7 @@ class EgressExchange:
 
         def ended(outcome: Outcome) -> None:
             self._office.pool.release(link, shown(outcome, bool(seen)))
+            give_back_after(self._office.loop, joined.bytes_up + joined.bytes_down)
             self._ended(outcome, request)
 
         extra = ((b"Gitmoat-Request-Id", self._id.encode("ascii")),)

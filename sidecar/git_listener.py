@@ -38,6 +38,7 @@ from streams.accepting import Acceptor
 from streams.client import NO_ANSWER, NOT_TAKEN, ClientConnection
 from streams.descriptor import Descriptor
 from streams.incoming import Incoming
+from streams.memory import give_back_after
 from streams.relay import Broken, Outcome, Relay, Relayed, Unanswered
 from streams.server import ServerConnection
 from streams.timing import Timeouts
@@ -185,6 +186,7 @@ class Exchange:
 
         def ended(outcome: Outcome) -> None:
             self._office.pool.release(link, shown(outcome, bool(seen)))
+            give_back_after(self._office.brakes.clock, relayed.bytes_up + relayed.bytes_down)
             self._ended(outcome, forward)
 
         framing = self._incoming.head.framing

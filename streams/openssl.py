@@ -5,6 +5,7 @@ stands on, and three names that it does not publish; no other module does. Where
 there, `Public` does the same with public names.
 """
 
+from mmap import MADV_DONTNEED, MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any, Final, Protocol
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
@@ -19,8 +20,16 @@ _RECORD: Final = 16 * 1024
 ROOM: Final = READ + 2 * _RECORD
 
 # For every connection of the process: neither holds anything between two calls of the reactor.
-INTO: Final = memoryview(bytearray(READ))
-_room: Final = memoryview(bytearray(ROOM))
+# A process that is forked has its own.
+_buffers: Final = [mmap(-1, size, MAP_PRIVATE | MAP_ANONYMOUS) for size in (READ, ROOM)]
+INTO: Final = memoryview(_buffers[0])
+_room: Final = memoryview(_buffers[1])
+
+
+def wipe() -> None:
+    """Between two calls of the reactor: what was read and decrypted there is gone."""
+    for buffer in _buffers:
+        buffer.madvise(MADV_DONTNEED)
 
 
 class Records(Protocol):

@@ -8,9 +8,12 @@ from bench.chains.way import Setting, Way
 from bench.processes import free_port
 
 NAME = "nginx"
-# nginx keeps connections to an upstream for everybody; ours serve one session and one credential.
-# In our place it would make one for each request. What the first hop keeps is one sandbox's anyway.
-UNKEPT = "nginx, upstream's not kept"
+# It keeps connections to an upstream for everybody, ours serve one session and one credential each:
+# in our place it would make one for each request. What the first hop keeps is one sandbox's anyway.
+FIRST_KEPT = "nginx, first hop kept"
+# As its configuration is unless somebody thinks of it.
+NONE_KEPT = "nginx, none kept"
+_KEEPS = {NAME: ("hop1", "hop2"), FIRST_KEPT: ("hop1",), NONE_KEPT: ()}
 _KEEP = """
     keepalive 256;
     keepalive_requests 10000000;"""
@@ -45,7 +48,7 @@ def start(setting: Setting, name: str = NAME) -> Way:
         place = directory / hop
         place.mkdir()
         config = place / "nginx.conf"
-        keep = _KEEP if hop == "hop1" or name == NAME else ""
+        keep = _KEEP if hop in _KEEPS[name] else ""
         config.write_text(_config(place, server, onwards, keep))
         command = ["nginx", "-p", str(place), "-c", str(config), "-g", "daemon off;"]
         hops[hop] = setting.programs.start(f"{directory.name}-{hop}", command, port)

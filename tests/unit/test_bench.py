@@ -90,6 +90,13 @@ def test_a_target_without_a_peer_is_a_bound() -> None:
     assert target.verdict(book(gitmoat=[0.5], nginx=[9.0])) is Verdict.GOAL
 
 
+def test_a_target_without_bounds_is_only_shown() -> None:
+    target = Target("row", against="nginx", more=True)
+    seen = book(gitmoat=[1.0], nginx=[2.0])
+    assert target.verdict(seen) is Verdict.SHOWN and target.verdict(Book()) is Verdict.UNKNOWN
+    assert targets_table(seen, [target])[1] == ["row / nginx", "-", "-", "0.5", "no target"]
+
+
 def test_tables_say_the_verdict() -> None:
     target = Target("row", 1.1, 0.9, against="nginx")
     lines = targets_table(book(gitmoat=[1.0], nginx=[1.0]), [target])
