@@ -122,6 +122,7 @@ class Journal:
         self._excess = bool(torn)  # the file is longer than the chain
         self._owed: tuple[Event, ...] = (_repair(torn),) if torn else ()
         self._unwanted: tuple[str, ...] = ()
+        self._held: int | None = None  # being synced
         self._host, self._now, self._sync = json.dumps(host), now, sync
         self._working = reserve.hold()  # whether the last attempt to write went well
 
@@ -150,17 +151,20 @@ class Journal:
         return head.seq
 
     def syncing(self) -> Callable[[], None]:
-        """What syncs all that was recorded, in any thread; `not_synced` is told why it did not.
+        """What syncs all that was recorded, in any thread; one at a time, and `synced` follows.
 
-        It has a descriptor of its own: meanwhile this file may be closed, and another begun.
+        Until then the file stays open, also where another one is begun meanwhile.
         """
-        try:
-            held = os.dup(self._fd)
-        except OSError as problem:
-            raise self.not_synced(problem) from problem
-        return partial(_sync_and_close, self._sync, held)
+        self._held = self._fd
+        return partial(self._sync, self._fd)
 
-    def not_synced(self, problem: BaseException | None) -> JournalUnavailable:
+    def synced(self, problem: BaseException | None = None) -> JournalUnavailable | None:
+        """It is over; what to tell those who waited for it, if it failed."""
+        held, self._held = self._held, None
+        if held is not None and held != self._fd:
+            os.close(held)
+        if problem is None:
+            return None
         self._working = False
         return _unavailable(problem)
 
@@ -219,6 +223,7 @@ class Journal:
     def close(self) -> None:
         self.keep_head()
         self._reserve.close()
+        self.synced()
         os.close(self._fd)
         os.close(self._folder)
 
@@ -245,7 +250,8 @@ class Journal:
             _rename(self._folder, closed, self._name)
             os.close(fd)
             return
-        os.close(self._fd)
+        if self._fd != self._held:
+            os.close(self._fd)
         self._fd, self._excess = fd, False
         self._head = _Head(self._head.seq, self._head.hash, 0, self._head.seq + 1)
         self._prune()
@@ -309,13 +315,6 @@ class Journal:
             self._drop_excess()
         except OSError:
             pass
-
-
-def _sync_and_close(sync: Callable[[int], None], descriptor: int) -> None:
-    try:
-        sync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _open_file(folder: int, name: str, uid: int) -> int:

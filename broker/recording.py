@@ -42,24 +42,16 @@ class Recorder:
 
     def _sync(self) -> None:
         waiting, self._waiting = self._waiting, []
-        try:
-            work = self._journal.syncing()
-        except JournalUnavailable as error:
-            _tell(waiting, error)
-            return
         self._syncing = True
-        self._apart(work).addBoth(self._synced, waiting)
+        self._apart(self._journal.syncing()).addBoth(self._synced, waiting)
 
     def _synced(self, result: Failure | None, waiting: Waiting) -> None:
         self._syncing = False
+        error = self._journal.synced(None if result is None else result.value)
         if self._waiting:
             self._sync()
-        _tell(waiting, None if result is None else self._journal.not_synced(result.value))
-
-
-def _tell(waiting: Waiting, error: JournalUnavailable | None) -> None:
-    for done in waiting:
-        if error is None:
-            done.callback(None)
-        else:
-            done.errback(error)
+        for done in waiting:
+            if error is None:
+                done.callback(None)
+            else:
+                done.errback(error)

@@ -223,8 +223,8 @@ MUTATIONS = (
     Mutation(
         "audit: records that wait together are not synced",
         "audit/journal.py",
-        "        sync(descriptor)\n",
-        "        pass\n",
+        "        return partial(self._sync, self._fd)\n",
+        "        return lambda: None\n",
         (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
     ),
     # Confinement

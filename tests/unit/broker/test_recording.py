@@ -162,14 +162,15 @@ def test_a_sync_under_way_outlives_its_file(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     journal = open_journal(path, "h", lambda: 0.0, sync=sync, sizes=Sizes(segment=300))
     journal.record(decision(1), durable=False)
-    about = path.stat()
+    about, before = path.stat(), len(os.listdir("/proc/self/fd"))
     work = journal.syncing()
-    before = len(os.listdir("/proc/self/fd"))
     journal.record(decision(2), durable=False)
     assert path.stat().st_ino != about.st_ino
+    assert len(os.listdir("/proc/self/fd")) == before + 1
     work()
+    assert journal.synced() is None
     assert synced == [(about.st_dev, about.st_ino)]
-    assert len(os.listdir("/proc/self/fd")) == before - 1
+    assert len(os.listdir("/proc/self/fd")) == before
     journal.close()
 
 
