@@ -25,7 +25,7 @@ from streams.seqpacket import Reactor
 
 # What one turn moves. Large enough that Python is asked rarely, small enough that others wait
 # a millisecond.
-READ: Final = 1024 * 1024
+READ: Final = 512 * 1024
 _PIECES: Final = 64  # of one sendmsg(2)
 _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset, drop what is unsent
 
