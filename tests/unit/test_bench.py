@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import mmap
+import os
 import platform
+import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from attrs import evolve
 
-from bench import smoke
+from bench import profile, smoke
 from bench.chains.way import OURS
 from bench.figures import Book, book_of, figure, percentile
+from bench.pages import Change, private_pages
 from bench.peers import PEERS, Peer, available, missing
 from bench.plots import pictures
 from bench.report import files, last_run, page
@@ -240,3 +245,42 @@ def test_what_a_run_left_out_is_shown_as_not_measured() -> None:
     lines = targets_table(Book())[1:]
     assert len(lines) == len(TARGETS)
     assert {line[-1] for line in lines} == {"not measured"}
+
+
+def test_a_forked_process_has_its_own_pages_where_it_wrote() -> None:
+    size = 64 * 4096
+    shared = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    shared.write(bytes([1]) * size)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        shared[0] = 1  # as it was
+        shared[10 * 4096] = 2
+        shared[20 * 4096 : 21 * 4096] = bytes(4096)
+        os.write(writing, b"x")
+        signal.pause()
+    try:
+        os.read(reading, 1)
+        counted = sum(private_pages(child).values(), Counter())
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)
+    assert all(counted[change] >= 1 for change in (Change.NONE, Change.FEW, Change.MANY))
+    assert sum(counted.values()) < 4096, "what was not written to is not its own"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "symbol"),
+    [
+        ("    29.87%  python3.11     [.] _PyEval_EvalFrameDefault   -      -", "Python", "_PyEval"),
+        ("    50.19%  [kernel.kallsyms]  [k] _copy_to_iter", "kernel", "_copy_to_iter"),
+        ("     3.45%  _rust.abi3.so", "cryptography", ""),
+        ("     3.87%  libc.so.6     ", "libc", ""),
+    ],
+)
+def test_samples_are_sorted_by_what_they_were_taken_in(line: str, kind: str, symbol: str) -> None:
+    found = profile._LINE.match(line)
+    assert found is not None and profile._kind(found[2]) == kind
+    assert (found[3] or "").startswith(symbol)
