@@ -8,7 +8,6 @@ rooms are gone keeps its files. Whatever has no record at all is found by its cg
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Mapping
 
 from attrs import define, evolve, field
@@ -108,7 +107,7 @@ async def _end_recorded(host: Host, record: Record) -> None:
                 continue  # somebody else's
             process = adopt_process(host, recorded)
             if process is not None:
-                os.kill(process.pid, signal.SIGKILL)
+                process.kill()
                 await process.wait()
     await host.grants.close_sandbox(record.id, "its sandbox is gone")
     await end_processes(host, record.id)
@@ -230,10 +229,14 @@ def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
         sandbox.container = None
         sandbox.state = "prepared"
         return sandbox
-    if sandbox.plan.image is not None:
-        sandbox.cgroups["sandbox"] = groups_of(sandbox.room.pid)
-    if sandbox.plan.workdir is not None:
-        host.workdirs.adopt(record.id, sandbox.plan.workdir, sandbox.room.pid)
+    try:
+        if sandbox.plan.image is not None:
+            sandbox.cgroups["sandbox"] = groups_of(sandbox.room.pid)
+        if sandbox.plan.workdir is not None:
+            host.workdirs.adopt(record.id, sandbox.plan.workdir, sandbox.room.pid)
+    except OSError:  # it has ended just now
+        sandbox.close_descriptors()
+        return None
     keep_on(host, sandbox)
     sandbox.sidecar = supervisor(host, sandbox)
     process = adopt_process(host, record.processes.get("sidecar"))

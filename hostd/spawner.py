@@ -61,6 +61,12 @@ class Process:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
+    def kill(self) -> None:
+        """It alone. By its pidfd: one that has ended, and whose pid is free again, stays ended."""
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
     def kill_session(self) -> None:
         self.signal_session(signal.SIGKILL)
 
