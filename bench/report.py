@@ -18,7 +18,8 @@ PICTURES = DOCS / "pictures"
 _GROUPS = (
     (
         "Long transfers",
-        "One long answer of `git-upload-pack`, and one chunked push: the same bytes through every way.",
+        "One long answer of `git-upload-pack`, and one chunked push: the same bytes through every way. Memory "
+        "is that of all processes of both hops, added up.",
         ("download", "upload", "first byte"),
     ),
     (
@@ -83,7 +84,7 @@ A floor has been reached by a prototype: below it is a defect. A goal is ahead o
 in our place.
 """
 _RUNNING = """\
-`make bench` installs what it compares with, takes a quarter of an hour on a machine that does nothing else,
+`make bench` installs what it compares with, takes some ten minutes on a machine that does nothing else,
 and saves the run below `bench/results`; with `BENCH=--quick` it does less of everything, with
 `BENCH="--only clone push"` some rows. A peer that cannot be installed makes it fail in the end, unless it
 is left out by name (`--without squid`). `make profile` saves where the time of our hops and a sidecar's memory

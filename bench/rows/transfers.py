@@ -62,8 +62,9 @@ class Transfers:
             values["first byte"] = (first * 1000, "ms")
         if pids:
             values[f"{row}: CPU"] = (sum(used.values()) / size * _GB, "s/GB")
-            grown = resident(everyone, "VmHWM") - memory
-            values[f"{row}: memory grown"] = (grown / 1024, "MiB")
+            peak = resident(everyone, "VmHWM")
+            values[f"{row}: memory grown"] = ((peak - memory) / 1024, "MiB")
+            values[f"{row}: peak memory"] = (peak / 1024, "MiB")
         for number, hop in enumerate(used, 1):
             values[f"{row}: CPU of hop {number}"] = (used[hop] / size * _GB, "s/GB")
         return values
