@@ -15,6 +15,7 @@ from twisted.logger import Logger, globalLogBeginner, textFileLogObserver
 from twisted.python.failure import Failure
 
 from audit.journal import JournalUnavailable
+from hostd.failpoints import Failpoints
 from hostd.failures import Failed
 from hostd.service import Service
 from identity.controlerrors import ControlSocketError
@@ -28,6 +29,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="hostd", description=__doc__)
     parser.add_argument("--root", default=os.environ.get("GITMOAT_ROOT", "/"))
     parser.add_argument("--ready-fd", type=int, default=None)
+    parser.add_argument("--failpoints-fd", type=int, default=None, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -48,12 +50,12 @@ def _tell(descriptor: int | None, text: str) -> None:
     os.close(descriptor)
 
 
-def _open(reactor: Any, root: str) -> Deferred[None]:
+def _open(reactor: Any, root: str, failpoints: Failpoints) -> Deferred[None]:
     """The one boundary that turns start-up trouble into a message."""
     if os.geteuid() != 0:
         raise Failed("C102", "hostd must be started as root", fix="sudo hostctl up", exit_code=7)
     try:
-        return Service(reactor, Paths(root)).open()
+        return Service(reactor, Paths(root), failpoints).open()
     except ControlSocketError as problem:
         raise Failed(problem.code, problem.what, fix=problem.fix) from None
     except (KeyFileUnsafe, FileNotFoundError) as problem:
@@ -67,6 +69,7 @@ def main() -> int:
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the host's key is in our memory
     raise_descriptor_limit()
+    failpoints = Failpoints.of(arguments.failpoints_fd)
     epollreactor.install()
     from twisted.internet import reactor as installed
 
@@ -74,7 +77,7 @@ def main() -> int:
     observer: Any = textFileLogObserver(sys.stderr)
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     try:
-        opened = _open(reactor, arguments.root)
+        opened = _open(reactor, arguments.root, failpoints)
     except Failed as problem:
         return _not_started(arguments.ready_fd, problem)
     opened.addCallbacks(

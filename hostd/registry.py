@@ -16,6 +16,8 @@ from typing import Any
 
 from attrs import asdict, evolve, field, frozen
 
+from hostd.failpoints import Failpoints
+
 _STATE_FILE = "state.json"
 _SCHEMA = "gitmoat.sandbox/2"
 
@@ -151,8 +153,9 @@ def _damaged(identifier: str) -> Record:
 class Registry:
     """Directories ID/ below `parent`, each with a state file; the directory is the claim."""
 
-    def __init__(self, parent: Path) -> None:
+    def __init__(self, parent: Path, failpoints: Failpoints | None = None) -> None:
         self.parent = parent
+        self._failpoints = failpoints or Failpoints()
         self._counter = parent.parent / "last-uid-index"
 
     def claim(self, record: Record) -> None:
@@ -166,6 +169,7 @@ class Registry:
 
     def save(self, record: Record) -> None:
         write_whole(self.parent / record.id / _STATE_FILE, json.dumps(record.to_json()))
+        self._failpoints.reached(record.step.value, record.id)
 
     def load(self) -> Loaded:
         loaded = Loaded()

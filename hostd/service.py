@@ -19,6 +19,7 @@ from hostd.broker_client import BrokerClient
 from hostd.cgroups import Cgroups
 from hostd.config import Config, load_config
 from hostd.containers import Containers
+from hostd.failpoints import Failpoints
 from hostd.foreign_mounts import MountJudge
 from hostd.grants import Grants
 from hostd.helper_files import HelperFiles
@@ -47,9 +48,10 @@ _log = Logger()
 class Service:
     """`open` takes everything that can fail before anything else is told we run."""
 
-    def __init__(self, reactor: Any, paths: Paths) -> None:
+    def __init__(self, reactor: Any, paths: Paths, failpoints: Failpoints) -> None:
         self._reactor = reactor
         self._paths = paths
+        self._failpoints = failpoints
         self._config: Config = load_config(paths.hostd_toml)
         self._keys = Keys(load_key(paths.host_key, 0), self._config.broker_keys)
         self._watchdog: Watchdog | None = None
@@ -100,7 +102,7 @@ class Service:
             nursery=self._nursery,
             programs=Programs(self._reactor, self._spawner),
             grants=Grants(config.host, self._keys, broker, self._journal),
-            registry=Registry(self._paths.hostd_state / "sandboxes"),
+            registry=Registry(self._paths.hostd_state / "sandboxes", self._failpoints),
             cgroups=Cgroups(_instance(self._paths.root)),
             journal=self._journal,
             workdirs=Workdirs(self._paths, self._spawner.idmap),

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from hostctl.demo_stage import Stage
 from tests.faults.world import WATCHDOG, World
 from tests.live.conftest import opened
 
 
-def watched(stage: Stage) -> World:
-    world = World(stage)
-    with stage.paths.hostd_toml.open("a") as file:
-        file.write(WATCHDOG)
-    world.kill("hostd", signal.SIGTERM)
-    world.up()
-    return world
+@contextmanager
+def watched() -> Iterator[World]:
+    with opened() as stage:
+        world = World(stage)
+        with stage.paths.hostd_toml.open("a") as file:
+            file.write(WATCHDOG)
+        world.kill("hostd", signal.SIGTERM)
+        world.up()
+        try:
+            yield world
+        finally:
+            world.stands_still.close()
 
 
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
     """Shared by all: each test leaves it running and empty."""
-    with opened() as stage:
-        world = watched(stage)
+    with watched() as world:
         with world.box():  # what is made once for all, and stays, is there before any inventory
             pass
         yield world
@@ -39,5 +43,5 @@ def _running(world: World) -> None:
 
 @pytest.fixture
 def fresh_world() -> Iterator[World]:
-    with opened() as stage:
-        yield watched(stage)
+    with watched() as world:
+        yield world

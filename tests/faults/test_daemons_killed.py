@@ -47,9 +47,12 @@ def test_one_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
     world: World, step: str, forker: str
 ) -> None:
     before = at_rest(world)
-    name, known, victim = new_name(), world.known(), world.pid(forker)
-    run = world.begin_run("-d", "--", "sleep", "infinity", name=name)
-    world.wait_for_step(step, known)
+    name, victim = new_name(), world.pid(forker)
+    with world.stopped_at(step) as stop:
+        run = world.begin_run("-d", "--", "sleep", "infinity", name=name)
+        stop.wait()
+        # Asked and not answered: it stands still while hostd goes on, and then dies.
+        os.kill(victim, signal.SIGSTOP)
     kill_and_wait(victim)
     ran = outcome(run, 120)
     if ran.code == 0:

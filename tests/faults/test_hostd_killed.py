@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -37,16 +36,6 @@ def guarded(world: World) -> Iterator[tuple[Box, Sentinel]]:
         git_works(box)
 
 
-def kill_at(world: World, step: str, process: subprocess.Popen[bytes], before: set[str]) -> str:
-    """The id of the sandbox that was at `step`, or already further, when hostd died."""
-    hostd = world.pid("hostd")
-    identifier = world.wait_for_step(step, before)
-    os.kill(hostd, signal.SIGKILL)
-    kill_and_wait(hostd)
-    process.communicate(timeout=30)
-    return identifier
-
-
 @pytest.mark.parametrize("step", CREATION)
 def test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on(
     world: World, guarded: tuple[Box, Sentinel], step: str
@@ -56,20 +45,15 @@ def test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on(
     world.kill("hostd")  # adopted already, so that descriptors can be compared
     world.up()
     before = at_rest(world)
-    for _ in range(_TRIES):
-        known = world.known()
+    hostd = world.pid("hostd")
+    with world.stopped_at(step) as stop:
         run = world.begin_run("-d", "--", "sleep", "infinity")
-        identifier = kill_at(world, step, run, known)
-        caught = world.step(identifier)
-        world.up()
-        if caught == "served":  # too late by a moment: it is complete, and stays
-            assert world.inspect(identifier)["state"] == "running"
-            world.ask("rm", sandbox=identifier, force=True)
-        assert_settles(world, before)
-        if caught == step:
-            break
-    else:
-        pytest.fail(f"never caught at {step}")
+        identifier = stop.wait()
+        kill_and_wait(hostd)
+    run.communicate(timeout=60)
+    assert world.step(identifier) == step
+    world.up()
+    assert_settles(world, before)
     after = world.inspect(box.name)
     kept = ("sandbox", "pid", "netns", "uids")
     assert [after[key] for key in kept] == [about[key] for key in kept]

@@ -151,11 +151,12 @@ def test_many_clients_killed_while_their_sandboxes_are_made(world: World) -> Non
 def test_a_client_killed_before_its_command_starts_leaves_no_sandbox(
     world: World, step: str
 ) -> None:
-    before, known = at_rest(world), world.known()
-    run = hostctl_process(world.stage, "run", "-d", "--", "sleep", "infinity")
-    world.wait_for_step(step, known)
-    run.kill()
-    run.communicate()
+    before = at_rest(world)
+    with world.stopped_at(step) as stop:
+        run = hostctl_process(world.stage, "run", "-d", "--", "sleep", "infinity")
+        stop.wait()
+        run.kill()
+        run.communicate()
     assert_settles(world, before)
 
 

@@ -7,20 +7,20 @@ import os
 import select
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from hostctl.client import ask, items_of
+from hostctl.daemons import start_daemon
 from hostctl.demo_stage import ALLOWED, Stage
 from hostctl.failure import Failure
 from hostctl.status import daemon_status
-from hostctl.up import start_missing
+from tests.faults.failpoints import StandsStill, Stop
 from tests.faults.sentinel import SENTINEL, Sentinel
 from tests.live.boxes import Box, hostctl_process
 
@@ -57,6 +57,7 @@ def ended(pid: int) -> bool:
 @frozen
 class World:
     stage: Stage
+    stands_still: StandsStill = Factory(StandsStill)
 
     # Daemons
 
@@ -80,8 +81,12 @@ class World:
         return pid
 
     def up(self) -> None:
-        """What `hostctl up` does."""
-        self.stage.daemons += start_missing(self.stage.paths, self.stage.out)
+        """What `hostctl up` does, with a hostd that stands still where a test says so."""
+        paths = self.stage.paths
+        if not daemon_status(paths.broker_admin_socket)["healthy"]:
+            self.stage.daemons.append(start_daemon("broker", paths))
+        if (hostd := self.stands_still.start(paths)) is not None:
+            self.stage.daemons.append(hostd)
 
     def down(self) -> None:
         self.stage.hostctl("down", timeout=120).expect_success("down")
@@ -150,14 +155,9 @@ class World:
     def known(self) -> set[str]:
         return set(os.listdir(self.sandboxes))
 
-    def wait_for_step(self, wanted: str, before: set[str], seconds: float = 30) -> str:
-        """The id of a new sandbox at this step; in a tight loop, so as not to miss it."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            for identifier in self.known() - before:
-                if self.step(identifier) == wanted:
-                    return identifier
-        raise AssertionError(f"no sandbox came to the step {wanted}")
+    def stopped_at(self, step: str, count: int = 1) -> AbstractContextManager[Stop]:
+        """In the block hostd stands still once a sandbox has come to the step."""
+        return self.stands_still.armed(step, count)
 
     def audit(self, code: str) -> list[dict[str, Any]]:
         """hostd's records with a code."""

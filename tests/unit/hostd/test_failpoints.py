@@ -1,0 +1,83 @@
+"""Failpoints: hostd stands still where a test says so, and has none when nobody handed it any."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostd.failpoints import Failpoints
+
+Pair = tuple[socket.socket, Failpoints]
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    test, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    test.settimeout(60)
+    with test, theirs:
+        yield test, Failpoints(theirs)
+
+
+def reached(points: Failpoints, *steps: str) -> threading.Thread:
+    thread = threading.Thread(target=lambda: [points.reached(step, "box") for step in steps])
+    thread.start()
+    return thread
+
+
+def test_without_a_socket_nothing_happens() -> None:
+    Failpoints().reached("rooms", "box")
+    Failpoints.of(None).reached("rooms", "box")
+
+
+def test_it_stands_still_at_the_step_until_it_is_told_to_go_on(pair: Pair) -> None:
+    test, points = pair
+    test.send(b"rules 1")
+    thread = reached(points, "rooms", "rules", "rules")
+    assert test.recv(100) == b"rules box"
+    assert thread.is_alive()
+    test.send(b"rules 0")
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_it_counts_how_often_a_step_was_written(pair: Pair) -> None:
+    test, points = pair
+    test.send(b"ending 3")
+    points.reached("ending", "box")
+    points.reached("ending", "box")
+    thread = reached(points, "ending")
+    assert test.recv(100) == b"ending box"
+    test.close()  # the end of the test lets it go on
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_point_can_be_taken_back(pair: Pair) -> None:
+    test, points = pair
+    test.send(b"rules 1")
+    test.send(b"rules 0")
+    points.reached("rules", "box")
+
+
+def test_it_takes_nothing_but_a_socket_of_packets() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with ours, theirs, pytest.raises(ValueError, match="SOCK_SEQPACKET"):
+        Failpoints.of(theirs.detach())
+
+
+def test_nobody_in_the_product_hands_any_over() -> None:
+    """hostd's own modules have the option; whatever starts hostd does not name it."""
+    places = [*(ROOT / "hostctl").rglob("*.py"), *(ROOT / "packaging" / "systemd").iterdir()]
+    assert len(places) > 50
+    assert [path.name for path in places if "failpoint" in path.read_text().lower()] == []
+    naming = {
+        path.name
+        for path in (ROOT / "hostd").rglob("*.py")
+        if "failpoint" in path.read_text().lower()
+    }
+    assert naming == {"__main__.py", "failpoints.py", "registry.py", "service.py"}
