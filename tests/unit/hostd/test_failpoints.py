@@ -24,7 +24,11 @@ def pair() -> Iterator[Pair]:
 
 
 def reached(points: Failpoints, *steps: str) -> threading.Thread:
-    thread = threading.Thread(target=lambda: [points.reached(step, "box") for step in steps])
+    def pass_them() -> None:
+        for step in steps:
+            points.reached(step, "box")
+
+    thread = threading.Thread(target=pass_them)
     thread.start()
     return thread
 
