@@ -14,13 +14,17 @@ from typing import Any
 from hostd.containers import Containers, name_of
 from hostd.environment import PLACES
 from hostd.failures import Failed
+from hostd.host import Host
+from hostd.probes import deny
 from hostd.runtimes.bwrap import RUN
 from hostd.sandbox import Sandbox
+from hostd.trials import try_all
 
 SEALING = (
     ("--cap-drop", "ALL"),
     ("--security-opt", "no-new-privileges"),
     ("--ipc", "private"),
+    ("--cgroupns", "private"),
     ("--read-only",),
     ("--memory", "4g"),
     ("--pids-limit", "4096"),
@@ -66,6 +70,24 @@ def refusal(problem: Failed, sandbox: Sandbox, seccomp: Path) -> Failed:
         return problem
     words = " ".join(word for option in options_for(sandbox, seccomp) for word in option)
     return Failed("R115", problem.what, why=problem.why, fix=f"docker run {words} IMAGE")
+
+
+async def look_for_sockets(host: Host, sandbox: Sandbox) -> None:
+    """Below what is mounted from the host or from a volume, as the container's user sees it: a
+    socket there is a way to whoever listens on it. It is looked for as that user, in there: no
+    tree that others write to is walked by root."""
+    if sandbox.room is None:
+        return
+    places = host.containers.judge.shared(sandbox.room.pid)
+    uid = sandbox.plan.uids.untrusted
+    probe = deny("mounts", "a socket of the host", "untrusted", "sockets-below", places, uid)
+    for judged in await try_all(host, sandbox, [probe] if places else []):
+        if not judged.ok:
+            raise Failed(
+                "R115",
+                "the container is not sealed",
+                why=f"what is mounted in it leads to a socket of the host: {judged.got}",
+            )
 
 
 def write_profile(path: Path, profile: Mapping[str, Any]) -> None:

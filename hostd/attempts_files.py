@@ -14,6 +14,7 @@ from itertools import chain
 from hostd.refused import Refused
 
 _SECONDS = 8.0
+_LONG = 20.0
 _FILES = 20_000
 _FILE_SIZE = 4 << 20
 _SKIPPED = {"/proc", "/sys", "/usr", "/lib", "/lib64", "/bin", "/sbin"}
@@ -68,16 +69,32 @@ def _walk(top: str, deadline: float) -> Iterator[os.DirEntry[str]]:
                 yield entry
 
 
+def _strange_socket(entry: os.DirEntry[str], own: int) -> bool:
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISSOCK(found.st_mode) and found.st_uid != own
+
+
 def _sockets(expected: str, own: int) -> str:
     """A socket that somebody else has put into our file system."""
     for entry in _walk("/", time.monotonic() + _SECONDS):
-        try:
-            found = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
-        if stat.S_ISSOCK(found.st_mode) and found.st_uid != own and entry.path != expected:
+        if _strange_socket(entry, own) and entry.path != expected:
             return entry.path
     raise Refused(f"only {expected}")
+
+
+def _sockets_below(places: list[str], own: int) -> str:
+    """The same, of what is mounted; what cannot be looked through in time has not been seen."""
+    deadline = time.monotonic() + _LONG
+    for place in places:
+        for entry in _walk(place, deadline):
+            if _strange_socket(entry, own):
+                return entry.path
+        if time.monotonic() >= deadline:
+            return f"{place} has more in it than can be looked through in {_LONG:.0f} s"
+    raise Refused("none")
 
 
 def _abstract(own: int) -> str:
@@ -155,6 +172,7 @@ ATTEMPTS: Mapping[str, Callable[..., str]] = {
     "open": _open,
     "setuid-file": _setuid_file,
     "sockets": _sockets,
+    "sockets-below": _sockets_below,
     "abstract": _abstract,
     "marker": _marker,
     "tokens": _tokens,

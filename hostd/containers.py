@@ -26,6 +26,8 @@ from hostd.runtimes.bwrap import HOME, RUN, WORKSPACE, StartedRoom
 from hostd.runtimes.docker import LABEL, Bind, ContainerSpec, Engine, Limits
 from hostd.sandbox import Container, Sandbox
 from hostd.sealed import (
+    ATTACHED,
+    RULES,
     Mount,
     Seal,
     companions,
@@ -176,8 +178,9 @@ class Containers:
 
     async def admit(self, sandbox: Sandbox, found: dict[str, Any]) -> None:
         """A container that somebody else started: its room, if it is sealed."""
-        _demand([each.reason for each in unsealed(found, self._seal(sandbox))])
-        evidence = await self._seen(found, self._seal(sandbox), ())
+        seal = self._seal(sandbox)
+        _demand([each.reason for each in unsealed(found, seal, (*RULES, *ATTACHED))])
+        evidence = await self._seen(found, seal, ())
         _demand(await self.judge.wrong(sandbox, found, evidence.process.pid))
         given = container_environment((found["Config"] or {}).get("Env") or ())
         sandbox.environment = given | {"HOME": "/tmp"}  # noqa: S108 - the container's own

@@ -15,6 +15,8 @@ from confine.directories import open_inside
 from hostd.mounted import (
     Forbidden,
     MountLine,
+    Ours,
+    forbidden,
     locate,
     of_the_host,
     parse_mountinfo,
@@ -36,16 +38,25 @@ class MountJudge:
 
     async def wrong(self, sandbox: Sandbox, found: dict[str, Any], pid: int) -> list[str]:
         holder = sandbox.holding.id if sandbox.holding else ""
-        volumes = await self._plain_volumes(found)
+        made = Ours(str(found["Id"]), holder, await self._plain_volumes(found))
         inside = parse_mountinfo(_mountinfo(pid))
         outside = parse_mountinfo(_mountinfo("self"))
         ours = locate(os.path.realpath(sandbox.directories.run), outside)
         mine = [each for each in inside if each.target == RUN and each.place == ours]
         missing = [] if mine and mine[0].read_only else [f"{RUN} is not mounted read-only in it"]
-        rest = [each for each in of_the_host(inside, holder, volumes) if each.place != ours]
-        forbidden = self._forbidden(outside)
+        rest = [each for each in of_the_host(inside, made) if each.place != ours]
+        places = self._forbidden(outside)
         return missing + [
-            why for each in rest if (why := self._why(each, forbidden, outside, pid)) is not None
+            why for each in rest if (why := _why(each, places, outside, pid)) is not None
+        ]
+
+    def shared(self, pid: int) -> list[str]:
+        """Where, in a container, files of the host or of a volume are; not what Docker made."""
+        devices = _devices(parse_mountinfo(_mountinfo("self")))
+        return [
+            each.target
+            for each in parse_mountinfo(_mountinfo(pid))
+            if each.place.device in devices and each.target not in ("/", RUN)
         ]
 
     async def _plain_volumes(self, found: dict[str, Any]) -> set[str]:
@@ -60,18 +71,19 @@ class MountJudge:
 
     def _forbidden(self, outside: list[MountLine]) -> list[Forbidden]:
         places = [*forbidden_places(self._paths), (self._engine.socket, True)]
-        return [
-            Forbidden(path, locate(os.path.realpath(path), outside), below)
-            for path, below in places
-        ]
+        return [forbidden(path, os.path.realpath(path), outside, below) for path, below in places]
 
-    def _why(
-        self, mount: MountLine, forbidden: list[Forbidden], outside: list[MountLine], pid: int
-    ) -> str | None:
-        devices = {each.place.device for each in outside}
-        if mount.place.device not in devices:
-            return None  # made for the container: its /dev, its tmpfs
-        return why_forbidden(mount, forbidden) or _why_content(mount, pid)
+
+def _devices(mounts: list[MountLine]) -> set[str]:
+    return {each.place.device for each in mounts}
+
+
+def _why(
+    mount: MountLine, places: list[Forbidden], outside: list[MountLine], pid: int
+) -> str | None:
+    if mount.place.device not in _devices(outside):
+        return None  # made for the container: its /dev, its tmpfs
+    return why_forbidden(mount, places, outside) or _why_content(mount, pid)
 
 
 def _why_content(mount: MountLine, pid: int) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import asdict, evolve
 
+from hostd.attaching import look_for_sockets
 from hostd.cgroups import ResourceLimits
 from hostd.ending import destroy, remove_run_files, stop
 from hostd.failures import Failed
@@ -135,6 +136,7 @@ async def attach(host: Host, sandbox: Sandbox, plan: Plan, found: dict[str, Any]
     _write_policy(sandbox)
     try:
         await host.containers.admit(sandbox, found)
+        await look_for_sockets(host, sandbox)
         save(host, sandbox, Step.PREPARED, **_found(sandbox))
         sandbox.sidecar = supervisor(host, sandbox)
         await sandbox.sidecar.start()

@@ -32,6 +32,8 @@ _SYSCTLS = {
     "net/ipv6/conf/default/disable_ipv6": "1",
     "net/ipv6/conf/lo/disable_ipv6": "1",
     "net/ipv4/ping_group_range": "1\t0",
+    "net/ipv4/conf/all/route_localnet": "0",
+    "net/ipv4/conf/lo/route_localnet": "0",
 }
 
 

@@ -149,11 +149,25 @@ RULES = (
     _Rule("its runtime is not one we know", "(without --runtime)", _one_of("Runtime", *_RUNTIMES)),
 )
 
+# Asked only when a container of others is attached: one that an earlier version of us started or
+# serves lacks the option, and is none the less as it was.
+ATTACHED = (
+    _Rule(
+        "it sees the host's groups of processes",
+        "--cgroupns private",
+        _one_of("CgroupnsMode", "private"),
+    ),
+    # They would hold for the network that was prepared, and for the next container in it.
+    _Rule("it changes settings of the kernel", "(without --sysctl)", _none("Sysctls")),
+)
 
-def unsealed(found: Mapping[str, Any], seal: Seal) -> list[Unsealed]:
+
+def unsealed(
+    found: Mapping[str, Any], seal: Seal, rules: tuple[_Rule, ...] = RULES
+) -> list[Unsealed]:
     """From `docker inspect`: everything that is wrong, in the order of the table."""
     host = found["HostConfig"]
-    wrong = [Unsealed(rule.reason, rule.option) for rule in RULES if not rule.holds(host, seal)]
+    wrong = [Unsealed(rule.reason, rule.option) for rule in rules if not rule.holds(host, seal)]
     user = f"{seal.uid}:{seal.uid}"
     if found["Config"].get("User") != user:
         wrong.append(Unsealed("its uid is not the sandbox's own", f"--user {user}"))

@@ -237,6 +237,7 @@ def _create(client: Client, spec: ContainerSpec) -> str:
         security_opt=["no-new-privileges", f"seccomp={json.dumps(spec.seccomp)}"],
         read_only=True,
         ipc_mode="private",
+        cgroupns="private",
         mem_limit=spec.limits.memory,
         pids_limit=spec.limits.pids,
         nano_cpus=None if cpus is None else int(cpus * 1e9),

@@ -6,13 +6,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import chdir
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hostctl.demo_stage import ALLOWED, Stage
+from hostd.cgroups import find_hierarchies
 from tests.docker.attached import Prepared, preparing
 from tests.docker.engines import TestEngine, image
 from tests.fakes.long_cases import one_in
@@ -137,6 +139,18 @@ REFUSED = [
     ("", ("--mount", "type=volume,dst=/v,volume-opt=type=none,volume-opt=o=bind,"
                      "volume-opt=device=/etc"), "/v"),
 ]  # fmt: skip
+# All of them each time. The first ones are file systems of their own below forbidden places.
+ALWAYS_REFUSED = [
+    ("", ("-v", "/dev/shm:/x"), "/x lies in /dev"),
+    ("", ("-v", "/dev/pts:/x"), "/x lies in /dev"),
+    ("", ("-v", "/sys/fs/cgroup:/x:ro"), "/x lies in /sys"),
+    ("", ("-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro"), "/sys/fs/cgroup lies in /sys"),
+    ("", ("-v", "CGROUPS:/x"), "/x lies in /sys"),
+    ("", ("-v", "DEEP:/x"), "leads to a socket of the host: /x/below/s"),
+    ("", ("-v", "deep:/x"), "leads to a socket of the host: /x/s"),
+    ("", ("--cgroupns", "host"), "it sees the host's groups of processes"),
+    ("", ("--sysctl", "net.ipv4.conf.all.route_localnet=1"), "it changes settings of the kernel"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -149,11 +163,23 @@ def places(
     (home / ".netrc").touch()
     link = tmp_path_factory.mktemp("link") / "innocent"
     link.symlink_to("/etc")
-    with socket.socket(socket.AF_UNIX) as listener:
-        other = tmp_path_factory.mktemp("s") / "other"
-        with chdir(other.parent):  # the whole path is too long for a socket
-            listener.bind("other")
+    other = tmp_path_factory.mktemp("s") / "other"
+    deep = tmp_path_factory.mktemp("deep")
+    (deep / "below").mkdir()
+    deep.chmod(0o755)  # reachable for the container's user
+    volume = Path(engine.docker("volume", "create", "deep"))
+    volume = Path(engine.docker("volume", "inspect", "-f", "{{.Mountpoint}}", str(volume)))
+    sockets = (other, deep / "below" / "s", volume / "s")
+    with ExitStack() as stack:
+        for path in sockets:
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            with chdir(path.parent):  # the whole path is too long for a socket
+                listener.bind(path.name)
+            path.chmod(0o666)
+            listener.listen()
         yield {
+            "DEEP": str(deep),
+            "CGROUPS": str(find_hierarchies().all()[0]),
             "SOCKET": engine.socket,
             "ENGINE": str(engine.directory),
             "STATE": str(stage.paths.hostd_state),
@@ -163,9 +189,12 @@ def places(
         }
 
 
+def rows(table: Sequence[tuple[str, tuple[str, ...], str]]) -> list[Any]:
+    return [pytest.param(*row, id=f"{row[0]}{' '.join(row[1])}") for row in table]
+
+
 @pytest.mark.parametrize(
-    ("without", "more", "reason"),
-    one_in(2, [pytest.param(*row, id=f"{row[0]}{' '.join(row[1])}") for row in REFUSED]),
+    ("without", "more", "reason"), [*one_in(2, rows(REFUSED)), *rows(ALWAYS_REFUSED)]
 )
 def test_a_container_that_is_not_sealed_is_refused_with_its_reason(
     waiting: Prepared, places: dict[str, str], without: str, more: tuple[str, ...], reason: str

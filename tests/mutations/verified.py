@@ -6,6 +6,7 @@ the same test fails.
 
 from __future__ import annotations
 
+from tests.mutations.containers import CONTAINERS
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
 
 VERIFY = ("tests/live/test_verify.py::test_every_control_of_a_sandbox_is_enforced[agent]",)
@@ -293,4 +294,4 @@ VERIFIED = (
     ),
 )
 
-ALL = (*MUTATIONS, *VERIFIED)
+ALL = (*MUTATIONS, *VERIFIED, *CONTAINERS)

@@ -15,6 +15,7 @@ COMPOSE = {
     "--cap-drop": "cap_drop: [ALL]",
     "--security-opt": "- no-new-privileges",
     "--ipc": "ipc: private",
+    "--cgroupns": "cgroup: private",
     "--read-only": "read_only: true",
     "--memory": "mem_limit: 4g",
     "--pids-limit": "pids_limit: 4096",

@@ -7,9 +7,10 @@ from pathlib import PurePosixPath
 import pytest
 
 from hostd.mounted import (
-    Forbidden,
     MountLine,
+    Ours,
     Place,
+    forbidden,
     locate,
     of_the_host,
     parse_mountinfo,
@@ -22,9 +23,17 @@ HOST = """\
 22 20 0:23 / /run rw - tmpfs tmpfs rw
 23 20 254:1 / /srv/with\\040space rw - ext4 /dev/vdb rw
 24 20 254:1 /sub /mnt/sub ro - ext4 /dev/vdb rw
+25 20 0:5 / /dev rw - devtmpfs devtmpfs rw
+26 25 0:24 / /dev/shm rw - tmpfs tmpfs rw
+27 25 0:25 / /dev/pts rw - devpts devpts rw
+28 20 0:26 / /sys rw - sysfs sysfs rw
+29 28 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+30 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+31 20 254:1 /keys /etc/keys rw - ext4 /dev/vdb rw
 """
 MOUNTS = parse_mountinfo(HOST)
 HOLDER = "a" * 64
+CONTAINER = "c" * 64
 
 
 def place(device: str, path: str) -> Place:
@@ -47,9 +56,9 @@ def test_a_path_of_the_host_is_a_place_in_a_file_system(path: str, found: Place)
 
 
 FORBIDDEN = [
-    Forbidden("/", place("254:0", "/"), below=False),
-    Forbidden("/etc", place("254:0", "/etc")),
-    Forbidden("/run", place("0:23", "/")),
+    forbidden("/", "/", MOUNTS, below=False),
+    *(forbidden(path, path, MOUNTS, below=True) for path in ("/etc", "/run", "/dev", "/sys")),
+    forbidden("/var/run", "/run", MOUNTS, below=True),
 ]
 
 
@@ -63,37 +72,61 @@ FORBIDDEN = [
         (place("254:0", "/home/me/project"), None),
         (place("254:0", "/etcetera"), None),
         (place("254:9", "/etc"), None),
+        # File systems of their own below a forbidden place.
+        (place("0:24", "/"), "/x lies in /dev"),
+        (place("0:24", "/deep"), "/x lies in /dev"),
+        (place("0:25", "/0"), "/x lies in /dev"),
+        (place("0:27", "/"), "/x lies in /sys"),
+        (place("0:28", "/gitmoat"), "/x lies in /sys"),
+        # Of one file system, what the host shows in a forbidden place as well.
+        (place("254:1", "/keys"), "/x lies in /etc"),
+        (place("254:1", "/keys/deep"), "/x lies in /etc"),
+        (place("254:1", "/sub"), None),
     ],
 )
 def test_a_mount_is_refused_that_is_has_or_lies_in_a_forbidden_place(
     mounted: Place, why: str | None
 ) -> None:
-    assert why_forbidden(MountLine(mounted, "/x", "ext4", False), FORBIDDEN) == why
+    assert why_forbidden(MountLine(mounted, "/x", "ext4", False), FORBIDDEN, MOUNTS) == why
 
 
 def test_a_mount_that_has_a_forbidden_place_in_it_is_refused() -> None:
-    deep = [Forbidden("/var/lib/docker", place("254:0", "/var/lib/docker"))]
+    deep = [forbidden("/var/lib/docker", "/var/lib/docker", MOUNTS, below=True)]
     mount = MountLine(place("254:0", "/var"), "/x", "ext4", False)
-    assert why_forbidden(mount, deep) == "/x has /var/lib/docker"
+    assert why_forbidden(mount, deep, MOUNTS) == "/x has /var/lib/docker"
 
 
-def line(device: str, path: str, target: str, kind: str = "ext4") -> MountLine:
-    return MountLine(place(device, path), target, kind, False)
+def test_a_mount_over_which_the_host_has_mounted_a_forbidden_place_is_refused() -> None:
+    other = [forbidden("/srv/with space/docker", "/srv/with space/docker", MOUNTS, below=True)]
+    covered = [*MOUNTS, *parse_mountinfo("40 23 254:7 / /srv/with\\040space/docker rw - ext4 x rw")]
+    mount = MountLine(place("254:1", "/"), "/x", "ext4", False)
+    assert why_forbidden(mount, other, covered) == "/x has /srv/with space/docker"
+
+
+def line(
+    device: str, path: str, target: str, kind: str = "ext4", read_only: bool = False
+) -> MountLine:
+    return MountLine(place(device, path), target, kind, read_only)
 
 
 def test_what_docker_mounts_into_every_container_is_its_own() -> None:
     docker = f"/var/lib/docker/containers/{HOLDER}"
     own = [
         line("0:50", "/", "/", "overlay"),
-        line("0:30", "/docker/x", "/sys/fs/cgroup/cpu", "cgroup"),
+        line("0:30", f"/docker/{CONTAINER}", "/sys/fs/cgroup/cpu", "cgroup", read_only=True),
+        line("0:28", f"/x/docker-{CONTAINER}.scope", "/sys/fs/cgroup", "cgroup2", read_only=True),
         line("254:0", f"{docker}/hosts", "/etc/hosts"),
         line("254:0", "/var/lib/docker/volumes/cache/_data", "/cache"),
     ]
     strange = [
         line("0:30", "/", "/groups", "cgroup"),
+        line("0:30", f"/docker/{CONTAINER}", "/groups", "cgroup", read_only=True),
+        line("0:30", "/", "/sys/fs/cgroup/cpu", "cgroup", read_only=True),
+        line("0:30", f"/docker/{HOLDER}", "/sys/fs/cgroup/cpu", "cgroup", read_only=True),
+        line("0:30", f"/docker/{CONTAINER}", "/sys/fs/cgroup/cpu", "cgroup"),
         line("254:0", "/etc/hosts", "/etc/hosts"),
         line("254:0", f"/var/lib/docker/containers/{'b' * 64}/hosts", "/etc/hosts"),
         line("254:0", "/var/lib/docker/volumes/bound/_data", "/v"),
         line("254:0", "/var/lib/docker/volumes/cache/_data/deep", "/v"),
     ]
-    assert of_the_host([*own, *strange], HOLDER, {"cache"}) == strange
+    assert of_the_host([*own, *strange], Ours(CONTAINER, HOLDER, {"cache"})) == strange

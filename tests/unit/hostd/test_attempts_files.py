@@ -1,0 +1,43 @@
+"""Sockets below what is mounted: found wherever they lie, and never taken for absent unseen."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from hostd import attempts_files
+from hostd.attempts import attempt
+
+
+def socket_at(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener, chdir(path.parent):
+        listener.bind(path.name)
+
+
+def test_a_socket_of_somebody_else_is_found_at_any_depth(tmp_path: Path) -> None:
+    socket_at(tmp_path / "second" / "a" / "b" / "s")
+    (tmp_path / "first").mkdir()
+    places = [str(tmp_path / "first"), str(tmp_path / "second")]
+    assert attempt("sockets-below", places, 12345) == (True, f"{places[1]}/a/b/s")
+
+
+def test_own_sockets_and_links_to_others_are_none(tmp_path: Path) -> None:
+    socket_at(tmp_path / "mounted" / "s")
+    socket_at(tmp_path / "other" / "s")
+    (tmp_path / "mounted" / "link").symlink_to(tmp_path / "other")
+    places = [str(tmp_path / "mounted"), str(tmp_path / "missing"), __file__]
+    assert attempt("sockets-below", places, os.getuid()) == (False, "none")
+
+
+def test_what_could_not_be_looked_through_in_time_counts_as_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts_files, "_LONG", 0.0)
+    worked, got = attempt("sockets-below", [str(tmp_path)], 12345)
+    assert worked
+    assert "more in it than can be looked through" in got
