@@ -175,6 +175,7 @@ def places(
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             with chdir(path.parent):  # the whole path is too long for a socket
                 listener.bind(path.name)
+            stack.callback(path.unlink)
             path.chmod(0o666)
             listener.listen()
         yield {
