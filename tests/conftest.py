@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.waiting import ending_what_it_began
 
 # A loaded machine must not fail a property for being slow: times are measured in bench/.
 settings.register_profile(
@@ -17,3 +21,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ended_with_the_suite() -> Iterator[None]:
+    """Processes that fixtures of a module or of the whole suite began."""
+    with ending_what_it_began():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _ended_with_the_test(_ended_with_the_suite: None) -> Iterator[None]:
+    """The first of a test's fixtures, and the last to go."""
+    with ending_what_it_began():
+        yield

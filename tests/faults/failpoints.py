@@ -13,10 +13,8 @@ from contextlib import contextmanager
 from attrs import define, field
 
 from hostctl.daemons import Daemon, clean_environment
-from hostctl.status import daemon_status
 from identity.paths import Paths
-
-_PATIENCE_MS = 120_000
+from tests.waiting import readable
 
 
 @define(eq=False)
@@ -25,10 +23,7 @@ class StandsStill:
 
     _socket: socket.socket | None = field(default=None, init=False)
 
-    def start(self, paths: Paths) -> Daemon | None:
-        """None when a hostd runs already."""
-        if daemon_status(paths.hostd_socket)["healthy"]:
-            return None
+    def start(self, paths: Paths) -> Daemon:
         self.close()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ready, far = os.pipe()
@@ -47,7 +42,7 @@ class StandsStill:
         os.close(far)
         try:
             with os.fdopen(ready, "rb") as line:
-                _wait(line.fileno(), "hostd to start")
+                readable(line.fileno(), "hostd to start")
                 assert line.readline() == b"ready\n", paths.hostd_log.read_text()[-2000:]
         except BaseException:
             process.kill()
@@ -87,7 +82,7 @@ class Stop:
 
     def wait(self) -> str:
         """The sandbox that has come to the step; hostd stands still from now on."""
-        _wait(self._socket.fileno(), f"a sandbox at the step {self._step}")
+        readable(self._socket.fileno(), f"a sandbox at the step {self._step}")
         step, identifier = self._socket.recv(256).decode("ascii").split()
         assert step == self._step
         return identifier
@@ -100,9 +95,3 @@ class Stop:
                 self._socket.send(f"{self._step} 0".encode("ascii"))
             except ConnectionError:
                 pass  # the test has killed it
-
-
-def _wait(descriptor: int, what: str) -> None:
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    assert poller.poll(_PATIENCE_MS), f"waited for {what}"

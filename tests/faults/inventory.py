@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.faults.world import World
+from tests.waiting import PATIENCE
 
+Inventory = dict[str, Counter[str]]
 _PASSING = (
     "audit.head",
     "-wal",
@@ -25,66 +27,60 @@ _PASSING = (
 _NUMBERED = re.compile(r"\[[0-9]+\]")
 
 
-def inventory(world: World) -> dict[str, object]:
+def inventory(world: World) -> Inventory:
     ours = _processes(world)
     return {
-        "sandboxes": sorted(world.items()),
-        "sessions": sorted(world.sessions().values()),
-        "processes": sorted(map(_name, ours)),
-        "zombies": sorted(_name(pid) for pid in ours if _state(pid) == "Z"),
+        "sandboxes": Counter(world.items()),
+        "sessions": Counter(world.sessions().values()),
+        "processes": Counter(map(_name, ours)),
+        "zombies": Counter(_name(pid) for pid in ours if _state(pid) == "Z"),
         "namespaces": _namespaces(ours),
-        "cgroups": sorted(_cgroups(world)),
-        "mounts": sorted(_mounts(world)),
-        "files": sorted(_files(world)),
-        "rules": _host_rules(),
+        "cgroups": Counter(_cgroups(world)),
+        "mounts": Counter(_mounts(world)),
+        "files": Counter(_files(world)),
+        "tables": Counter(_our_tables()),
         "hostd descriptors": _descriptors(world.pid("hostd"), set()),
         "broker descriptors": _descriptors(world.pid("broker"), _to_upstream(world)),
     }
 
 
-def at_rest(world: World) -> dict[str, object]:
-    """An inventory that stays the same for a moment: nothing is just being closed."""
-    before = inventory(world)
-    for _ in range(50):
+def at_rest(world: World) -> Inventory:
+    """What is there all the time: nothing that is just being closed or only looked with."""
+    last = always = inventory(world)
+    deadline = time.monotonic() + PATIENCE
+    while True:
         time.sleep(0.3)
-        after = inventory(world)
-        if after == before:
-            return after
-        before = after
-    raise AssertionError("this Gitmoat does not come to rest")
+        now = inventory(world)
+        always = {key: always[key] & now[key] for key in now}
+        if now == last:
+            return always
+        assert time.monotonic() < deadline, "this Gitmoat does not come to rest"
+        last = now
 
 
-def assert_settles(world: World, before: dict[str, object], seconds: float = 20) -> None:
-    """Equal again, once what was just told to end has ended."""
-    deadline = time.monotonic() + seconds
-    while different := _differences(before, inventory(world)):
+def assert_settles(world: World, before: Inventory) -> None:
+    """Equal again, once what was just told to end has ended.
+
+    The watchdog's own looks come and go: what is left over is there whenever we look, what is
+    lost never is.
+    """
+    always = ever = inventory(world)
+    deadline = time.monotonic() + PATIENCE
+    while different := list(_differences(before, always, ever)):
         assert time.monotonic() < deadline, "\n".join(different)
         time.sleep(0.2)
+        now = inventory(world)
+        always = {key: always[key] & now[key] for key in now}
+        ever = {key: ever[key] | now[key] for key in now}
 
 
-def _differences(before: dict[str, object], after: dict[str, object]) -> list[str]:
-    return [
-        f"{key}: {_difference(before[key], after[key])}"
-        for key in before
-        if before[key] != after[key]
-        and not (key.endswith(" descriptors") and _fewer(before[key], after[key]))
-    ]
-
-
-def _fewer(before: object, after: object) -> bool:
-    """A connection that was just kept open for the next question may be closed since."""
-    return (
-        isinstance(before, list)
-        and isinstance(after, list)
-        and not Counter(after) - Counter(before)
-    )
-
-
-def _difference(before: object, after: object) -> str:
-    if not isinstance(before, list) or not isinstance(after, list):
-        return f"{before} before, {after} after"
-    old, new = Counter(before), Counter(after)
-    return f"lost {sorted((old - new).elements())}, got {sorted((new - old).elements())}"
+def _differences(before: Inventory, always: Inventory, ever: Inventory) -> Iterator[str]:
+    for key in before:
+        got, lost = always[key] - before[key], before[key] - ever[key]
+        if key.endswith(" descriptors"):
+            lost = Counter()  # a connection that was kept for the next question may be closed
+        if got or lost:
+            yield f"{key}: lost {sorted(lost.elements())}, got {sorted(got.elements())}"
 
 
 def _status(pid: int) -> dict[str, str]:
@@ -135,9 +131,9 @@ def _instance(world: World) -> str:
     return f"gitmoat-{found.st_dev:x}-{found.st_ino:x}"
 
 
-def _namespaces(pids: set[int]) -> dict[str, int]:
+def _namespaces(pids: set[int]) -> Counter[str]:
     """How many of each kind, besides our own."""
-    counted = {}
+    counted: Counter[str] = Counter()
     for kind in ("net", "pid", "mnt", "ipc", "uts", "cgroup", "user"):
         ours = os.stat(f"/proc/self/ns/{kind}").st_ino
         counted[kind] = len(set(_inodes(pids, kind)) - {ours})
@@ -171,9 +167,10 @@ def _files(world: World) -> Iterator[str]:
                 yield str(path.relative_to(world.stage.root))
 
 
-def _host_rules() -> str:
-    listed = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True, check=True)
-    return listed.stdout
+def _our_tables() -> list[str]:
+    """Of ours in the host's own network: none, ever. What others have there is theirs."""
+    listed = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if "gitmoat" in line]
 
 
 def _to_upstream(world: World) -> set[str]:
@@ -183,7 +180,7 @@ def _to_upstream(world: World) -> set[str]:
     return {f"socket:[{words[9]}]" for words in lines if words[2].endswith(port)}
 
 
-def _descriptors(pid: int, ignored: set[str]) -> list[str]:
+def _descriptors(pid: int, ignored: set[str]) -> Counter[str]:
     """What is open, by kind."""
     found = []
     for name in os.listdir(f"/proc/{pid}/fd"):
@@ -191,4 +188,4 @@ def _descriptors(pid: int, ignored: set[str]) -> list[str]:
             found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
         except OSError:
             pass
-    return sorted(_NUMBERED.sub("", text) for text in found if text not in ignored)
+    return Counter(_NUMBERED.sub("", text) for text in found if text not in ignored)

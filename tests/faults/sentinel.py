@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 from attrs import frozen
+
+from tests.waiting import eventually
 
 _SOURCE = """
 import json, os, socket, time
@@ -60,16 +61,10 @@ class Sentinel:
     def assert_held(self) -> None:
         """It still tries, and nothing it tried has ever worked."""
         before = self.rounds()
-        deadline = time.monotonic() + 20
-        while self.rounds() < before + 2:
-            assert time.monotonic() < deadline, "the sentinel has ended"
-            time.sleep(0.02)
+        eventually(lambda: self.rounds() >= before + 2, "the sentinel to go on")
         assert self._read()[1] == []
 
     def _read(self) -> tuple[int, list[str]]:
-        deadline = time.monotonic() + 20
-        while not self.file.exists():
-            assert time.monotonic() < deadline, "the sentinel did not start"
-            time.sleep(0.02)
+        eventually(self.file.exists, "the sentinel to start")
         rounds, violations = json.loads(self.file.read_text())
         return rounds, violations

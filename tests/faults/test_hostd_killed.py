@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 
@@ -22,8 +20,13 @@ from tests.live.boxes import Box, eventually, hostctl_process, outcome
 pytestmark = pytest.mark.live
 
 CREATION = also_long("rooms", "listeners", "workspace", long=("directories", "rules", "sidecar"))
-DELAYS = also_long(0.02, long=(0.0, 0.1))
-_TRIES = 8
+# Writes of a start's record, with what the next hostd makes of it.
+STARTS = also_long(
+    ("ending", 1, "stopped"),
+    ("ending", 4, "stopped"),
+    ("served", 1, "running"),
+    long=[("ending", count, "stopped") for count in (2, 3, 5, 6)],
+)
 SEED = 20261
 
 
@@ -50,7 +53,7 @@ def test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on(
         run = world.begin_run("-d", "--", "sleep", "infinity")
         identifier = stop.wait()
         kill_and_wait(hostd)
-    run.communicate(timeout=60)
+    outcome(run)
     assert world.step(identifier) == step
     world.up()
     assert_settles(world, before)
@@ -65,7 +68,8 @@ def test_a_served_sandbox_is_adopted_with_all_that_runs_in_it(
 ) -> None:
     box, sentinel = guarded
     before = world.inspect(box.name)
-    command = box.begin("sh", "-c", "sleep 300")
+    command = box.begin("sh", "-c", "echo up; sleep infinity")
+    assert command.stdout is not None and command.stdout.readline() == b"up\n"
     rounds = sentinel.rounds()
     world.kill("hostd")
     assert outcome(command).code != 0  # its hostctl cannot wait for the end any more
@@ -126,19 +130,17 @@ def test_a_sidecar_that_died_or_hangs_when_hostd_starts_is_replaced(
     assert list(world.sessions().values()).count(box.name) == 1
 
 
-@pytest.mark.parametrize("delay", DELAYS)
-def test_a_sandbox_that_was_half_removed_is_gone(world: World, delay: float) -> None:
+def test_a_sandbox_whose_removal_had_begun_is_gone(world: World) -> None:
     world.kill("hostd")  # both times a hostd that has just started
     world.up()
     before = at_rest(world)
     with world.box(repo=None) as box:
-        identifier = str(world.inspect(box.name)["sandbox"])
         hostd = world.pid("hostd")
-        remove = hostctl_process(world.stage, "rm", "--force", box.name)
-        eventually(lambda: world.step(identifier) in ("removing", None), "the removal")
-        time.sleep(delay)
-        kill_and_wait(hostd)
-        remove.communicate(timeout=30)
+        with world.stopped_at("removing") as stop:
+            remove = hostctl_process(world.stage, "rm", "--force", box.name)
+            stop.wait()
+            kill_and_wait(hostd)
+        outcome(remove)
         world.up()
         assert box.name not in world.items()
     world.kill("hostd")
@@ -146,18 +148,42 @@ def test_a_sandbox_that_was_half_removed_is_gone(world: World, delay: float) -> 
     assert_settles(world, before)
 
 
-@pytest.mark.parametrize("delay", DELAYS)
+def test_a_sandbox_of_which_only_the_files_were_left_is_gone(world: World) -> None:
+    world.kill("hostd")
+    world.up()
+    before = at_rest(world)
+    with world.box(repo=None) as box:
+        identifier = str(world.inspect(box.name)["sandbox"])
+        hostd, launcher = world.pid("hostd"), world.pid("launcher")
+        with world.stopped_at("removing") as stop:
+            remove = hostctl_process(world.stage, "rm", "--force", box.name)
+            stop.wait()
+            os.kill(launcher, signal.SIGSTOP)  # who is to start `rm`
+        run_files = world.stage.paths.sandboxes_run / identifier
+        eventually(lambda: not run_files.exists(), "the end of all but its files")
+        kill_and_wait(hostd)
+        kill_and_wait(launcher)
+        outcome(remove)
+        world.up()
+        assert box.name not in world.items()
+    world.kill("hostd")
+    world.up()
+    assert_settles(world, before)
+
+
+@pytest.mark.parametrize("step", ["ending", "stopped"])
 def test_a_sandbox_that_was_half_stopped_is_stopped_and_keeps_its_files(
-    world: World, delay: float
+    world: World, step: str
 ) -> None:
     with world.box("--agent") as box:
         identifier = str(world.inspect(box.name)["sandbox"])
         box.sh("echo kept > /workspace/kept").expect_success("writing")
         hostd = world.pid("hostd")
-        with _stopping(world, box.name):
-            eventually(lambda: world.step(identifier) in ("ending", "stopped"), "the stop")
-            time.sleep(delay)
+        with world.stopped_at(step) as stop:
+            stopping = hostctl_process(world.stage, "stop", box.name)
+            stop.wait()
             kill_and_wait(hostd)
+        assert outcome(stopping).code != 0
         world.up()
         assert world.items()[box.name]["state"] == "stopped"
         assert (world.state(identifier) / "workspace" / "kept").read_text() == "kept\n"
@@ -167,44 +193,23 @@ def test_a_sandbox_that_was_half_stopped_is_stopped_and_keeps_its_files(
         git_works(box)
 
 
-class _stopping:  # noqa: N801 - reads as a clause: `with _stopping(...)`
-    """`stop` in the background: its answer never comes."""
-
-    def __init__(self, world: World, name: str) -> None:
-        self._thread = threading.Thread(target=self._stop, args=(world, name))
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *exc: object) -> None:
-        self._thread.join()
-
-    def _stop(self, world: World, name: str) -> None:
-        with suppress(Failure):
-            world.ask("stop", sandbox=name)
-
-
-def test_a_stopped_sandbox_that_was_being_started_is_stopped_again(world: World) -> None:
+@pytest.mark.parametrize(("step", "count", "state"), STARTS)
+def test_a_stopped_sandbox_that_was_being_started_is_stopped_again_or_runs(
+    world: World, step: str, count: int, state: str
+) -> None:
     with world.box() as box:
         identifier = str(world.inspect(box.name)["sandbox"])
         world.ask("stop", sandbox=box.name)
         hostd = world.pid("hostd")
-        starting = threading.Thread(target=lambda: _ignoring(world, "start", box.name))
-        starting.start()
-        eventually(lambda: world.step(identifier) == "ending", "the start to begin")
-        time.sleep(0.1)
-        kill_and_wait(hostd)
-        starting.join()
+        with world.stopped_at(step, count) as stop:
+            starting = hostctl_process(world.stage, "start", box.name)
+            assert stop.wait() == identifier
+            kill_and_wait(hostd)
+        assert outcome(starting).code != 0
         world.up()
-        state = world.items()[box.name]["state"]
-        assert state == ("running" if world.step(identifier) == "served" else "stopped")
+        assert world.items()[box.name]["state"] == state
         world.ask("start", sandbox=box.name)
         box.git("fetch").expect_success("hostctl git fetch")
-
-
-def _ignoring(world: World, op: str, name: str) -> None:
-    with suppress(Failure):
-        world.ask(op, sandbox=name)
 
 
 def test_an_attached_run_with_rm_goes_with_the_hostd_it_was_attached_to(world: World) -> None:
@@ -212,9 +217,9 @@ def test_an_attached_run_with_rm_goes_with_the_hostd_it_was_attached_to(world: W
     world.up()
     before = at_rest(world)
     name = new_name()
-    run = world.begin_run("--rm", "--", "sleep", "infinity", name=name)
-    eventually(lambda: world.items().get(name, {}).get("state") == "running", "its start")
-    eventually(lambda: any(world.step(i) == "served" for i in world.known()), "its command")
+    with world.stopped_at("served") as stop:
+        run = world.begin_run("--rm", "--", "sleep", "infinity", name=name)
+        stop.wait()
     world.kill("hostd")
     assert outcome(run).code != 0
     world.up()
@@ -228,11 +233,14 @@ def test_a_detached_run_with_rm_is_removed_when_its_command_ends_under_another_h
     world: World,
 ) -> None:
     name = new_name()
-    run = world.begin_run("-d", "--rm", "--", "sleep", "4", name=name)
+    waiting = "until [ -e /workspace/go ]; do sleep 0.1; done"
+    run = world.begin_run("-d", "--rm", "--", "sh", "-c", waiting, name=name)
     assert outcome(run).code == 0
+    identifier = str(world.inspect(name)["sandbox"])
     world.kill("hostd")
     world.up()
     assert name in world.items()
+    (world.state(identifier) / "workspace" / "go").touch()
     eventually(lambda: name not in world.items(), "its removal")
 
 
@@ -247,7 +255,7 @@ def kill_at_random(world: World, box: Box, times: int, seed: int) -> None:
         run = world.begin_run("--rm", "--", "sleep", "0.2")
         time.sleep(moments.uniform(0.2, 1.5))
         kill_and_wait(hostd)
-        run.communicate(timeout=30)
+        outcome(run)
         world.up()
         eventually(lambda: list(world.items()) == [box.name], "the removal of the other")
     world.kill("hostd")

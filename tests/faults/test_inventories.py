@@ -9,7 +9,8 @@ import pytest
 
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World, git_works, kill_and_wait
-from tests.live.boxes import eventually
+from tests.live.boxes import eventually, outcome
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -21,7 +22,7 @@ def live_and_die(world: World, cycles: int) -> None:
     before = at_rest(world)
     for cycle in range(cycles):
         repo = ("--repo", world.stage.url("acme/app")) if cycle % 5 == 0 else ()
-        ran = world.stage.hostctl("run", "--rm", *repo, "--", "true", timeout=120)
+        ran = world.stage.hostctl("run", "--rm", *repo, "--", "true", timeout=PATIENCE)
         ran.expect_success("hostctl run")
     assert_settles(world, before)
 
@@ -50,9 +51,9 @@ def kill_anything(world: World, times: int, seed: int) -> None:
             work = world.begin_run("--rm", "--", "sleep", "0.1")
             time.sleep(chance.uniform(0.0, 1.0))
             kill_and_wait(target)
-            work.communicate(timeout=120)
+            outcome(work)
             world.up()
-            eventually(lambda: list(world.items()) == [box.name], "the end of the work", 30)
+            eventually(lambda: list(world.items()) == [box.name], "the end of the work")
         eventually(lambda: world.inspect(box.name)["sidecar"]["pid"], "a sidecar")
         git_works(box)
         sentinel.assert_held()

@@ -80,7 +80,7 @@ def test_nothing_of_another_boot_is_adopted(world: World) -> None:
         record.write_text(json.dumps(data | {"boot_id": "another"}))
         world.up()
         assert world.items()[box.name]["state"] == "stopped"
-        eventually(lambda: ended(about["pid"]) and ended(about["sidecar"]["pid"]), "its end", 5)
+        eventually(lambda: ended(about["pid"]) and ended(about["sidecar"]["pid"]), "its end")
         assert box.name not in world.sessions().values()
         world.ask("start", sandbox=box.name)
         assert has_kept_it(box)
@@ -98,7 +98,7 @@ def test_a_record_that_cannot_be_read_costs_no_files_and_stops_nobody_else(world
         world.up()
         assert world.items()[name]["state"] == "damaged"
         assert world.items()[other.name]["state"] == "running"
-        eventually(lambda: ended(about["pid"]) and ended(about["sidecar"]["pid"]), "its end", 5)
+        eventually(lambda: ended(about["pid"]) and ended(about["sidecar"]["pid"]), "its end")
         assert box.name not in world.sessions().values()
         assert (world.state(name) / "workspace" / "kept").read_text() == "kept\n"
         assert name in world.stage.hostctl("ls").expect_success("ls")
@@ -137,7 +137,9 @@ def small_disk(world: World) -> Iterator[Path]:
         yield world.sandboxes / "filler"
     finally:
         world.kill("hostd")
-        subprocess.run(["umount", world.sandboxes], check=True)
+        umount = ["umount", str(world.sandboxes)]
+        # What hostd had started takes a moment to end with it.
+        eventually(lambda: subprocess.run(umount, check=False).returncode == 0, "umount")
         world.up()
 
 

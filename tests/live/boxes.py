@@ -7,9 +7,7 @@ import os
 import re
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +15,15 @@ from attrs import frozen
 
 from hostctl.daemons import clean_environment
 from hostctl.demo_stage import Ran, Stage
+from tests.waiting import PATIENCE, ends_with_its_test
+from tests.waiting import eventually as eventually
 
 HOME = "/home/sandbox"
-_PATIENCE = 20.0
-
-
-def eventually(true: Callable[[], object], what: str, seconds: float = _PATIENCE) -> None:
-    """Waits until `true()`; fails with `what` was waited for."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s: {what}"
-        time.sleep(0.02)
 
 
 def hostctl_process(stage: Stage, *words: str) -> subprocess.Popen[bytes]:
     """hostctl in the background; its stdin is empty."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -40,9 +31,10 @@ def hostctl_process(stage: Stage, *words: str) -> subprocess.Popen[bytes]:
         env=clean_environment(),
         start_new_session=True,
     )
+    return ends_with_its_test(process)
 
 
-def outcome(process: subprocess.Popen[bytes], seconds: float = 60) -> Ran:
+def outcome(process: subprocess.Popen[bytes], seconds: float = PATIENCE) -> Ran:
     out, err = process.communicate(timeout=seconds)
     return Ran(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
@@ -55,7 +47,7 @@ class Box:
     name: str
 
     def inspect(self) -> dict[str, Any]:
-        ran = self.stage.hostctl("--json", "inspect", self.name)
+        ran = self.stage.hostctl("--json", "inspect", self.name, timeout=PATIENCE)
         found: dict[str, Any] = json.loads(ran.expect_success("inspect"))
         return found
 
@@ -65,21 +57,20 @@ class Box:
         assert isinstance(pid, int), "there is no sidecar"
         return pid
 
-    def run(self, *argv: str, timeout: float = 60) -> Ran:
+    def run(self, *argv: str, timeout: float = PATIENCE) -> Ran:
         """A command as the untrusted uid."""
         return self.stage.hostctl("exec", self.name, "--", *argv, timeout=timeout)
 
     def sh(self, script: str, *words: str, as_helper: bool = False) -> Ran:
         tier = "helper" if as_helper else "untrusted"
-        return self.stage.hostctl(
-            "exec", "--as", tier, self.name, "--", "/bin/sh", "-c", script, "test", *words
-        )
+        command = ("/bin/sh", "-c", script, "test", *words)
+        return self.stage.hostctl("exec", "--as", tier, self.name, "--", *command, timeout=PATIENCE)
 
     def python(self, source: str, question: object = None, as_helper: bool = False) -> Any:
         """Runs a probe in the sandbox; it reads JSON and prints JSON."""
         tier = "helper" if as_helper else "untrusted"
         words = ("exec", "-i", "--as", tier, self.name, "--", "/usr/bin/python3", "-I", "-c")
-        ran = self.stage.hostctl(*words, source, stdin=json.dumps(question))
+        ran = self.stage.hostctl(*words, source, stdin=json.dumps(question), timeout=PATIENCE)
         return json.loads(ran.expect_success("a probe"))
 
     def begin(self, *argv: str) -> subprocess.Popen[bytes]:
@@ -88,7 +79,7 @@ class Box:
 
     def git(self, *words: str) -> Ran:
         """The git gate."""
-        return self.stage.hostctl("git", self.name, "--", *words)
+        return self.stage.hostctl("git", self.name, "--", *words, timeout=PATIENCE)
 
     def path(self, inside: str) -> Path:
         """Where the host finds a file of the sandbox."""
@@ -101,7 +92,7 @@ class Box:
         return Clone(self, directory)
 
     def remove(self) -> None:
-        self.stage.hostctl("rm", "--force", self.name)
+        self.stage.hostctl("rm", "--force", self.name, timeout=PATIENCE)
 
 
 @frozen
@@ -111,7 +102,7 @@ class Clone:
     box: Box
     directory: str
 
-    def git(self, *words: str, timeout: float = 60) -> Ran:
+    def git(self, *words: str, timeout: float = PATIENCE) -> Ran:
         return self.box.run("git", "-C", self.directory, *words, timeout=timeout)
 
     def ask(self, *words: str) -> str:

@@ -21,6 +21,7 @@ from hostctl.demo_stage import Ran
 from identity.paths import Paths
 from tests.live.boxes import outcome
 from tests.live.kernel_view import processes
+from tests.waiting import ends_with_its_test
 
 
 @frozen
@@ -33,7 +34,7 @@ class Instance:
 
     def begin(self, *words: str) -> subprocess.Popen[bytes]:
         """hostctl in the background; its stdin is empty."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", "hostctl", "--root", str(self.root), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -41,6 +42,7 @@ class Instance:
             env=clean_environment(),
             start_new_session=True,
         )
+        return ends_with_its_test(process)
 
     def hostctl(self, *words: str) -> Ran:
         return outcome(self.begin(*words))
