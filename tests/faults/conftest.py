@@ -8,28 +8,28 @@ from contextlib import contextmanager
 
 import pytest
 
+from hostctl.demo_stage import Stage
 from tests.faults.world import WATCHDOG, World
 from tests.live.conftest import opened
 
 
 @contextmanager
-def watched() -> Iterator[World]:
-    with opened() as stage:
-        world = World(stage)
-        with stage.paths.hostd_toml.open("a") as file:
-            file.write(WATCHDOG)
-        world.kill("hostd", signal.SIGTERM)
-        world.up()
-        try:
-            yield world
-        finally:
-            world.stands_still.close()
+def watched(stage: Stage) -> Iterator[World]:
+    world = World(stage)
+    with stage.paths.hostd_toml.open("a") as file:
+        file.write(WATCHDOG)
+    world.kill("hostd", signal.SIGTERM)
+    world.up()
+    try:
+        yield world
+    finally:
+        world.stands_still.close()
 
 
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
     """Shared by all: each test leaves it running and empty."""
-    with watched() as world:
+    with opened() as stage, watched(stage) as world:
         with world.box():  # what is made once for all, and stays, is there before any inventory
             pass
         yield world
@@ -43,5 +43,5 @@ def _running(world: World) -> None:
 
 @pytest.fixture
 def fresh_world() -> Iterator[World]:
-    with watched() as world:
+    with opened() as stage, watched(stage) as world:
         yield world

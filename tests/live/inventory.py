@@ -6,12 +6,16 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from hostctl.demo_stage import Stage
 from tests.live.kernel_view import status
+from tests.waiting import eventually
+
+Inventory = dict[str, Any]
 
 
-def inventory(stage: Stage) -> dict[str, object]:
+def inventory(stage: Stage) -> Inventory:
     about = json.loads(stage.hostctl("--json", "status").expect_success("status"))
     hostd = about["hostd"]["pid"]
     sessions = json.loads(stage.hostctl("--json", "session", "ls").expect_success("session ls"))
@@ -24,6 +28,25 @@ def inventory(stage: Stage) -> dict[str, object]:
         "descriptors": {name: _count(pid) for name, pid in _daemons(about).items()},
         "mounts": Path("/proc/self/mountinfo").read_text().count(str(stage.root)),
     }
+
+
+def at_rest(stage: Stage) -> Inventory:
+    """Once it is the same for a moment: nothing is just being closed."""
+    looks = [inventory(stage)]
+
+    def still() -> bool:
+        looks.append(inventory(stage))
+        return looks[-1] == looks[-2]
+
+    eventually(still, "this Gitmoat to come to rest")
+    return looks[-1]
+
+
+def differences(before: Inventory, after: Inventory) -> list[str]:
+    """A connection that was kept for the next question may be closed since."""
+    counted = before["descriptors"], after["descriptors"]
+    more = [name for name, count in counted[1].items() if count > counted[0][name]]
+    return more + [key for key in before if key != "descriptors" and before[key] != after[key]]
 
 
 def _daemons(about: dict[str, dict[str, int]]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """A program, started inside a network namespace, that listens, connects or watches as told.
 
 listen UID ADDRESS PORT...   TCP and UDP, sockets created and served by UID; one line per client
-ask UID tcp|udp ADDRESS PORT one line: how many octets were served, or the error's name
+ask UID tcp|udp ADDRESS PORT SECONDS one line: how many octets were served, or the error's name
 watch INTERFACE              one line: how many frames came in until the input ended
 """
 
@@ -13,7 +13,6 @@ import sys
 from contextlib import suppress
 
 REPLY = b"x" * 3_000_000
-PATIENCE = 1.0
 
 
 def say(*words: object) -> None:
@@ -66,16 +65,16 @@ def serve(sock: socket.socket, kind: socket.SocketKind, port: int) -> None:
     connection, _ = sock.accept()
     say("client", port)
     with connection, suppress(OSError):
-        connection.settimeout(PATIENCE)
+        connection.settimeout(5)  # of one who is not let through, nobody else waits longer
         connection.sendall(REPLY)
 
 
-def ask(uid: int, kind: str, address: str, port: int) -> None:
+def ask(uid: int, kind: str, address: str, port: int, seconds: float) -> None:
     become(uid)
     sock = socket.socket(
         family(address), socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM
     )
-    sock.settimeout(PATIENCE)
+    sock.settimeout(seconds)
     try:
         sock.connect((address, port))
         say(ask_udp(sock) if kind == "udp" else ask_tcp(sock))
@@ -115,7 +114,7 @@ def main(role: str, *words: str) -> None:
     if role == "listen":
         listen(int(words[0]), words[1], [int(port) for port in words[2:]])
     elif role == "ask":
-        ask(int(words[0]), words[1], words[2], int(words[3]))
+        ask(int(words[0]), words[1], words[2], int(words[3]), float(words[4]))
     else:
         watch(words[0])
 

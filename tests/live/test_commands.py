@@ -7,7 +7,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,8 +14,9 @@ from hostctl.daemons import clean_environment
 from hostctl.demo_stage import ALLOWED, Ran, Stage
 from tests.live.boxes import Box, alive, eventually, hostctl_process, outcome
 from tests.live.conftest import LARGE
-from tests.live.inventory import inventory
+from tests.live.inventory import Inventory, at_rest, differences, inventory
 from tests.live.kernel_view import namespace, processes_in
+from tests.waiting import PATIENCE, ends_with_its_test
 
 pytestmark = pytest.mark.live
 
@@ -87,7 +87,7 @@ def test_the_terminal_of_a_command_is_not_ours(agent: Box, stage: Stage) -> None
         env=clean_environment(),
         start_new_session=True,
     )
-    assert process.wait(30) == 0
+    assert ends_with_its_test(process).wait(PATIENCE) == 0
     shown = os.read(master, 4096).decode().split()
     ours = os.ttyname(slave)
     os.close(master)
@@ -148,7 +148,7 @@ def test_nothing_of_hostctls_own_environment_gets_in(agent: Box) -> None:
 
 
 def test_run_rm_leaves_nothing(stage: Stage) -> None:
-    before = inventory(stage)
+    before = at_rest(stage)
     script = "git log -1 && sleep 100 & sleep 100 & mkdir -m 0 /tmp/x $HOME/x && exit 3"
     ran = stage.hostctl("run", "--rm", "--repo", stage.url(ALLOWED), "--", "sh", "-c", script)
     assert ran.code == 3
@@ -156,14 +156,14 @@ def test_run_rm_leaves_nothing(stage: Stage) -> None:
 
 
 def test_a_detached_sandbox_goes_when_its_command_ends(stage: Stage) -> None:
-    before = inventory(stage)
+    before = at_rest(stage)
     ran = stage.hostctl("run", "-d", "--rm", "--", "true")
     assert ran.code == 0
     _same_soon(stage, before)
 
 
 def test_rm_takes_a_running_sandbox_only_by_force_and_then_wholly(stage: Stage) -> None:
-    before = inventory(stage)
+    before = at_rest(stage)
     words = ("run", "-d", "--name", "t-rm", "--agent", "--repo", stage.url(ALLOWED))
     stage.hostctl(*words, "--", "sleep", "infinity").expect_success("run")
     box = Box(stage, "t-rm")
@@ -177,7 +177,7 @@ def test_rm_takes_a_running_sandbox_only_by_force_and_then_wholly(stage: Stage) 
 
 
 def test_a_start_that_fails_leaves_nothing(stage: Stage) -> None:
-    before = inventory(stage)
+    before = at_rest(stage)
     assert stage.hostctl("run", "--repo", stage.url("acme/nothing"), "--", "true").code == 125
     assert stage.hostctl("run", "--", "no-such-program").code == 127
     _same_soon(stage, before)
@@ -185,14 +185,14 @@ def test_a_start_that_fails_leaves_nothing(stage: Stage) -> None:
 
 def test_an_interrupted_start_leaves_nothing(stage: Stage, large: str) -> None:
     """hostctl is killed while the gate still clones."""
-    before = inventory(stage)
+    before = at_rest(stage)
     words = ("run", "--rm", "--repo", stage.url(LARGE), "--", "sleep", "infinity")
     process = hostctl_process(stage, *words)
     assert process.stderr is not None
     assert process.stderr.readline().startswith(b"cloning ")
     process.kill()
     outcome(process)
-    _same_soon(stage, before, seconds=60)
+    _same_soon(stage, before)
 
 
 def test_a_name_is_taken_once(agent: Box, stage: Stage) -> None:
@@ -212,8 +212,5 @@ def test_two_sandboxes_start_at_the_same_time(stage: Stage) -> None:
     assert str(namespace("self", "net")) not in "".join(ran.out for ran in seen)
 
 
-def _same_soon(stage: Stage, before: dict[str, object], seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while (after := inventory(stage)) != before and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert after == before
+def _same_soon(stage: Stage, before: Inventory) -> None:
+    eventually(lambda: not differences(before, inventory(stage)), "what was there before")

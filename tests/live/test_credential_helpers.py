@@ -189,7 +189,7 @@ def test_a_slow_helper_is_bounded_and_ended(shared: Stage, folder: Path, box: st
     assert "U105" in ran.err
     assert "does not answer" in outcomes(shared)[-1]["reason"]
     pid = int(helper.saw("pid"))
-    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the helper to be ended", seconds=30)
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the helper to be ended")
 
 
 def test_hostd_reads_the_command_from_roots_files_and_nobody_elses(
@@ -215,5 +215,5 @@ def test_a_restarted_broker_finds_hostd_again(shared: Stage, folder: Path, box: 
     os.kill(pid, 9)
     eventually(lambda: shared.hostctl("status").code == 5, "the broker to be gone")
     shared.hostctl("up").expect_success("up")
-    eventually(lambda: refs(shared, box).code == 0, "the helper to be asked", seconds=20)
+    eventually(lambda: refs(shared, box).code == 0, "the helper to be asked")
     assert helper.runs == 1

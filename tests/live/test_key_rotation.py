@@ -92,9 +92,7 @@ def test_a_broker_killed_after_the_change_comes_back_with_the_new_key(own: Stage
     eventually(lambda: own.hostctl("status").code == 5, "the broker to be gone")
     own.hostctl("up").expect_success("up")
     assert status(own)["broker"]["key"] == changed["key"]
-    eventually(
-        lambda: box.run("git", "ls-remote", own.url(ALLOWED)).code == 0, "git to work", seconds=20
-    )
+    eventually(lambda: box.run("git", "ls-remote", own.url(ALLOWED)).code == 0, "git to work")
 
 
 def test_a_host_whose_next_key_nobody_knows_keeps_its_key(own: Stage, box: Box) -> None:

@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
 from hostctl.demo_stage import ALLOWED, Ran, Stage
 from tests.live.boxes import HOME, Box, Clone, alive, eventually, hostctl_process, outcome
 from tests.live.conftest import LARGE, MakeBox
+from tests.live.held import wait_for
 from tests.live.upstream_repositories import (
     make_empty,
     objects,
@@ -24,6 +24,7 @@ from tests.live.upstream_repositories import (
 pytestmark = pytest.mark.live
 
 _MIB = 1 << 20
+WAITING = 'echo up; until [ -e "$1" ]; do sleep 0.1; done; exit 9'
 QUICK = ("-c", "core.compression=0", "-c", "pack.window=0")
 
 
@@ -52,10 +53,9 @@ def begin_clone(box: Box, name: str) -> subprocess.Popen[bytes]:
     packs = box.path(f"{HOME}/{name}/.git/objects/pack")
 
     def begun() -> bool:
-        assert process.poll() is None, outcome(process)
         return any(path.stat().st_size > 5 * _MIB for path in packs.glob("tmp_pack_*"))
 
-    eventually(begun, "the clone to begin")
+    wait_for(process, begun, "the clone to begin")
     return process
 
 
@@ -65,11 +65,7 @@ def begin_push(clone: Clone, repository: str) -> subprocess.Popen[bytes]:
     words = ("push", stage.url(repository), "HEAD:refs/heads/main")
     process = clone.box.begin("git", "-C", clone.directory, *QUICK, *words)
 
-    def begun() -> bool:
-        assert process.poll() is None, outcome(process)
-        return receiving(stage, repository) > _MIB
-
-    eventually(begun, "the push to arrive")
+    wait_for(process, lambda: receiving(stage, repository) > _MIB, "the push to arrive")
     return process
 
 
@@ -105,9 +101,9 @@ def test_a_sidecar_killed_while_idle_is_replaced_before_anybody_notices(
 
 def test_nobody_can_take_the_port_while_the_sidecar_is_dead(victim: Box) -> None:
     script = (
-        "import socket, time, sys\n"
-        "end = time.monotonic() + 1.5\n"
-        "while time.monotonic() < end:\n"
+        "import os, socket, sys\n"
+        "print('up', flush=True)\n"
+        "while not os.path.exists('/home/sandbox/enough'):\n"
         "    for port in (418, 419):\n"
         "        for address in ('127.0.0.1', '0.0.0.0', '127.0.0.2'):\n"
         "            sock = socket.socket()\n"
@@ -120,10 +116,11 @@ def test_nobody_can_take_the_port_while_the_sidecar_is_dead(victim: Box) -> None
         "                sock.close()\n"
     )
     squatter = victim.begin("/usr/bin/python3", "-I", "-c", script)
-    time.sleep(0.3)
+    assert squatter.stdout is not None and squatter.stdout.readline() == b"up\n"
     for _ in range(3):
-        kill_sidecar(victim)
-        eventually(lambda: victim.inspect()["sidecar"]["pid"], "a new sidecar")
+        old = kill_sidecar(victim)
+        eventually(lambda: victim.inspect()["sidecar"]["pid"] not in (None, old), "a new sidecar")  # noqa: B023
+    victim.path(f"{HOME}/enough").touch()
     ran = outcome(squatter)
     assert (ran.code, ran.err) == (0, "")
     works(victim)
@@ -166,7 +163,7 @@ def test_a_killed_forker_is_replaced_and_running_sandboxes_do_not_notice(
 ) -> None:
     sidecar = victim.sidecar
     command = hostctl_process(
-        stage, "exec", victim.name, "--", "sh", "-c", "echo up; sleep 2; exit 9"
+        stage, "exec", victim.name, "--", "sh", "-c", WAITING, "sh", f"{HOME}/{forker}"
     )
     assert command.stdout is not None
     assert command.stdout.readline() == b"up\n"
@@ -177,6 +174,7 @@ def test_a_killed_forker_is_replaced_and_running_sandboxes_do_not_notice(
     assert victim.sidecar == sidecar
     ran = stage.hostctl("run", "--rm", "--repo", stage.url(ALLOWED), "--", "sh", "-c", "exit 5")
     assert ran.code == 5, ran.err
+    victim.path(f"{HOME}/{forker}").touch()
     assert outcome(command).code == 9  # hostd waits for what the old one had started
     kill_sidecar(victim)
     works(victim)

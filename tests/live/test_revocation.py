@@ -12,6 +12,7 @@ import pytest
 from hostctl.demo_stage import ALLOWED, Stage
 from tests.live.boxes import HOME, Box, Clone, eventually, outcome, told
 from tests.live.conftest import MakeBox
+from tests.live.held import hold
 from tests.live.kernel_view import descriptors, inet_sockets
 from tests.live.test_killed_processes import begin_clone, begin_push, clear
 from tests.live.upstream_repositories import make_empty, objects, reaching_upstream, refs
@@ -72,12 +73,9 @@ def test_other_sandboxes_go_on(make_box: MakeBox, agent: Box, stage: Stage) -> N
 
 def test_a_clone_that_runs_is_cut(make_box: MakeBox, large: str) -> None:
     box = make_box("--policy", "play", repo=None)
-    process = begin_clone(box, "cut")
-    begun = time.monotonic()
+    clone = hold(box, lambda: begin_clone(box, "cut"))
     revoke(box)
-    told = time.monotonic()
-    clear(outcome(process))
-    assert time.monotonic() - told < 10 * (told - begun), "at once: as good as while it was told"
+    clear(outcome(clone.go_on()))
 
 
 def upstream_links(stage: Stage) -> set[int]:
@@ -100,11 +98,11 @@ def test_a_revoked_clone_leaves_no_connection_to_the_upstream_and_its_reason_in_
 ) -> None:
     box = make_box("--policy", "play", repo=None)
     before = upstream_links(stage)
-    process = begin_clone(box, "audited")
+    clone = hold(box, lambda: begin_clone(box, "audited"))
     begun = upstream_links(stage) - before
     assert begun
     revoke(box, "seen where it should not be")
-    clear(outcome(process))
+    clear(outcome(clone.go_on()))
     eventually(lambda: not begun & upstream_links(stage), "the upstream's connection to be closed")
     ran = stage.hostctl("--json", "audit", "tail", "--sandbox", box.inspect()["sandbox"])
     events = [json.loads(line) for line in ran.expect_success("audit tail").splitlines()]
@@ -121,13 +119,13 @@ def test_a_push_that_runs_is_cut_and_nothing_of_it_is_applied(
     box = make_box("--policy", "play", repo=None)
     script = (
         "git init -q -b main $HOME/r && cd $HOME/r && git config core.compression 0 &&"
-        " git config core.bigFileThreshold 1k && head -c 80000000 /dev/urandom | split -b 1000000"
+        " git config core.bigFileThreshold 1k && head -c 40000000 /dev/urandom | split -b 1000000"
         " && git add . && git commit -q -m Large"
     )
     box.sh(script).expect_success("git commit")
-    process = begin_push(Clone(box, f"{HOME}/r"), "play/cut")
+    push = hold(box, lambda: begin_push(Clone(box, f"{HOME}/r"), "play/cut"))
     revoke(box)
-    ran = outcome(process)
+    ran = outcome(push.go_on())
     assert ran.code == 1
     assert "! [remote rejected] HEAD -> main (this session has ended (S101)" in ran.err, ran.err
     assert "Everything up-to-date" not in ran.err
@@ -157,7 +155,7 @@ def test_a_killed_sidecar_does_not_bring_a_revoked_session_back(
             assert "active" not in states(box)
             time.sleep(0.3)
     assert requests == []
-    said = box.sh('timeout 15 git ls-remote "$1"', url)
+    said = box.sh('timeout 150 git ls-remote "$1"', url)
     assert "S101" in said.err, said.err
 
 
@@ -172,13 +170,13 @@ def test_the_audit_names_the_revocation_and_its_reason(make_box: MakeBox, stage:
 
 
 def test_a_session_ends_by_its_ttl(make_box: MakeBox, stage: Stage) -> None:
-    box = make_box("--agent", "--ttl", "4s")
-    url = stage.url(ALLOWED)
+    box = make_box("--policy", "play", "--ttl", "12s", repo=None)
+    url = stage.url("play/one")
 
     def over() -> bool:
         return "S101" in box.run("git", "ls-remote", url).err
 
-    eventually(over, "the session to end", seconds=15)
+    eventually(over, "the session to end")
     with reaching_upstream(stage) as requests:
         assert over()
     assert requests == []

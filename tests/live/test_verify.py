@@ -12,6 +12,7 @@ import pytest
 from hostctl.demo_stage import Ran, Stage
 from tests.live.boxes import Box, alive, eventually, hostctl_process
 from tests.live.conftest import MakeBox
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -20,7 +21,7 @@ TOKEN = "ghp_" + "x" * 36
 
 
 def verify(box: Box, *words: str) -> Ran:
-    return box.stage.hostctl("verify", box.name, *words, timeout=120)
+    return box.stage.hostctl("verify", box.name, *words, timeout=PATIENCE)
 
 
 def report(box: Box, *words: str) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def test_an_abstract_socket_of_another_user_is_found(make_box: MakeBox) -> None:
     """The helper listens on one, as no part of ours does; the command sees it."""
     box = make_box("--agent")
     script = "import socket; s = socket.socket(socket.AF_UNIX); s.bind(chr(0) + 'x'); s.listen();"
-    script += "print('ready', flush=True); import time; time.sleep(60)"
+    script += "print('ready', flush=True); import time; time.sleep(600)"
     words = ("exec", "--as", "helper", box.name, "--", "/usr/bin/python3", "-I", "-c", script)
     listener = hostctl_process(box.stage, *words)
     try:

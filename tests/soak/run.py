@@ -8,7 +8,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from tests.faults.conftest import watched
-from tests.faults.inventory import assert_settles, at_rest
+from tests.faults.inventory import Inventory, assert_settles, at_rest
 from tests.faults.world import World
 from tests.live.conftest import opened
 from tests.live.internet import RESOLVER, surroundings
@@ -50,20 +50,20 @@ def soak(
         with stage.paths.broker_toml.open("a") as config:
             config.write(f'\n[egress]\nresolvers = ["{RESOLVER}"]\n')
         stage.hostctl("reload").expect_success("reload")
-        world = watched(stage)
-        with world.box():  # what is made once for all, and stays, is there before the inventory
-            pass
-        world.kill("hostd")
-        world.up()
-        before = at_rest(world)
-        storm = Storm.over(world, around, seed, sandboxes)
-        return _run(world, storm, before, seed, seconds, say)
+        with watched(stage) as world:
+            with world.box():  # what is made once for all, and stays, is there before the inventory
+                pass
+            world.kill("hostd")
+            world.up()
+            before = at_rest(world)
+            storm = Storm.over(world, around, seed, sandboxes)
+            return _run(world, storm, before, seed, seconds, say)
 
 
 def _run(
     world: World,
     storm: Storm,
-    before: dict[str, object],
+    before: Inventory,
     seed: int,
     seconds: float,
     say: Callable[[str], None],
@@ -83,7 +83,7 @@ def _run(
         storm.end()
         world.kill("hostd")  # as at the beginning: one that has just started
         world.up()
-        assert_settles(world, before, 60)
+        assert_settles(world, before)
     except BaseException as problem:
         where = f"seed {seed}, step {steps + 1} (after {name})"
         raise AssertionError(f"{where}: {problem}\n{storm.watch.last_words()}") from problem
