@@ -12,12 +12,13 @@ from hostctl.demo_stage import Stage
 from tests.adversary.hostile import OTHER, Hostile, start_hostile
 from tests.live.conftest import opened
 
-# Shorter than anybody would configure: a test waits for each of them.
+# Shorter than anybody would configure: a test waits for each of them. Honest operations of a
+# machine that is busy must fit in, too.
 GATE = """
 [gate]
-answer = "4s"
-stall = "4s"
-whole = "30s"
+answer = "8s"
+stall = "8s"
+whole = "60s"
 """
 # The command may use git itself, so that a test can show what a planted exploit does to it.
 POLICY = """\

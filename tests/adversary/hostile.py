@@ -19,13 +19,13 @@ from hostctl.daemons import clean_environment
 from hostctl.demo_stage import ALLOWED, Ran, Stage
 from tests.live.boxes import HOME, Box, eventually
 from tests.live.upstream_repositories import commit_upstream
+from tests.waiting import PATIENCE, end, ends_with_its_test
 
 HERE = Path(__file__).parent
 OTHER = "acme/other"
 APP = "/workspace/app"
 PRISTINE = f"{HOME}/pristine"
 EXECUTIONS = f"{HOME}/executions"
-# As long as a git gate of these tests may take; see `conftest.GATE`.
 INLINE = "/usr/bin/python3 -c 'import socket as s;s.socket(1).connect(chr(0)+chr(99))'"
 _SETTING = """
 set -e
@@ -66,7 +66,7 @@ class Session:
         program = ("/usr/bin/python3", "-I", "-c", (HERE / "shell.py").read_text())
         root = str(self.box.stage.root)
         hostctl = (sys.executable, "-P", "-m", "hostctl", "--root", root)
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [*hostctl, "exec", "-i", self.box.name, "--", *program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -74,8 +74,9 @@ class Session:
             env=clean_environment(),
             start_new_session=True,
         )
+        self._process = ends_with_its_test(process)
 
-    def run(self, script: str, *words: str, timeout: float = 60) -> Ran:
+    def run(self, script: str, *words: str, timeout: float = PATIENCE) -> Ran:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         line = json.dumps({"script": script, "words": words, "timeout": timeout})
@@ -86,7 +87,8 @@ class Session:
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.communicate(timeout=30)
+        self._process.wait(PATIENCE)
+        end(self._process)
 
 
 @define(eq=False)
@@ -214,7 +216,7 @@ def start_hostile(stage: Stage, *words: str) -> Hostile:
     repositories = [word for each in (ALLOWED, OTHER) for word in ("--repo", stage.url(each))]
     recorder = ["/usr/bin/python3", "-I", "-c", (HERE / "recorder.py").read_text(), EXECUTIONS]
     ran = stage.hostctl(
-        *("run", "-d", "--name", name, *words, *repositories, "--", *recorder), timeout=120
+        *("run", "-d", "--name", name, *words, *repositories, "--", *recorder), timeout=PATIENCE
     )
     ran.expect_success("hostctl run")
     return make_hostile(Box(stage, name))

@@ -15,6 +15,7 @@ from attrs import frozen
 ADVERTISEMENT = "application/x-git-upload-pack-advertisement"
 ESCAPE = b"\x1b]0;owned\x07\x1b[2J"
 OID = b"12" * 20
+BOMB = gzip.compress(bytes(200 << 20))
 
 
 @frozen
@@ -84,8 +85,7 @@ class Handler(BaseHTTPRequestHandler):
         self.say(200, b"<html>" + ESCAPE, Content_Type="text/html")
 
     def answer_compressed(self) -> None:
-        body = gzip.compress(bytes(200 << 20))
-        self.say(200, body, Content_Type=ADVERTISEMENT, Content_Encoding="gzip")
+        self.say(200, BOMB, Content_Type=ADVERTISEMENT, Content_Encoding="gzip")
 
     def answer_error(self) -> None:
         self.say(500, ESCAPE * 1000, Content_Type="text/plain")
@@ -124,7 +124,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(0.5)
 
     def answer_silent(self) -> None:
-        time.sleep(300)
+        time.sleep(600)
 
 
 class HostileUpstream(ThreadingHTTPServer):

@@ -40,9 +40,10 @@ while True:
                 json.dump(found, file)
             os.replace(sys.argv[1] + ".new", sys.argv[1])
 """
-# A git of the workspace waits for it, long enough to be seen on a busy machine.
+# A git of the workspace waits for it, until it has been seen.
 SLOW_HOOK = r"""
-printf '#!/bin/sh\nsleep 0.3\n' > .git/hooks/reference-transaction
+printf '#!/bin/sh\nuntil grep -q \\"git\\" /home/sandbox/peeked; do sleep 0.05; done\n' \
+    > .git/hooks/reference-transaction
 chmod 755 .git/hooks/reference-transaction
 """
 # Every way at another process, tried on every process there is or might be.

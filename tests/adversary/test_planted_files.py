@@ -22,6 +22,7 @@ from tests.adversary.hostile import APP, INLINE, Hostile
 from tests.fakes.long_cases import one_in
 from tests.live.boxes import Box
 from tests.live.upstream_repositories import commit_upstream
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -117,7 +118,7 @@ def test_directories_swapped_while_objects_arrive_change_nothing_outside(
 SWAP = """
 import os, sys, time
 targets = sys.argv[1:]
-end = time.monotonic() + 60
+end = time.monotonic() + 600
 names = [".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/remotes", ".git/logs"]
 while time.monotonic() < end:
     for name in names:
@@ -225,7 +226,7 @@ def test_variables_and_directory_of_the_admin_reach_no_git_of_the_gate(
         env=clean_environment() | variables,
         cwd=tmp_path,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert b"trace:" not in done.stderr

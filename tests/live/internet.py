@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,8 +26,10 @@ from confine import linux
 from hostctl.daemons import clean_environment
 from hostctl.demo_stage import Ran
 from tests.live.instances import Instance, make_instance
+from tests.waiting import PATIENCE, eventually
 
 _NETWORK = 0x40000000
+_OVER = ("06", "07", "0A")  # TIME_WAIT, CLOSE, LISTEN
 OURS = "203.0.113.200"
 RESOLVER = "203.0.113.53"
 WEB = "203.0.113.5"
@@ -79,7 +82,7 @@ class Namespace:
 
     @classmethod
     def make(cls) -> Namespace:
-        script = "ip link set lo up; echo ready; exec sleep 3600"
+        script = "ip link set lo up; echo ready; exec sleep infinity"
         holder = subprocess.Popen(
             ["unshare", "-n", "sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True
         )
@@ -123,7 +126,7 @@ class Internet:
     www: Path
     authority: Path
 
-    def hostctl(self, *words: str, stdin: str = "", timeout: float = 60) -> Ran:
+    def hostctl(self, *words: str, stdin: str = "", timeout: float = PATIENCE) -> Ran:
         command = [sys.executable, "-P", "-m", "hostctl", "--root", str(self.instance.root)]
         done = subprocess.run(
             self.host.words(*command, *words),
@@ -148,12 +151,20 @@ class Internet:
         return int(counted.partition(":")[2].split()[9])
 
     def quiet(self) -> int:
-        """The same, once what is under way has come to its end."""
+        """The same, once what is under way has come to its end: no connection is open."""
+        eventually(lambda: not self._open(), "the end of every connection")
         before = -1
         while (now := self.packets()) != before:
             before = now
             time.sleep(0.4)
         return now
+
+    def _open(self) -> list[str]:
+        """Connections of the host to the internet, but those that only wait for their time."""
+        lines = self.host.run("cat", "/proc/net/tcp").splitlines()[1:]
+        ours = f"{int.from_bytes(socket.inet_aton(OURS), sys.byteorder):08X}:"
+        found = (line.split() for line in lines)
+        return [words[2] for words in found if words[1].startswith(ours) and words[3] not in _OVER]
 
     def audit(self) -> list[dict[str, Any]]:
         text = self.instance.paths.broker_audit.read_text()
@@ -168,13 +179,13 @@ class NetBox:
     name: str
     workdir: Path
 
-    def run(self, *argv: str, timeout: float = 60) -> Ran:
+    def run(self, *argv: str, timeout: float = PATIENCE) -> Ran:
         return self.internet.hostctl("exec", self.name, "--", *argv, timeout=timeout)
 
-    def sh(self, script: str, timeout: float = 60) -> Ran:
+    def sh(self, script: str, timeout: float = PATIENCE) -> Ran:
         return self.run("/bin/sh", "-c", script, timeout=timeout)
 
-    def python(self, source: str, question: object = None, timeout: float = 60) -> Any:
+    def python(self, source: str, question: object = None, timeout: float = PATIENCE) -> Any:
         words = ("exec", "-i", self.name, "--", "/usr/bin/python3", "-I", "-c", source)
         ran = self.internet.hostctl(*words, stdin=json.dumps(question), timeout=timeout)
         assert ran.code == 0, ran.text
@@ -266,7 +277,7 @@ def open_internet(hostd: str = "") -> Iterator[Internet]:
         made = Internet(instance, *here)
         _start(made, hostd)
         yield made
-        made.hostctl("down", timeout=180)
+        made.hostctl("down", timeout=PATIENCE)
 
 
 def _start(internet: Internet, hostd: str) -> None:
