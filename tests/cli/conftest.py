@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 Hostctl = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -42,7 +44,7 @@ def hostctl(root: Path) -> Hostctl:
             capture_output=True,
             text=True,
             env=environment(),
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     return run

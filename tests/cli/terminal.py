@@ -5,16 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import select
 import signal
 import struct
 import subprocess
 import termios
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from tests.cli.conftest import command, environment
+from tests.waiting import PATIENCE, ends_with_its_test, readable
 
 
 def _sit_down() -> None:
@@ -32,7 +31,7 @@ class Terminal:
         self._size(slave, 40, 100)
         self.before = termios.tcgetattr(slave)
         self.slave = slave
-        self.process = subprocess.Popen(
+        process = subprocess.Popen(
             command(root, *words),
             stdin=slave,
             stdout=slave,
@@ -41,6 +40,7 @@ class Terminal:
             start_new_session=True,
             preexec_fn=_sit_down,
         )
+        self.process = ends_with_its_test(process)
 
     def _size(self, descriptor: int, rows: int, columns: int) -> None:
         fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -51,12 +51,10 @@ class Terminal:
     def type(self, text: bytes) -> None:
         os.write(self.master, text)
 
-    def read_until(self, wanted: bytes, seconds: float = 15) -> bytes:
+    def read_until(self, wanted: bytes) -> bytes:
         """All up to `wanted`; what came behind it is for the next who reads."""
-        deadline = time.monotonic() + seconds
         while wanted not in self._unread:
-            left = deadline - time.monotonic()
-            assert left > 0 and select.select([self.master], [], [], left)[0], self._unread
+            readable(self.master, f"{wanted!r} after {self._unread!r}")
             self._unread += os.read(self.master, 4096)
         end = self._unread.index(wanted) + len(wanted)
         data, self._unread = self._unread[:end], self._unread[end:]
@@ -81,7 +79,7 @@ class Terminal:
 
     def _wait(self) -> None:
         try:
-            self.process.wait(20)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Hostctl, command, environment
 from tests.fakes.daemon import FakeDaemon, Message
+from tests.waiting import PATIENCE
 
 REFUSAL: Message = {
     "error": {
@@ -196,7 +197,7 @@ def test_a_secret_is_never_asked_for_on_a_terminal(broker: FakeDaemon, root: Pat
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=30,
+        timeout=PATIENCE,
     )
     os.close(master)
     os.close(slave)

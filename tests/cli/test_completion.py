@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import CHECKOUT, Hostctl, environment
 from tests.cli.scripted import HOSTD
 from tests.fakes.daemon import FakeDaemon
+from tests.waiting import PATIENCE
 
 
 def complete(root: Path, line: str) -> list[str]:
@@ -36,7 +37,7 @@ def complete(root: Path, line: str) -> list[str]:
         env=env,
         cwd=CHECKOUT,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.stderr == ""
     return done.stdout.split()

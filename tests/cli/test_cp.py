@@ -12,6 +12,7 @@ import pytest
 from hostctl.tarstream import END, Entry, Kind, format_entry, padding
 from tests.cli.conftest import Hostctl
 from tests.fakes.daemon import Call, FakeDaemon, Message, run_locally
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_who_prints_without_end_is_left(root: Path, hostctl: Hostctl) -> None:
         os.set_blocking(writer, False)
         os.write(writer, format_entry(Entry(b"p", Kind.FILE, 0o644, 1 << 30)))
         yield {"ok": True, "exit": 0}
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             try:
                 os.write(writer, bytes(4096))

@@ -15,18 +15,20 @@ import pytest
 from tests.cli.conftest import environment
 from tests.live.boxes import eventually
 from tests.live.inventory import cgroup_parents
+from tests.waiting import PATIENCE, ends_with_its_test
 
 pytestmark = pytest.mark.live
 
 
 def demo(*words: str, directory: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "hostctl", "demo", *words],
         env={**environment(), "TMPDIR": str(directory)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    return ends_with_its_test(process)
 
 
 def left_behind(directory: Path) -> list[str]:
@@ -48,13 +50,13 @@ def test_all_sixteen_promises_are_kept_and_nothing_is_left(root: Path) -> None:
     process = demo("--json", directory=root)
     eventually(lambda: list(root.iterdir()), "the demo to make its root")
     (made,) = (path.stat() for path in root.iterdir())
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=5 * PATIENCE)
     result = json.loads(out)
     broken = [check for check in result["checks"] if not check["ok"]]
     assert (process.returncode, broken) == (0, []), err
     assert (result["schema"], result["passed"], result["failed"]) == ("gitmoat.demo/1", 16, 0)
     assert "Traceback" not in err
-    assert left_behind(root) == []
+    eventually(lambda: left_behind(root) == [], "nothing is left")
     assert [str(path) for path in cgroup_parents(made) if path.exists()] == []
 
 
@@ -69,6 +71,6 @@ def test_an_interrupted_demo_takes_everything_away(root: Path, number: int, line
         process.stdout.readline()
     time.sleep(0.2)
     process.send_signal(number)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number, out + err
-    assert left_behind(root) == []
+    eventually(lambda: left_behind(root) == [], "nothing is left")

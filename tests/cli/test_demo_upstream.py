@@ -11,6 +11,7 @@ import pytest
 
 from hostctl.demo_repositories import create_repository, ref_of
 from hostctl.demo_upstream import Upstream
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct-horse-battery"
 
@@ -35,7 +36,7 @@ def git(upstream: Upstream, *words: str) -> subprocess.CompletedProcess[str]:
         },
     }
     return subprocess.run(
-        ["git", *words], env=environment, capture_output=True, text=True, timeout=120
+        ["git", *words], env=environment, capture_output=True, text=True, timeout=PATIENCE
     )
 
 
@@ -90,4 +91,4 @@ def test_it_ends_with_the_process_that_started_it(root: Path) -> None:
     process = upstream._process
     assert process is not None and process.stdin is not None
     process.stdin.close()
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE) == 0

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import environment
 from tests.fakes.daemon import FakeDaemon
+from tests.waiting import PATIENCE
 
 # The interpreter may be out of reach after the uid is gone, so everything is imported before.
 DROPPED = """
@@ -31,7 +32,7 @@ def as_nobody(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from netpolicy.document import parse_policy
 from tests.cli.terminal import Terminal
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_a_wrong_answer_is_asked_again_with_the_reason(terminal: Terminal, polic
         terminal.read_until(asked)
         terminal.type(typed + b"\r")
         terminal.read_until(answer)
-    terminal.process.wait(20)
+    terminal.process.wait(PATIENCE)
     (rule,) = parse_policy((policies / "bots.toml").read_text()).git
     assert rule.push is None
     assert terminal.process.returncode == 0

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import Hostctl
 from tests.cli.test_presets import CONF, put
 from tests.fakes.daemon import Call, FakeDaemon, Message, Operation
+from tests.waiting import PATIENCE
 
 GOOD = 'version = 1\nname = "p"\n[[egress]]\nhosts = ["a.corp.example"]\n'
 MISSPELT = GOOD.replace("hosts", "hsots")
@@ -61,7 +62,7 @@ def test_a_named_pipe_is_not_waited_for_again(root: Path, hostctl: Hostctl) -> N
     with hostd(root, {"error": NO_ROOM}):
         done = hostctl("run", "--policy", str(pipe), "--", "true")
     assert "error: no room [R101]\n" in done.stderr
-    writer.join(10)
+    writer.join(PATIENCE)
 
 
 def test_a_fault_in_a_pipe_is_told_without_a_hostd(hostctl: Hostctl) -> None:

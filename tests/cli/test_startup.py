@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -59,24 +58,3 @@ def test_a_policy_is_sent_without_loading_what_reads_policies(root: Path) -> Non
         loaded = modules("--root", str(root), "run", "--policy", str(policy), "--", "true")
     assert daemon.requests[0]["policy"] == policy.read_text()
     assert not {name for name in loaded if name.partition(".")[0] in ("netpolicy", "tomllib")}
-
-
-def seconds(*words: str) -> float:
-    begun = time.perf_counter()
-    subprocess.run(
-        [sys.executable, *words], env=environment(), stdout=subprocess.DEVNULL, check=True
-    )
-    return time.perf_counter() - begun
-
-
-@pytest.mark.parametrize(
-    "how", [["-m", "hostctl"], [str(Path(sys.executable).with_name("hostctl"))]]
-)
-def test_help_and_version_take_at_most_eight_times_a_bare_interpreter(how: list[str]) -> None:
-    """The best of several rounds, taken in turns: a busy machine slows all three alike."""
-    rounds = [
-        (seconds("-c", "pass"), seconds(*how, "--help"), seconds(*how, "version")) for _ in range(9)
-    ]
-    bare, help_, version = (min(column) for column in zip(*rounds, strict=True))
-    assert help_ <= 8 * bare
-    assert version <= 8 * bare

@@ -20,6 +20,7 @@ import pytest
 
 from tests.cli.conftest import command, environment
 from tests.cli.worlds import TRANSCRIPTS, World, fresh_world, quiet_world, running_world
+from tests.waiting import PATIENCE
 
 FILES = sorted(TRANSCRIPTS.glob("*.txt"))
 _ELISION = re.compile(r"^\.\.\.$|\[\.\.\.\]", re.MULTILINE)
@@ -66,7 +67,7 @@ def play(world: World, step: Step) -> tuple[str, int]:
         stderr=subprocess.STDOUT,
         text=True,
         env=environment(),
-        timeout=120,
+        timeout=PATIENCE,
         cwd=world.directory,
     )
     return world.shown(done.stdout).rstrip("\n"), done.returncode

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from identity.controlsocket import listen_control
+from tests.waiting import PATIENCE
 
 Message = dict[str, Any]
 
@@ -62,7 +63,7 @@ class FakeDaemon:
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(5)
+        self._thread.join(PATIENCE)
 
     def _serve(self) -> None:
         while True:

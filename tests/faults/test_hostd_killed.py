@@ -25,7 +25,7 @@ STARTS = also_long(
     ("ending", 1, "stopped"),
     ("ending", 4, "stopped"),
     ("served", 1, "running"),
-    long=[("ending", count, "stopped") for count in (2, 3, 5, 6)],
+    long=[pytest.param("ending", count, "stopped") for count in (2, 3, 5, 6)],
 )
 SEED = 20261
 
