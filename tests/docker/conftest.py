@@ -16,8 +16,8 @@ from tests.live.conftest import MakeBox, box_maker
 @pytest.fixture(scope="session")
 def engine() -> Iterator[TestEngine]:
     made = TestEngine()
-    made.start()
     try:
+        made.start()
         made.make_images()
         yield made
     finally:

@@ -8,15 +8,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 from attrs import define, field
 
 from tests.docker.images import each
+from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
-_READY_WITHIN = 60.0
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -54,25 +53,29 @@ class TestEngine:
                 env={"PATH": _PATH},
                 start_new_session=True,
             )
-        deadline = time.monotonic() + _READY_WITHIN
-        while self.try_docker("version").returncode != 0:
-            said = (place / "log").read_text()[-2000:]
-            assert self._process.poll() is None, f"dockerd ended: {said}"
-            assert time.monotonic() < deadline, f"dockerd is not ready: {said}"
-            time.sleep(0.1)
+        ends_with_its_test(self._process)
+
+        def ready() -> bool:
+            assert self._process is not None and self._process.poll() is None, self._said()
+            return self.try_docker("version").returncode == 0
+
+        eventually(ready, "dockerd")
+
+    def _said(self) -> str:
+        return "dockerd ended: " + (self.directory / "log").read_text()[-2000:]
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(number)
-            self._process.wait(60)
+            self._process.wait(PATIENCE)
             self._process = None
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
     def remove(self) -> None:
-        for identifier in self.docker("ps", "-aq").split():
+        for identifier in self.try_docker("ps", "-aq").stdout.decode().split():
             self.try_docker("rm", "-f", identifier)
         self.stop()
         # An engine with live-restore leaves its directory mounted on itself.
@@ -85,7 +88,7 @@ class TestEngine:
             ["docker", "-H", f"unix://{self.socket}", *words],
             input=stdin,
             capture_output=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
             env={"PATH": f"/usr/local/bin:{_PATH}", "HOME": str(self.directory)},
         )

@@ -20,6 +20,7 @@ from tests.docker.engines import TestEngine, image
 from tests.fakes.long_cases import one_in
 from tests.live.boxes import alive, eventually
 from tests.live.upstream_repositories import refs
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -272,7 +273,7 @@ def test_the_examples_do_what_they_say(
     try:
         done = subprocess.run(
             ["/bin/sh", str(EXAMPLES / script), name, image("busybox"), stage.url(ALLOWED), *words],
-            capture_output=True, env=environment, timeout=120, check=False, text=True,
+            capture_output=True, env=environment, timeout=PATIENCE, check=False, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert shown in done.stdout

@@ -16,6 +16,7 @@ from tests.docker.engines import TestEngine, image
 from tests.live.boxes import Box, eventually
 from tests.live.conftest import MakeBox
 from tests.live.upstream_repositories import refs
+from tests.waiting import PATIENCE, ends_with_its_test
 
 pytestmark = pytest.mark.live
 
@@ -130,7 +131,7 @@ def test_a_terminal_is_a_terminal(stage: Stage) -> None:
     )  # fmt: skip
     os.close(theirs)
     try:
-        assert process.wait(60) == 42
+        assert ends_with_its_test(process).wait(PATIENCE) == 42
     finally:
         os.close(ours)
 

@@ -19,6 +19,7 @@ from tests.docker.engines import TestEngine, image
 from tests.docker.images import busybox_like
 from tests.live.boxes import Box, alive, eventually
 from tests.live.conftest import box_maker
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -156,7 +157,9 @@ def test_a_docker_that_hangs_does_not_touch_what_runs_and_delays_nobody(
     try:
         assert works(shared)
         assert stage.hostctl("run", "--rm", "--", "true").code == 0, "bubblewrap goes on"
-        ran = stage.hostctl("run", "--rm", "--image", image("debian"), "--", "true", timeout=100)
+        ran = stage.hostctl(
+            "run", "--rm", "--image", image("debian"), "--", "true", timeout=PATIENCE
+        )
         assert (ran.code, "R113" in ran.err) == (125, True)
     finally:
         engine.signal(signal.SIGCONT)
@@ -196,8 +199,8 @@ def _kill_hostd(stage: Stage) -> None:
 def test_a_docker_that_is_restarted_ends_sandboxes_or_leaves_them(keeps: bool) -> None:
     """With an engine of its own; one with live-restore leaves its containers running."""
     own = TestEngine(options=("--live-restore",) if keeps else ())
-    own.start()
     try:
+        own.start()
         own.docker("import", "-", image("busybox"), stdin=busybox_like())
         with opened(own, QUICK) as other, box_maker(other) as make:
             box = make("--agent", "--push", "agent/**", "--image", image("busybox"))

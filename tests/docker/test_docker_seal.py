@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.docker.engines import TestEngine, image
 from tests.live.boxes import Box, eventually
 from tests.live.conftest import MakeBox
 from tests.live.kernel_view import namespace
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -70,10 +72,12 @@ def test_only_a_few_places_can_be_written(box: Box) -> None:
 
 def test_commands_are_in_the_containers_cgroups(box: Box) -> None:
     container = box.inspect()["container"]
-    process = box.begin("sleep", "31")
+    seconds = f"600.{uuid.uuid4().int}"  # nobody else's
+    wanted = f"sleep\0{seconds}\0".encode()
+    process = box.begin("sleep", seconds)
     try:
-        eventually(lambda: _groups_of(b"sleep\x0031\x00"), "the command")
-        groups = _groups_of(b"sleep\x0031\x00")
+        eventually(lambda: _groups_of(wanted), "the command")
+        groups = _groups_of(wanted)
         assert groups
         assert all(line.endswith(container) for line in groups), groups
     finally:
@@ -90,7 +94,7 @@ def _groups_of(command: bytes) -> list[str]:
 
 
 def test_verify_finds_every_control_enforced(box: Box) -> None:
-    ran = box.stage.hostctl("--json", "verify", box.name, timeout=120)
+    ran = box.stage.hostctl("--json", "verify", box.name, timeout=PATIENCE)
     report = json.loads(ran.out)
     wrong = [probe for probe in report["probes"] if not probe["ok"]]
     assert (wrong, ran.code) == ([], 0)

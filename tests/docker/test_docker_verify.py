@@ -10,12 +10,13 @@ import pytest
 from tests.docker.engines import TestEngine, image
 from tests.live.boxes import Box
 from tests.live.conftest import MakeBox
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
 
 def report(box: Box) -> dict[str, Any]:
-    ran = box.stage.hostctl("--json", "verify", box.name, timeout=120)
+    ran = box.stage.hostctl("--json", "verify", box.name, timeout=PATIENCE)
     found: dict[str, Any] = json.loads(ran.out)
     assert ran.code == (0 if found["enforced"] == found["total"] else 6)
     return found

@@ -11,6 +11,7 @@ from typing import Any
 
 from identity.controlsocket import connect_control
 from tests.fakes.broker_world import World
+from tests.waiting import PATIENCE, ends_with_its_test
 
 # Tells of every module that is loaded after the uid was dropped.
 _WATCHED = """
@@ -65,6 +66,7 @@ class ProcessWorld(World):
                 stderr=log,
                 pass_fds=(far,),
             )
+        ends_with_its_test(self.process)
         os.close(far)
         with os.fdopen(ready, "rb") as answer:
             return answer.read()
@@ -85,7 +87,7 @@ class ProcessWorld(World):
     def admin(self, op: str, **fields: Any) -> dict[str, Any]:
         path = self.paths.broker_admin_socket
         with connect_control(path, os.geteuid(), root=self.paths.root) as connection:
-            connection.settimeout(10)
+            connection.settimeout(PATIENCE)
             connection.sendall(json.dumps({"op": op, **fields}).encode() + b"\n")
             answer: dict[str, Any] = json.loads(connection.makefile().readline())
         return answer
@@ -99,8 +101,8 @@ class ProcessWorld(World):
     def end(self) -> int:
         """SIGTERM; the exit code."""
         self.process.terminate()
-        return self.process.wait(10)
+        return self.process.wait(PATIENCE)
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(PATIENCE)

@@ -30,6 +30,7 @@ from streams.timing import Timeouts
 from streams.tls import Tls
 from tests.fakes.hand_loop import HandLoop
 from tests.fakes.sidecar_scope import config_bytes
+from tests.waiting import PATIENCE
 
 BROKER_SEED = bytes([7] * 32)
 SIDECAR_SEED = bytes([8] * 32)
@@ -55,7 +56,7 @@ class Loop(HandLoop):
         protocol = factory.buildProtocol(None)
         return self.connect(protocol, sock)
 
-    def turn_until(self, ready: Callable[[], bool], seconds: float = 20.0) -> None:
+    def turn_until(self, ready: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Turn while real time passes; the clock of the test stands still."""
         deadline = time.monotonic() + seconds
         while not ready():

@@ -30,7 +30,7 @@ _NUMBERED = re.compile(r"\[[0-9]+\]")
 def inventory(world: World) -> Inventory:
     ours = _processes(world)
     return {
-        "sandboxes": Counter(world.items()),
+        "sandboxes": Counter(list(world.items())),
         "sessions": Counter(world.sessions().values()),
         "processes": Counter(map(_name, ours)),
         "zombies": Counter(_name(pid) for pid in ours if _state(pid) == "Z"),

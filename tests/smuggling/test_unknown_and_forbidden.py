@@ -1,10 +1,8 @@
-"""Nobody learns from an answer, or from its time, whether a repository exists."""
+"""Nobody learns from an answer whether a repository exists; no upstream is asked for it."""
 
 from __future__ import annotations
 
 import re
-import time
-from statistics import median
 
 import pytest
 
@@ -14,14 +12,10 @@ from tests.fakes.vectors import Spelling
 from tests.live.boxes import Box
 from tests.smuggling.conftest import Scene
 
-ROUNDS = 60
-# Of medians, measured in turns: what tells two things apart would be many times this.
-MOST = 3.0
-
 ASKED = r"""
 import json, socket, sys
 
-sock = socket.create_connection(("127.0.0.1", 419), 15)
+sock = socket.create_connection(("127.0.0.1", 419), 100)
 answers = {}
 for name, request in json.load(sys.stdin).items():
     sock.sendall(request.encode("latin-1"))
@@ -47,15 +41,8 @@ def requests(spelling: Spelling) -> dict[str, str]:
     return found
 
 
-def ratio(times: dict[str, list[float]]) -> float:
-    medians = [median(each) for each in times.values()]
-    return max(medians) / min(medians)
-
-
 @pytest.mark.live
 def test_answers_are_the_same_byte_for_byte(box: Box, spelling: Spelling) -> None:
-    """How long they take is compared in tests/wire/sidecar/test_git_ports.py: here who asks for
-    refused things again and again is slowed down on purpose."""
     told = box.python(ASKED, requests(spelling))
     answers = {
         re.sub(r"request id: [0-9a-f]{16}\b", "request id: ID", each) for each in told.values()
@@ -65,20 +52,15 @@ def test_answers_are_the_same_byte_for_byte(box: Box, spelling: Spelling) -> Non
 
 
 @on_reactor
-async def test_the_broker_answers_them_the_same_and_equally_fast(scene: Scene) -> None:
+async def test_the_broker_answers_them_the_same_and_asks_nobody(scene: Scene) -> None:
+    """What would take its time is the upstream's word: none of them gets as far."""
     sidecar: Sidecar = await scene.world.session(_POLICY)
-    names = ("acme/x-secret", "acme/nothing", "acme/gate")
-    times: dict[str, list[float]] = {name: [] for name in names}
     seen = set()
-    for _ in range(ROUNDS):
-        for name in names:
-            begun = time.perf_counter()
-            reply = await sidecar.refs(name)
-            times[name].append(time.perf_counter() - begun)
-            seen.add((reply.status, reply.head and reply.head.headers, reply.data))
+    for name in ("acme/x-secret", "acme/nothing", "acme/gate"):
+        reply = await sidecar.refs(name)
+        seen.add((reply.status, reply.head and reply.head.headers, reply.data))
     assert len(seen) == 1 and next(iter(seen))[0] == 404
     assert not scene.upstream.talks
-    assert ratio(times) < MOST
 
 
 _POLICY = """

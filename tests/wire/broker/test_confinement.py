@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
 from tests.wire.broker.test_process import as_root
 
 UID = 1999999999
@@ -73,7 +74,7 @@ def told() -> dict[str, Any]:
             directory.mkdir()
             directory.chmod(0o777)  # the uid alone would let it
         words = [sys.executable, "-c", TRIAL, str(UID), str(state), str(elsewhere)]
-        done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from ipaddress import ip_address
 from typing import Any
 
@@ -29,6 +30,7 @@ from streams.raw import Raw
 from tests.fakes.broker_world import ID, Reply, Sidecar, World
 from tests.fakes.reactor_tests import on_reactor
 from tests.unit.gitwire.test_clienthello import message, records, sni
+from tests.waiting import PATIENCE
 from tests.wire.broker.conftest import Scene
 
 POLICY = """
@@ -149,12 +151,11 @@ class Tunnel:
         value = self.reply.header(b"gitmoat-code")
         return None if value is None else value.decode()
 
-    async def until(self, true: Any, seconds: float = 10) -> None:
-        for _ in range(int(seconds * 100)):
-            if true():
-                return
+    async def until(self, true: Any) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < deadline, "waited in vain"
             await deferLater(self.world.reactor, 0.01)
-        raise AssertionError("waited in vain")
 
     def data(self, octets: bytes) -> None:
         self.heard += octets

@@ -24,6 +24,7 @@ from tests.fakes.broker_world import (
 )
 from tests.fakes.fake_upstream import FakeUpstream, Talk, ok
 from tests.fakes.reactor_tests import on_reactor
+from tests.waiting import PATIENCE
 from tests.wire.broker.conftest import Scene
 
 TARGET = "/git/up/acme/app.git/info/refs?service=git-upload-pack"
@@ -416,7 +417,7 @@ async def test_a_slow_disk_holds_up_only_who_waits_for_it(scene: Scene) -> None:
 
     def slow(descriptor: int) -> None:
         asked.set()
-        assert done.wait(20)
+        assert done.wait(PATIENCE)
 
     journal._sync = slow
     waits = ensureDeferred(first.refs())

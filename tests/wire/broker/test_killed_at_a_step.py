@@ -20,6 +20,7 @@ from tests.fakes.broker_process import ProcessWorld
 from tests.fakes.broker_world import Sidecar
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.reactor_tests import on_reactor
+from tests.waiting import PATIENCE
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
 SQLITE = "broker.store.sqlite"
@@ -48,7 +49,7 @@ def dies_at(world: ProcessWorld, module: str, call: str, when: str) -> None:
 
 def again(world: ProcessWorld) -> None:
     """It is dead; the next one is whole."""
-    assert world.process.wait(10) == -9
+    assert world.process.wait(PATIENCE) == -9
     world.step = None
     world.start()
     verify_journal(world.paths.broker_audit)

@@ -17,6 +17,7 @@ from gitwire.smarthttp import Service
 from tests.fakes.broker_world import PASSWORD
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
+from tests.waiting import PATIENCE
 from tests.wire.broker.conftest import Scene
 
 REFS = format_data(b"version 2\n") + b"0000"
@@ -25,7 +26,7 @@ ADVERTISEMENT = ok(Service.UPLOAD_PACK, "advertisement", REFS)
 
 def ask(path: str, request: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(20)
+        sock.settimeout(PATIENCE)
         sock.connect(path)
         sock.sendall(request)
         return b"".join(iter(lambda: sock.recv(65536), b""))

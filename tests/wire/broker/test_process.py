@@ -23,6 +23,7 @@ from tests.fakes.connect_proxy import ConnectProxy
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.github_api import APP, INSTALLATION, GitHub, app_pem
 from tests.fakes.reactor_tests import on_reactor
+from tests.waiting import PATIENCE
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
 BAD_PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -141,7 +142,7 @@ def world_events(world: ProcessWorld) -> list[dict[str, Any]]:
 def test_shutdown_by_the_admin_ends_it_too(world: ProcessWorld) -> None:
     world.start()
     assert world.admin("shutdown") == {"ok": True}
-    assert world.process.wait(10) == 0
+    assert world.process.wait(PATIENCE) == 0
 
 
 def test_a_port_in_use_is_one_clear_error_and_changes_nothing(world: ProcessWorld) -> None:
@@ -152,7 +153,7 @@ def test_a_port_in_use_is_one_clear_error_and_changes_nothing(world: ProcessWorl
         world.log.touch()
         before = files(world.paths.root)
         said = world.launch()
-    assert world.process.wait(10) == 1
+    assert world.process.wait(PATIENCE) == 1
     assert said.count(b"\n") == 1 and b'"code": "C104"' in said and str(port).encode() in said
     assert files(world.paths.root) == before
     assert "Traceback" not in world.log.read_text()
@@ -164,7 +165,7 @@ def test_a_second_broker_on_the_same_root_is_refused_and_the_first_lives_on(
     world.start()
     first = world.process
     said = world.launch()
-    assert world.process.wait(10) == 1 and b'"code": "C104"' in said
+    assert world.process.wait(PATIENCE) == 1 and b'"code": "C104"' in said
     world.process = first
     assert world.admin("status")["healthy"] is True
 
@@ -190,7 +191,7 @@ def test_bad_input_is_one_clear_error(
     break_it(world)
     os.umask(0o022)
     said = world.launch().decode()
-    assert world.process.wait(10) == 1
+    assert world.process.wait(PATIENCE) == 1
     assert said.count("\n") == 1 and f'"code": "{code}"' in said and told in said
     assert not (world.paths.root / "var").exists()
     assert PASSWORD not in said + world.log.read_text()
@@ -201,14 +202,14 @@ def test_a_damaged_store_or_journal_is_refused(world: ProcessWorld) -> None:
     world.end()
     world.paths.broker_audit.write_bytes(b"{}\n")
     assert b'"code": "B103"' in world.launch()
-    assert world.process.wait(10) == 1
+    assert world.process.wait(PATIENCE) == 1
     world.paths.broker_audit.unlink()
     for name in ("store.sqlite-wal", "store.sqlite-shm"):
         (world.paths.broker_state / name).unlink(missing_ok=True)
     world.paths.broker_store.write_bytes(b"nonsense " * 999)
     said = world.launch()
     assert b'"code": "B103"' in said and b"store" in said
-    assert world.process.wait(10) == 1
+    assert world.process.wait(PATIENCE) == 1
     assert world.paths.broker_store.read_bytes() == b"nonsense " * 999
 
 
@@ -313,7 +314,7 @@ def test_a_key_that_somebody_else_keeps_is_used_and_not_replaced(world: ProcessW
     world.end()
     key.chmod(0o444)
     assert b"C101" in world.launch()
-    assert world.process.wait(10) == 1
+    assert world.process.wait(PATIENCE) == 1
     key.unlink()
     assert b"B104" in world.launch()
-    assert world.process.wait(10) == 1
+    assert world.process.wait(PATIENCE) == 1

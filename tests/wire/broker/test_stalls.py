@@ -10,7 +10,7 @@ import pytest
 from gitwire.http import Chunked, Length
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
-from tests.fakes.broker_world import POLICY, RawSidecar, Reply, Sidecar, commands, post
+from tests.fakes.broker_world import POLICY, Reply, Sidecar, commands, post
 from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -24,24 +24,17 @@ PIECE = b"%x\r\n%b\r\n" % (len(PKT), PKT)
 REFS = ok(Service.UPLOAD_PACK, "advertisement", FLUSH)
 
 
-async def finished(scene: Scene, reply: Reply, seconds: float = 6) -> Reply:
-    """The reply, which must have ended one way or the other within this time."""
-    for _ in range(int(seconds / 0.05)):
-        if reply.done.called:
-            return reply
-        await scene.pause(0.05)
-    raise AssertionError("nobody ended it")
+async def finished(scene: Scene, reply: Reply) -> Reply:
+    """The reply, which must have ended one way or the other."""
+    await scene.until(lambda: reply.done.called)
+    return reply
 
 
 async def all_is_free_again(scene: Scene, sidecar: Sidecar) -> None:
     """No slot, no upstream connection, no stream of the session is left."""
     (session,) = scene.world.sessions.living()
-    for _ in range(100):
-        if not session.budget.running and all(talk.lost for talk in scene.upstream.talks):
-            break
-        await scene.pause(0.05)
-    assert session.budget.running == 0 and session._live == {}
-    assert all(talk.lost for talk in scene.upstream.talks)
+    await scene.until(lambda: session.budget.running == 0 and session._live == {})
+    await scene.until(lambda: all(talk.lost for talk in scene.upstream.talks))
     scene.upstream.on_head = lambda talk: None
     scene.upstream.answers(REFS)
     fresh: Sidecar = await scene.world.connect(sidecar.key, Sidecar)
@@ -89,7 +82,10 @@ async def test_an_upstream_that_resets_is_noticed_at_once(scene: Scene, step: st
 
     scene.upstream.on_request = reset
     sidecar = await scene.world.session()
-    reply = await finished(scene, begin_fetch(sidecar), seconds=2)
+    reply = begin_fetch(sidecar)
+    await scene.until(lambda: scene.upstream.talks and scene.upstream.talks[0].lost)
+    await scene.pause()
+    assert reply.done.called
     assert reply.error or b"U101" in reply.data
     await all_is_free_again(scene, sidecar)
 
@@ -180,14 +176,6 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-async def lost(scene: Scene, raw: RawSidecar, seconds: float) -> bool:
-    for _ in range(int(seconds / 0.05)):
-        if raw.lost:
-            return True
-        await scene.pause(0.05)
-    return False
-
-
 @on_reactor
 async def test_sidecars_that_stall_are_cut_and_nothing_is_applied(hasty: Scene) -> None:
     """All at once: what is tested is that time passes."""
@@ -197,8 +185,8 @@ async def test_sidecars_that_stall_are_cut_and_nothing_is_applied(hasty: Scene) 
     stalled = {step: await hasty.world.connect_raw(sidecar.key) for step in BEGUN}
     for step, raw in stalled.items():
         raw.say(BEGUN[step]())
-    for step, raw in stalled.items():
-        assert await lost(hasty, raw, 9), step
+    for raw in stalled.values():
+        await hasty.until(lambda raw=raw: raw.lost)  # type: ignore[misc]
     assert hasty.upstream.bodies == []
     await all_is_free_again(hasty, sidecar)
 
@@ -220,12 +208,17 @@ async def test_a_sidecar_that_drips_a_push_is_ended_by_the_whole_time(hasty: Sce
     sidecar = await hasty.world.session()
     raw = await hasty.world.connect_raw(sidecar.key)
     raw.say(head("git-receive-pack") + chunk(commands(AGENT)))
-    for _ in range(30):
-        if raw.lost or b"U101" in raw.heard:
-            break
-        raw.say(chunk(b"x"))
-        await hasty.pause(0.3)
-    assert raw.lost or b"U101" in raw.heard
+
+    def given_up() -> bool:
+        return raw.lost or b"U101" in raw.heard
+
+    def drip() -> None:
+        if not given_up():
+            raw.say(chunk(b"x"))
+            hasty.world.reactor.callLater(0.3, drip)
+
+    drip()
+    await hasty.until(given_up)
     assert hasty.upstream.bodies == []
     raw.hang_up()
     await all_is_free_again(hasty, sidecar)
@@ -240,7 +233,7 @@ async def test_a_sidecar_that_drips_its_head_is_told_so_and_cut(hasty: Scene) ->
             raw.say(bytes([byte]))
         await hasty.pause(0.2)
     assert raw.heard.startswith(b"HTTP/1.1 408 ")
-    assert await lost(hasty, raw, 2)
+    await hasty.until(lambda: raw.lost)
 
 
 @on_reactor
