@@ -49,8 +49,11 @@ class Runs:
         if self._interrupted:
             return
         print(f"tests: {suite} ...", flush=True)
-        with tempfile.TemporaryFile() as output:
-            command = [sys.executable, "-m", "pytest", *self.options, str(HERE / suite)]
+        # A place of its own: pytest takes away what other runs left in the one that all share.
+        place = tempfile.TemporaryDirectory(prefix="gm-tests-", ignore_cleanup_errors=True)
+        with place as directory, tempfile.TemporaryFile() as output:
+            options = (*self.options, f"--basetemp={directory}/t")
+            command = [sys.executable, "-m", "pytest", *options, str(HERE / suite)]
             # In a group of its own: an interrupt of the terminal's would come twice.
             process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, process_group=0

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from credential_helper.gitcredential import QUIT, CredentialMalformed, Request, RequestReader
 from credential_helper.gitcredential import format_answer as format_answer
+from tests.waiting import PATIENCE
 
 Answer = Callable[[Request], bytes]
 
@@ -42,7 +43,7 @@ class CredentialServer:
             except OSError:
                 return
             with client:
-                client.settimeout(5)
+                client.settimeout(PATIENCE)
                 self._one(client)
 
     def _one(self, client: socket.socket) -> None:

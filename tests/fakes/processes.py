@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
+from tests.waiting import ends_with_its_test
+
 # A child reads one statement per line, runs it, and answers `done`.
 _OBEY = """
 import os, socket, sys
@@ -40,6 +42,7 @@ class Child:
             group=uid,
             extra_groups=[],
         )
+        ends_with_its_test(self.process)
 
     @property
     def pid(self) -> int:

@@ -26,6 +26,7 @@ from hostctl.demo_repositories import git
 from tests.fidelity.client_scripts import DULWICH, GIT, LIBGIT2
 from tests.fidelity.conftest import Arena
 from tests.live.upstream_repositories import bare, refs
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -46,7 +47,7 @@ def isomorphic_git() -> list[str]:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(ISOMORPHIC / name, place)
         command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=300)
+        subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=5 * PATIENCE)
         (place / "done").touch()
     assert place.stat().st_uid == os.getuid() and not place.is_symlink()
     return ["node", str(ISOMORPHIC / "client.cjs"), str(place)]
@@ -92,7 +93,7 @@ def run(arena: Arena, client: Words, repository: str, ref: str) -> dict[str, Any
         capture_output=True,
         env={"PATH": os.environ["PATH"], "HOME": str(home), "USER": "a", "LC_ALL": "C.UTF-8"},
         cwd=home,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode(errors="replace")

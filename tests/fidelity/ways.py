@@ -20,6 +20,7 @@ from attrs import define, frozen
 from hostctl.demo_repositories import git
 from hostctl.demo_stage import Ran, Stage
 from tests.live.boxes import Box
+from tests.waiting import PATIENCE
 
 # Names and times are fixed: the same work has the same object ids on every way.
 _PRELUDE = """\
@@ -113,7 +114,7 @@ class Direct:
             input=script.encode(),
             capture_output=True,
             env={"PATH": "/usr/bin:/bin", "HOME": self.root, "GIT_CONFIG_NOSYSTEM": "1"},
-            timeout=600,
+            timeout=5 * PATIENCE,
             check=False,
         )
         out, err = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
@@ -155,7 +156,7 @@ class Through:
             *("exec", "-i", "--as", "helper" if helper else "untrusted", self.box.name),
             *("--", "/bin/sh", "-s"),
             stdin=config + script,
-            timeout=600,
+            timeout=5 * PATIENCE,
         )
 
 

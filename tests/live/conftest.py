@@ -14,6 +14,7 @@ from hostctl.output import Output
 from tests.live.boxes import Box, Clone
 from tests.live.internet import Internet, open_internet
 from tests.live.upstream_repositories import make_large
+from tests.waiting import PATIENCE
 
 MakeBox = Callable[..., Box]
 
@@ -62,7 +63,7 @@ def start_box(stage: Stage, *words: str, repo: str | None = ALLOWED) -> Box:
     name = f"t-{uuid.uuid4().hex[:10]}"
     scope = ["--repo", stage.url(repo)] if repo else []
     ran = stage.hostctl(
-        "run", "-d", "--name", name, *scope, *words, "--", "sleep", "infinity", timeout=120
+        "run", "-d", "--name", name, *scope, *words, "--", "sleep", "infinity", timeout=PATIENCE
     )
     ran.expect_success("hostctl run")
     return Box(stage, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import frozen
@@ -32,8 +33,11 @@ def limits(pid: int) -> dict[str, str]:
 
 def descriptors(pid: int) -> dict[int, str]:
     """Number → what the link says, for each open descriptor."""
-    folder = f"/proc/{pid}/fd"
-    return {int(name): os.readlink(f"{folder}/{name}") for name in os.listdir(folder)}
+    folder, found = f"/proc/{pid}/fd", {}
+    for name in os.listdir(folder):
+        with suppress(FileNotFoundError):  # closed since
+            found[int(name)] = os.readlink(f"{folder}/{name}")
+    return found
 
 
 @frozen

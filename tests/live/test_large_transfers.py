@@ -11,6 +11,7 @@ from tests.live.boxes import HOME, Box, Clone
 from tests.live.conftest import LARGE, PLAY, MakeBox
 from tests.live.kernel_view import peak_memory
 from tests.live.upstream_repositories import make_empty, objects, refs
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -24,7 +25,7 @@ def big_clone(player: Box, stage: Stage, large: str) -> Clone:
     before = peaks(player, stage)
     directory = f"{HOME}/large"
     words = ("git", *QUICK, "clone", "-q", "--no-checkout", stage.url(LARGE), directory)
-    player.run(*words, timeout=300).expect_success("git clone")
+    player.run(*words, timeout=5 * PATIENCE).expect_success("git clone")
     grown = {name: peak - before[name] for name, peak in peaks(player, stage).items()}
     assert max(grown.values()) < MOST_KIB, grown
     return Clone(player, directory)
@@ -59,7 +60,9 @@ def test_a_150_mb_push_grows_sidecar_and_broker_by_less_than_20_mb(
     commit = big_clone.box.sh(half, big_clone.directory).expect_success("git commit-tree")
     before = peaks(big_clone.box, stage)
     url = stage.url("play/pushed")
-    ran = big_clone.git(*QUICK, "push", "-q", url, f"{commit}:refs/heads/main", timeout=300)
+    ran = big_clone.git(
+        *QUICK, "push", "-q", url, f"{commit}:refs/heads/main", timeout=5 * PATIENCE
+    )
     ran.expect_success("git push")
     grown = {name: peak - before[name] for name, peak in peaks(big_clone.box, stage).items()}
     assert max(grown.values()) < MOST_KIB, grown

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.live
 PROBE = r"""
 import json, socket, sys
 def exchange(raw):
-    with socket.create_connection(("127.0.0.1", 419), timeout=8) as sock:
+    with socket.create_connection(("127.0.0.1", 419), timeout=100) as sock:
         try:
             sock.sendall(raw)
         except OSError:

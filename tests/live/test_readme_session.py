@@ -17,6 +17,7 @@ from hostctl.demo_stage import Ran, Stage, close_stage
 from hostctl.demo_upstream import Upstream
 from hostctl.output import Output
 from tests.live.instances import make_instance
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -94,7 +95,7 @@ class Reader:
         program, *words = (self.here(word) for word in step.words)
         assert program == "hostctl", f"say in ELSEWHERE where this is run: {step.line}"
         stdin = self.password + "\n" if step.reads_a_file else ""
-        ran = self.stage.hostctl(*words, *more, stdin=stdin, timeout=120)
+        ran = self.stage.hostctl(*words, *more, stdin=stdin, timeout=PATIENCE)
         shown = [self.here(line) for line in step.shown]
         assert comparable(ran.text.splitlines()) == comparable(shown), step.line
         self._remember_requests(step, ran)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +32,7 @@ def ask(directory: Path, *names: str) -> dict[str, Any]:
     command = ["unshare", "-n", "-m", "sh", "-ec", "\n".join(lines), "sh", *names]
     done = subprocess.run(
         command, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

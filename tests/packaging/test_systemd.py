@@ -22,6 +22,7 @@ from attrs import frozen
 
 from tests.live.boxes import eventually
 from tests.live.instances import Instance, make_instance
+from tests.waiting import PATIENCE, ends_with_its_test
 
 ROOT = Path(__file__).parents[2]
 UNITS = ROOT / "packaging" / "systemd"
@@ -172,7 +173,7 @@ def start_as_the_unit_says(instance: Instance, control: socket.socket, log: Path
     assert process.stdin is not None
     process.stdin.write(json.dumps(about).encode())
     process.stdin.close()
-    return Started(instance, process, log)
+    return Started(instance, ends_with_its_test(process), log)
 
 
 @pytest.fixture
@@ -186,7 +187,7 @@ def started(tmp_path: Path) -> Iterator[Started]:
         made = start_as_the_unit_says(instance, control, tmp_path / "log")
     yield made
     made.process.terminate()
-    made.process.wait(10)
+    made.process.wait(PATIENCE)
     instance.remove()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostd.failpoints import Failpoints
+from tests.waiting import PATIENCE
 
 Pair = tuple[socket.socket, Failpoints]
 ROOT = Path(__file__).parents[3]
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     test, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    test.settimeout(60)
+    test.settimeout(PATIENCE)
     with test, theirs:
         yield test, Failpoints(theirs)
 
@@ -45,7 +46,7 @@ def test_it_stands_still_at_the_step_until_it_is_told_to_go_on(pair: Pair) -> No
     assert test.recv(100) == b"rules box"
     assert thread.is_alive()
     test.send(b"rules 0")
-    thread.join(60)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -57,7 +58,7 @@ def test_it_counts_how_often_a_step_was_written(pair: Pair) -> None:
     thread = reached(points, "ending")
     assert test.recv(100) == b"ending box"
     test.close()  # the end of the test lets it go on
-    thread.join(60)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 

@@ -8,12 +8,12 @@ import signal
 import struct
 import subprocess
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
 
 from hostd.runtimes import pause
+from tests.waiting import eventually
 
 
 def test_it_runs_ignores_the_end_of_children_and_waits(tmp_path: Path) -> None:
@@ -22,18 +22,16 @@ def test_it_runs_ignores_the_end_of_children_and_waits(tmp_path: Path) -> None:
     path.chmod(0o755)
     with subprocess.Popen([str(path)]) as process:
         try:
-            status = Path(f"/proc/{process.pid}/status")
-            ignored = 0
-            for _ in range(500):
-                line = next(x for x in status.read_text().splitlines() if x.startswith("SigIgn"))
-                ignored = int(line.split()[1], 16)
-                if ignored >> (signal.SIGCHLD - 1) & 1:
-                    break
-                time.sleep(0.01)
-            assert ignored >> (signal.SIGCHLD - 1) & 1
+            eventually(lambda: ignores(process.pid, signal.SIGCHLD), "it ignores them")
             assert process.poll() is None
         finally:
             process.kill()
+
+
+def ignores(pid: int, number: int) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    line = next(each for each in lines if each.startswith("SigIgn"))
+    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from audit.events import DaemonStopped
 from audit.journal import open_journal
 from audit.verify import read_events, verify_journal
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 
@@ -69,7 +70,7 @@ for _ in range(3000):
 def test_a_full_disk_refuses_every_record_whole_and_recovers_with_space(tmp_path: Path) -> None:
     ended = subprocess.run(
         ["/usr/bin/unshare", "--mount", sys.executable, "-c", FULL_DISK, str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert ended.stderr == ""
     assert ended.stdout.splitlines() == [

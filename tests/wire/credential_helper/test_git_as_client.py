@@ -8,6 +8,7 @@ from pathlib import Path
 
 from credential_helper.gitcredential import QUIT, Request
 from tests.fakes.credentialserver import CredentialServer, format_answer, serving
+from tests.waiting import PATIENCE
 
 HELPER = Path(__file__).parents[3] / "credential_helper" / "__main__.py"
 QUESTION = b"protocol=http\nhost=127.0.0.1:418\npath=github.com/acme/app.git\n\n"
@@ -38,7 +39,7 @@ def git_credential(action: str, helper: str, given: bytes) -> subprocess.Complet
         capture_output=True,
         cwd="/",
         env=environment,
-        timeout=30,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -12,6 +12,7 @@ import pytest
 
 from hostd.attempts_files import ATTEMPTS
 from hostd.refused import Refused
+from tests.waiting import ends_with_its_test
 
 search = ATTEMPTS["marker"]
 
@@ -27,6 +28,7 @@ def process(marker: str, request: pytest.FixtureRequest) -> Iterator[subprocess.
     words = ["sleep", "600"] if request.param == "environ" else ["sh", "-c", "sleep 600", marker]
     environment = {"PATH": os.environ["PATH"], "SECRET": marker}
     started = subprocess.Popen(words, env=environment if request.param == "environ" else None)
+    ends_with_its_test(started)
     yield started
     started.kill()
     started.wait()

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 
 @pytest.mark.parametrize("module", ["hostd.launcher", "hostd.zygote"])
 @pytest.mark.parametrize("unread", [False, True], ids=["at its end", "killed unread"])
@@ -22,5 +24,5 @@ def test_it_ends_in_silence_when_hostd_has_gone(unread: bool, module: str) -> No
         near.send(b"not a request")
         near.recv(4096, 0 if not unread else socket.MSG_PEEK)
         near.close()
-        said, _ = forker.communicate(timeout=60)
+        said, _ = forker.communicate(timeout=PATIENCE)
     assert (forker.returncode, said) == (0, b"")

@@ -25,6 +25,7 @@ from identity.controlsocket import (
     remove_stale_control,
 )
 from tests.fakes.processes import as_uid
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -352,5 +353,5 @@ def test_the_module_imports_nothing_heavy() -> None:
         [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.'); {code}"],
         cwd=Path(__file__).parents[3],
         check=True,
-        timeout=30,
+        timeout=PATIENCE,
     )

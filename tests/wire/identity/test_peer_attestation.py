@@ -14,6 +14,7 @@ import pytest
 
 from identity.peer import NotAttested, attest
 from tests.fakes.processes import Child
+from tests.waiting import PATIENCE
 
 HELPER, UNTRUSTED = 61002, 61003
 SERVED = frozenset({HELPER})
@@ -210,7 +211,7 @@ def test_a_process_that_got_the_dead_peers_pid_is_not_taken_for_it() -> None:
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert (ended.stdout, ended.stderr) == ("H102\n", "")

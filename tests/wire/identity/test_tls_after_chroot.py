@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE
+
 CHILD = """
 import os, resource, sys
 from OpenSSL import SSL
@@ -49,7 +51,7 @@ def run_child(empty: Path, how: str) -> subprocess.CompletedProcess[bytes]:
         [sys.executable, "-c", CHILD, str(empty), how],
         cwd=Path(__file__).parents[3],
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

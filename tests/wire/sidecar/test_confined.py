@@ -19,6 +19,7 @@ from attrs import astuple
 from sidecar.service import Inherited
 from tests.fakes.sidecar_scope import config_bytes
 from tests.fakes.sidecar_world import BROKER_SEED, GitBackend, Hostd, World, public, run_beside
+from tests.waiting import ends_with_its_test
 from tests.wire.sidecar.test_git_ports import advertise, info_refs, repositories, status
 
 __all__ = ["repositories"]
@@ -52,6 +53,7 @@ class ConfinedWorld(World):
                 stderr=log,
                 pass_fds=numbers,
             )
+        ends_with_its_test(self.process)
         for number in numbers:
             os.close(number)
         assert self.process.stdin is not None

@@ -15,6 +15,7 @@ from sidecar.dns_listener import DnsDatagrams
 from sidecar.forwarding import Scope
 from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.sidecar_world import Loop
+from tests.waiting import PATIENCE
 
 POLICY = 'version = 1\nname = "t"\n[[egress]]\nhosts = ["web.example", "*.cdn.example"]\n'
 NXDOMAIN = 3
@@ -38,7 +39,7 @@ class Server:
 
     def client(self) -> socket.socket:
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.settimeout(5)
+        sock.settimeout(PATIENCE)
         sock.connect(self.place)
         return sock
 

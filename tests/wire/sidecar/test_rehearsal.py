@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
 import json, os, sys
@@ -23,7 +25,7 @@ print(json.dumps({
 
 def test_it_has_no_descriptor_reactor_or_thread_more_than_before_and_said_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, check=True, timeout=120
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE
     )
     found = json.loads(done.stdout)
     before, after = found["descriptors"]

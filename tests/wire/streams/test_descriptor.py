@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from streams.descriptor import READ, Descriptor
 from tests.fakes.hand_loop import HandLoop, close_all, small_pair, tcp_pair
+from tests.waiting import PATIENCE
 
 LARGE = bytes(range(256)) * 16384
 
@@ -210,7 +211,7 @@ def test_reading_goes_on_behind_our_own_end() -> None:
 def test_one_turn_reads_a_large_piece_and_no_more() -> None:
     loop, _, notes, far = connected(tcp=True)
     far.setblocking(True)
-    far.settimeout(5)
+    far.settimeout(PATIENCE)
     sent = 0
     while sent < len(LARGE):
         sent += far.send(LARGE[sent:])
