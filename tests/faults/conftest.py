@@ -36,9 +36,14 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture(autouse=True)
-def _running(world: World) -> None:
-    """What a failed test left dead is no reason for the next one to fail."""
+def _as_it_was(world: World) -> Iterator[None]:
+    """What a failed test left, dead or alive, is no reason for the next one to fail."""
     world.up()
+    before = set(world.items())
+    yield
+    world.up()
+    for name in set(world.items()) - before:
+        world.ask("rm", sandbox=name, force=True)
 
 
 @pytest.fixture

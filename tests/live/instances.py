@@ -21,7 +21,7 @@ from hostctl.demo_stage import Ran
 from identity.paths import Paths
 from tests.live.boxes import outcome
 from tests.live.kernel_view import processes
-from tests.waiting import ends_with_its_test
+from tests.waiting import ends_with_its_test, readable
 
 
 @frozen
@@ -74,7 +74,10 @@ class Instance:
         """Ends its daemons without a word, as a crash would."""
         about = self.status()
         for name in ("hostd", "broker"):
-            os.kill(about[name]["pid"], signal.SIGKILL)
+            process = os.pidfd_open(about[name]["pid"])
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            readable(process, f"the end of {name}")
+            os.close(process)
 
     def remove(self) -> None:
         self.hostctl("down")
