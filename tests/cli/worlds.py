@@ -19,7 +19,7 @@ from hostctl.demo_stage import Stage, close_stage, open_stage
 from hostctl.output import Output
 from tests.cli.scripted import BROKER, HOSTD
 from tests.fakes.daemon import FakeDaemon
-from tests.live.instances import Instance, make_instance
+from tests.live.instances import Instance, make_instance, use_own_uids
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 _NUMBERS = (
@@ -118,6 +118,7 @@ def running_world() -> Iterator[World]:
     """Broker, hostd and a git server that wants a password."""
     stage: Stage = open_stage(Output(quiet=True), keep=False)
     try:
+        use_own_uids(stage.paths)
         files = {"notes": b"first\n", "test.sh": b"echo all tests pass\n"}
         create_repository(stage.upstream.repositories, "acme/site", files)
         with typing_place() as directory:

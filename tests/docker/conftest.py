@@ -11,6 +11,7 @@ from hostctl.demo_stage import Stage, close_stage, open_stage
 from hostctl.output import Output
 from tests.docker.engines import TestEngine
 from tests.live.conftest import MakeBox, box_maker
+from tests.live.instances import use_own_uids
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +30,7 @@ def opened(engine: TestEngine, more: str = "") -> Iterator[Stage]:
     settings = f'[docker]\nsocket = "{engine.socket}"\n{more}'
     stage = open_stage(Output(quiet=True), keep=False, hostd=settings)
     try:
+        use_own_uids(stage.paths)
         yield stage
     finally:
         close_stage(stage)

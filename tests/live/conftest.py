@@ -12,6 +12,7 @@ from hostctl.demo_repositories import create_repository
 from hostctl.demo_stage import ALLOWED, Stage, close_stage, open_stage
 from hostctl.output import Output
 from tests.live.boxes import Box, Clone
+from tests.live.instances import use_own_uids
 from tests.live.internet import Internet, open_internet
 from tests.live.upstream_repositories import make_large
 from tests.waiting import PATIENCE
@@ -39,6 +40,7 @@ LARGE_MIB = 300
 def opened() -> Iterator[Stage]:
     stage = open_stage(Output(quiet=True), keep=False)
     try:
+        use_own_uids(stage.paths)
         yield stage
     finally:
         close_stage(stage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -92,4 +93,11 @@ def make_instance(directory: str = "/tmp") -> Instance:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     write_defaults(instance.paths, f"127.0.0.1:{port}")
+    use_own_uids(instance.paths)
     return instance
+
+
+def use_own_uids(paths: Paths) -> None:
+    """Every instance has the same range. Two that make a sandbox at the same moment do not see
+    each other's uids yet, so each begins to count somewhere else."""
+    (paths.hostd_state / "last-uid-index").write_text(str(secrets.randbelow(90_000)))
