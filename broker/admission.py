@@ -11,7 +11,7 @@ from math import ceil
 from attrs import define, field
 
 from broker.settings import BrokerLimits
-from limits.buckets import KeyedBuckets, TokenBucket, take_from_all
+from limits.shares import SharedBucket
 from limits.slots import FairQueue, Slots
 
 _WAITING_EACH = 64
@@ -22,28 +22,27 @@ _WAITING = 4096
 class Turn:
     """One operation's place: waiting, then under way, then over."""
 
-    asker: str
+    asker: tuple[str, str]  # its sandbox
     go: Callable[[], None]
     running: bool = False
 
 
 @define(eq=False)
 class Admission:
-    """Sessions that wait are served in turn, so a busy one cannot keep another from its turn."""
+    """Sandboxes that wait are served in turn, so a busy one cannot keep another from its turn."""
 
     _limits: BrokerLimits
-    _everybody: TokenBucket = field(init=False)
-    _hosts: KeyedBuckets = field(init=False)
+    _everybody: SharedBucket = field(init=False)
+    _hosts: dict[str, SharedBucket] = field(init=False, factory=dict)
     _slots: Slots = field(init=False)
     _queue: FairQueue[Turn] = field(init=False)
     _serving: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         given = self._limits
-        self._everybody = TokenBucket.per_minute(given.requests_per_minute)
-        each = given.host_requests_per_minute
-        self._hosts = KeyedBuckets(each / 60, each)
-        self._slots = Slots(given.operations)
+        self._everybody = SharedBucket(given.requests_per_minute)
+        half = (given.operations + 1) // 2  # nobody keeps the others from all of them
+        self._slots = Slots(given.operations, each=half)
         self._queue = FairQueue(_WAITING_EACH, _WAITING)
 
     @property
@@ -54,9 +53,22 @@ class Admission:
     def waiting(self) -> int:
         return len(self._queue)
 
-    def wait(self, host: str, now: float) -> int:
-        """0 when this host, and all of them together, may ask one more request now."""
-        return ceil(take_from_all([self._hosts.bucket(host), self._everybody], now))
+    def wait(self, owner: tuple[str, str], now: float) -> int:
+        """0 when this sandbox may ask one more request now, within its share of what its host,
+        and all of them together, may."""
+        buckets = self._of_host(owner[0]), self._everybody
+        waiting = max(bucket.wait(owner, now) for bucket in buckets)
+        if not waiting:
+            for bucket in buckets:
+                bucket.spend(owner, now)
+        return ceil(waiting)
+
+    def _of_host(self, host: str) -> SharedBucket:
+        """There are as many as are enrolled."""
+        found = self._hosts.get(host)
+        if found is None:
+            found = self._hosts[host] = SharedBucket(self._limits.host_requests_per_minute)
+        return found
 
     def ask(self, turn: Turn) -> bool:
         """Calls `turn.go` when it is its turn, maybe before we return; False: no room to wait.
@@ -82,7 +94,8 @@ class Admission:
             return
         self._serving = True
         try:
-            while self._slots.used < self._slots.total and (turn := self._queue.take()):
+            free, next_one = self._slots, self._queue.take
+            while free.used < free.total and (turn := next_one(free.room)):
                 turn.running = self._slots.enter(turn.asker)
                 turn.go()
         finally:

@@ -15,7 +15,7 @@ from limits.buckets import KeyedBuckets, TokenBucket
 _EACH = TokenBucket(rate=0.5, burst=20)
 _REFS = TokenBucket(rate=10, burst=4000)
 FEW_REFS = 5
-_BUSY = frozenset({"G303", "B106", "U108", "U101"})
+_BUSY = frozenset({"G303", "B106", "U101", "U108", "U110"})
 
 
 @define(eq=False)

@@ -19,6 +19,7 @@ from broker.case import DROP, Case
 from broker.errors import Unavailable
 from broker.gate import decide_workflows, is_write
 from broker.git_relay import QUOTA, SLOW, STOPPED, TOO_LARGE, Ending, GitRelay
+from broker.governors import Governor
 from broker.injection import upstream_head
 from broker.providers.credential import Credential, Need
 from broker.push_commands import CommandSink
@@ -52,6 +53,7 @@ Ended = Callable[[str | None, str], None]
 class Forwarding:
     case: Case
     route: Route
+    _governor: Governor
     _sink: CommandSink | None
     _ended: Ended
     _need: Need | None = field(init=False, default=None)
@@ -111,9 +113,10 @@ class Forwarding:
         self._await(self.case.desk.upstreams.acquire(self._user, self._repeatable))
 
     def _unequipped(self, reason: Failure) -> None:
+        """Whoever gives credentials out is no part of the upstream: it is not held against it."""
         if not self._over and isinstance(reason.value, Unavailable):
             log.error("no credential for {req}: {why}", req=self._id, why=reason.value.why)
-        self._unreachable(reason)
+        self._not_connected(reason)
 
     @property
     def _repeatable(self) -> bool:
@@ -129,14 +132,20 @@ class Forwarding:
         self._attempt.addErrback(self._broken_inside)
 
     def _unreachable(self, reason: Failure) -> None:
+        error = reason.value
+        if not self._over and isinstance(error, Unavailable) and error.code == "U101":
+            self._governor.unreachable()
+        self._not_connected(reason)
+
+    def _not_connected(self, reason: Failure) -> None:
         reason.trap(Unavailable, CancelledError)
         if not self._over and isinstance(reason.value, Unavailable):
-            if reason.value.code == "U101":
-                self.case.desk.governors.failed(self.route)
             self._give_up(reason.value.code, reason.value.why)
 
     def _connected(self, acquired: Acquired) -> None:
         self._attempt = None
+        if not acquired.reused:
+            self._governor.reached()
         if self._over or self._credential is None:
             self._give_back(acquired)
             return
@@ -225,7 +234,7 @@ class Forwarding:
     def _answer(self, head: ResponseHead) -> tuple[int, Headers] | Refuse:
         """The head the sidecar sees: of the upstream's own, only its meaning is left."""
         request = self.case.asked.request
-        self.case.desk.governors.answered(self.route, head)
+        self._governor.answered(head)
         self.case.desk.metrics.upstream(self.route.config.name, head.status)
         code = judge(head, request, self._answer_limit)
         if code is not None:
@@ -280,7 +289,7 @@ class Forwarding:
         else:
             code = self._code_of(why)
             if code == "U101" and self._stopped is None:
-                self.case.desk.governors.failed(self.route)
+                self._governor.lost()
             self._give_up(code, why, up)
 
     def _may_repeat(self, acquired: Acquired, why: str) -> bool:
@@ -298,8 +307,7 @@ class Forwarding:
         return again and first and self._repeatable
 
     def _give_up(self, code: str, reason: str, up: int = 0) -> None:
-        retry = self.case.desk.governors.resting(self.route)
-        self.case.refuse(code, retry, more=self._doubt(code, up))
+        self.case.refuse(code, self._governor.resting, more=self._doubt(code, up))
         self._end(code, reason, up)
 
     def _broken_inside(self, failure: Failure) -> None:

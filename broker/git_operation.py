@@ -66,7 +66,7 @@ class GitOperation:
         wait = session.budget.enter(tier, now)
         if wait:
             return "G303", wait
-        wait = self.case.desk.admission.wait(session.stored.host, now)
+        wait = self.case.desk.admission.wait(session.owner, now)
         if wait:
             session.budget.leave(tier)
             return "B106", wait
@@ -163,7 +163,7 @@ class GitOperation:
         case = self.case
         case.incoming.hold(self)
         self._ends.append(lambda: case.incoming.release(self))
-        self._turn = turn = Turn(case.session.id, partial(self._go, rule))
+        self._turn = turn = Turn(case.session.owner, partial(self._go, rule))
         if not case.desk.admission.ask(turn):
             self._no_turn()
         elif not turn.running and not self._over:
@@ -188,11 +188,14 @@ class GitOperation:
     def _go(self, rule: str) -> None:
         assert self.route is not None  # noqa: S101 - without a route nothing is allowed
         cancel(self._waiting)
-        rest = self.case.desk.governors.ask(self.route)
+        case = self.case
+        repository = case.asked.request.repository.text
+        governor = case.desk.governors.of(self.route, case.session, case.tier, repository)
+        rest = governor.ask()
         if rest is not None:
             self._turned_away(rest.code, rest.seconds)
             return
-        self._forwarding = Forwarding(self.case, self.route, self._sink, self._end)
+        self._forwarding = Forwarding(case, self.route, governor, self._sink, self._end)
         self._forwarding.start(rule)
         self.case.incoming.release(self)
 

@@ -1,22 +1,27 @@
 """How much we ask of an upstream: one budget per credential, and none while it asks for rest.
 
 Pure. What counts is what the upstream itself said or failed to say; a refusal of ours, a client
-that left or a credential that could not be read changes nothing here.
+that left or a credential that could not be read changes nothing here. What a sandbox can bring
+about (an error of a repository, a connection that is dropped for what was sent on it) is counted
+for that sandbox alone.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Hashable
 from email.utils import parsedate_to_datetime
 from math import ceil
 
 from attrs import define, field, frozen
 
 from gitwire.http import ResponseHead
-from limits.buckets import TokenBucket
+from limits.shares import SharedBucket
 
 LONGEST = 3600
 _DEFAULT_REST = 30
 _FAILURES = 5
+MOST_DOORS = 64
 _FIRST_PAUSE = 2.0
 _LONGEST_PAUSE = 30.0
 _LEFT = (b"x-ratelimit-remaining", b"ratelimit-remaining")
@@ -35,62 +40,121 @@ class Rest:
 
 @define(eq=False)
 class CredentialBudget:
-    """One for each upstream credential, whichever sandboxes use it."""
+    """One for each credential at each upstream, whichever sandboxes use it.
+
+    A server that says how many requests are left speaks of the credential: all rest. One that
+    only says "not now" may mean the one who asked: the others rest when a second is told so too.
+    """
 
     per_minute: int
-    _bucket: TokenBucket = field(init=False)
+    _bucket: SharedBucket = field(init=False)
     _until: float = field(init=False, default=0.0)
+    _told: dict[Hashable, float] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self._bucket = TokenBucket.per_minute(self.per_minute)
+        self._bucket = SharedBucket(self.per_minute)
 
-    def take(self, now: float) -> Rest | None:
+    def take(self, asker: Hashable, now: float) -> Rest | None:
         """None when one request may go up; it is counted."""
-        wait = self.resting(now) or ceil(self._bucket.take(now))
+        wait = self.resting(now, asker) or ceil(self._bucket.take(asker, now))
         return Rest("U108", wait) if wait else None
 
-    def resting(self, now: float) -> int:
-        """Seconds for which the upstream wants none; 0 when it does."""
-        return max(0, ceil(self._until - now))
+    def resting(self, now: float, asker: Hashable = None) -> int:
+        """Seconds for which the upstream wants none of the asker, or of anybody; 0 when it does."""
+        return max(0, ceil(max(self._until, self._told.get(asker, 0.0)) - now))
 
-    def heard(self, head: ResponseHead, now: float, wall: float) -> None:
-        seconds = asked_rest(head, wall)
-        if seconds:
-            self._until = max(self._until, now + seconds)
+    def heard(self, asker: Hashable, head: ResponseHead, now: float, wall: float) -> None:
+        about_us = head.status != 503 or _none_left(head)
+        seconds = asked_rest(head, wall) if about_us else 0
+        if not seconds:
+            return
+        until = now + seconds
+        others = [one for name, one in self._told.items() if name != asker and one > now]
+        if others or _none_left(head):
+            self._until = max(self._until, until)
+        self._told = {name: one for name, one in self._told.items() if one > now}
+        self._told[asker] = max(self._told.get(asker, 0.0), until)
 
 
 @define(eq=False)
 class Breaker:
-    """One for each upstream: after some failures in a row it is left alone for a while.
+    """After some failures in a row, what failed is left alone for a while.
 
-    Then one request finds out; while it is on its way the others still get a quick answer.
+    Then every asker may find out with one request; while it is on its way his others still get a
+    quick answer. One who breaks off on the way takes nobody else's turn.
     """
 
     _failures: int = field(init=False, default=0)
+    _code: str = field(init=False, default="U101")
     _until: float = field(init=False, default=0.0)
+    _asked: float = field(init=False, default=0.0)
+    _tried: dict[Hashable, float] = field(init=False, factory=dict)
 
-    def rest(self, now: float) -> Rest | None:
-        if self._failures < _FAILURES:
-            return None
-        if now < self._until:
-            return Rest("U101", max(1, ceil(self._until - now)))
-        self._pause(now)
+    def rest(self, now: float, asker: Hashable = None) -> Rest | None:
+        if left := self.left(now, asker):
+            return Rest(self._code, left)
+        if self.open:
+            self._tried[asker] = now + self._pause
         return None
 
-    def failed(self, now: float) -> None:
+    def left(self, now: float, asker: Hashable = None) -> int:
+        """Seconds for which it is left alone; 0 when it may be asked."""
+        until = self._asked
+        if self.open:
+            until = max(until, self._until, self._tried.get(asker, 0.0))
+        return max(0, ceil(until - now))
+
+    def failed(self, now: float, code: str = "U101", rest: int = 0) -> None:
+        """`rest`: for how many seconds it has asked to be left alone itself."""
         self._failures += 1
-        self._pause(now)
+        self._code = code
+        self._until, self._asked = now + self._pause, now + rest
+        self._tried.clear()
 
     def worked(self) -> None:
         self._failures = 0
+        self._asked = 0.0
+        self._tried.clear()
 
     @property
     def open(self) -> bool:
         return self._failures >= _FAILURES
 
-    def _pause(self, now: float) -> None:
+    @property
+    def _pause(self) -> float:
         beyond = min(10, max(0, self._failures - _FAILURES))
-        self._until = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**beyond)
+        return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**beyond)
+
+
+@define(eq=False)
+class Doors:
+    """The repositories that fail for one session: what it brings about closes its own doors only.
+
+    Each has an entry from its first failure until it works; of too many the oldest is forgotten.
+    """
+
+    _failing: OrderedDict[Hashable, Breaker] = field(init=False, factory=OrderedDict)
+
+    def __len__(self) -> int:
+        return len(self._failing)
+
+    def rest(self, door: Hashable, now: float) -> Rest | None:
+        breaker = self._failing.get(door)
+        return None if breaker is None else breaker.rest(now)
+
+    def left(self, door: Hashable, now: float) -> int:
+        breaker = self._failing.get(door)
+        return 0 if breaker is None else breaker.left(now)
+
+    def failed(self, door: Hashable, now: float, code: str, rest: int = 0) -> None:
+        breaker = self._failing.setdefault(door, Breaker())
+        breaker.failed(now, code, rest)
+        self._failing.move_to_end(door)
+        if len(self._failing) > MOST_DOORS:
+            self._failing.popitem(last=False)
+
+    def worked(self, door: Hashable) -> None:
+        self._failing.pop(door, None)
 
 
 def asks_for_rest(head: ResponseHead) -> bool:

@@ -1,4 +1,4 @@
-"""The governors in force: one budget for each credential, one breaker for each upstream.
+"""The governors in force: what each request may ask of its upstream, and what is learnt from it.
 
 They outlive a reload, which must not undo a rest that an upstream asked for.
 """
@@ -6,28 +6,32 @@ They outlive a reload, which must not undo a rest that an upstream asked for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
-from attrs import define, field
+from attrs import define, field, frozen
 
-from broker.governor import Breaker, CredentialBudget, Rest
+from broker.governor import Breaker, CredentialBudget, Rest, asked_rest
 from broker.routes import Route
+from broker.sessions import Session
 from gitwire.http import ResponseHead
 
 
 @define(eq=False)
 class Governors:
+    """One breaker for each upstream, one budget for each credential there."""
+
     per_minute: int
-    _now: Callable[[], float]
-    _wall: Callable[[], float] = time.time
-    _budgets: dict[str, CredentialBudget] = field(factory=dict, init=False)
+    now: Callable[[], float]
+    wall: Callable[[], float] = time.time
+    _budgets: dict[tuple[str, str], CredentialBudget] = field(factory=dict, init=False)
     _breakers: dict[str, Breaker] = field(factory=dict, init=False)
 
     def budget(self, route: Route) -> CredentialBudget:
-        """By the name of the provider: there are as many as are configured."""
-        found = self._budgets.get(route.config.provider)
+        """By the names of upstream and provider: there are as many as are configured."""
+        key = route.config.name, route.config.provider
+        found = self._budgets.get(key)
         if found is None:
-            found = self._budgets[route.config.provider] = CredentialBudget(self.per_minute)
+            found = self._budgets[key] = CredentialBudget(self.per_minute)
         return found
 
     def breaker(self, route: Route) -> Breaker:
@@ -36,21 +40,58 @@ class Governors:
             found = self._breakers[route.config.name] = Breaker()
         return found
 
-    def ask(self, route: Route) -> Rest | None:
-        """None when a request may go up now; it is counted."""
-        now = self._now()
-        return self.breaker(route).rest(now) or self.budget(route).take(now)
-
-    def answered(self, route: Route, head: ResponseHead) -> None:
-        self.budget(route).heard(head, self._now(), self._wall())
-        if head.status >= 500:
-            self.failed(route)
-        else:
-            self.breaker(route).worked()
-
-    def failed(self, route: Route) -> None:
-        """It could not be reached, was lost, or says itself that it is broken."""
-        self.breaker(route).failed(self._now())
-
     def resting(self, route: Route) -> int:
-        return self.budget(route).resting(self._now())
+        """Seconds for which the upstream wants nobody's requests with this credential."""
+        return self.budget(route).resting(self.now())
+
+    def of(self, route: Route, session: Session, tier: str, repository: str) -> Governor:
+        return Governor(self, route, session, (tier, route.config.name, repository))
+
+
+@frozen(eq=False)
+class Governor:
+    """Of one request. `door` is the repository as one tier of one session knows it.
+
+    A connection that cannot be made says something of the upstream: no byte of the request was
+    sent yet. What comes after may be the answer to what a sandbox sent, and counts for it alone.
+    """
+
+    _all: Governors
+    _route: Route
+    _session: Session
+    _door: Hashable
+
+    def ask(self) -> Rest | None:
+        """None when the request may go up now; it is counted."""
+        now, owner = self._all.now(), self._session.owner
+        if rest := self._session.doors.rest(self._door, now):
+            return rest
+        breaker, budget = self._all.breaker(self._route), self._all.budget(self._route)
+        return breaker.rest(now, owner) or budget.take(owner, now)
+
+    def unreachable(self) -> None:
+        """It could not be connected to, or the TLS handshake failed."""
+        self._all.breaker(self._route).failed(self._all.now())
+
+    def reached(self) -> None:
+        self._all.breaker(self._route).worked()
+
+    def answered(self, head: ResponseHead) -> None:
+        now, wall = self._all.now(), self._all.wall()
+        self._all.budget(self._route).heard(self._session.owner, head, now, wall)
+        if head.status < 500:
+            self._session.doors.worked(self._door)
+            return
+        rest = asked_rest(head, wall) if head.status == 503 else 0
+        self._session.doors.failed(self._door, now, "U110", rest)
+
+    def lost(self) -> None:
+        """It took the request, or part of it, and gave no answer."""
+        self._session.doors.failed(self._door, self._all.now(), "U101")
+
+    @property
+    def resting(self) -> int:
+        """Seconds after which asking again makes sense; 0 when nobody said so."""
+        now = self._all.now()
+        left = self._session.doors.left(self._door, now)
+        return max(left, self._all.budget(self._route).resting(now, self._session.owner))

@@ -12,6 +12,7 @@ from attrs import define, evolve, field
 
 from broker.denials import DenialLog
 from broker.egress_use import EgressUse
+from broker.governor import Doors
 from broker.limits import Budget
 from broker.store.interface import State, Store, StoredSession
 from limits.brake import DenialBrake
@@ -46,6 +47,7 @@ class Session:
     requests: int = 0
     reports: TokenBucket = field(factory=lambda: TokenBucket.per_minute(REPORTS_PER_MINUTE))
     denials: DenialLog = field(factory=DenialLog)
+    doors: Doors = field(factory=Doors)
     brake: DenialBrake = field(init=False)
     egress: EgressUse = field(init=False)
     _live: dict[int, Cut] = field(factory=dict, init=False)
@@ -64,8 +66,13 @@ class Session:
     def state(self) -> State:
         return self.stored.state
 
+    @property
+    def owner(self) -> tuple[str, str]:
+        """Whose use of shared things it is: a sidecar that dies brings no new share of them."""
+        return self.stored.host, self.stored.sandbox
+
     def is_of(self, host: str, sandbox: str) -> bool:
-        return (self.stored.host, self.stored.sandbox) == (host, sandbox)
+        return self.owner == (host, sandbox)
 
     def is_called(self, text: str) -> bool:
         return text in (self.id, self.stored.sandbox, self.stored.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 from attrs import define, field
 
@@ -52,17 +52,6 @@ class TokenBucket:
     def level(self, now: float) -> float:
         self.wait(now)
         return self._tokens
-
-
-def take_from_all(buckets: Sequence[TokenBucket], now: float, amount: float = 1.0) -> float:
-    """From every bucket or from none; the longest wait of those that are short."""
-    waiting = 0.0
-    for bucket in buckets:
-        waiting = max(waiting, bucket.wait(now, amount))
-    if not waiting:
-        for bucket in buckets:
-            bucket.spend(amount)
-    return waiting
 
 
 @define(eq=False)

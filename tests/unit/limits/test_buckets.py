@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limits.buckets import KeyedBuckets, TokenBucket, take_from_all
+from limits.buckets import KeyedBuckets, TokenBucket
 
 
 def test_a_full_bucket_gives_its_burst_then_says_how_long_to_wait() -> None:
@@ -47,14 +47,6 @@ def test_whatever_the_clock_does_no_more_passes_than_burst_and_refill(
         taken += amount if bucket.take(now, amount) == 0.0 else 0
         assert 0.0 <= bucket.level(now) <= 5
     assert taken <= 5 + 2.0 * forward + 1e-6
-
-
-def test_from_all_or_from_none() -> None:
-    wide, narrow = TokenBucket(1.0, 10), TokenBucket(0.5, 1)
-    assert take_from_all([wide, narrow], 0.0) == 0.0
-    assert take_from_all([wide, narrow], 0.0) == 2.0
-    assert wide.level(0.0) == 9.0
-    assert take_from_all([], 0.0) == 0.0
 
 
 def test_keys_do_not_touch_each_other_and_their_number_is_bounded() -> None:

@@ -73,6 +73,7 @@ IN_FORCE: dict[str, float] = {
     "credential_requests_per_minute": BROKER.credential_requests_per_minute,
     "longest_rest": governor.LONGEST,
     "breaker": governor._FAILURES,
+    "doors": governor.MOST_DOORS,
     "metrics_connections": metrics_port.CONNECTIONS,
     "audit_text": TEXT_LIMIT,
     "audit_segment": Sizes().segment,

@@ -95,7 +95,7 @@ async def test_requests_of_all_sessions_have_a_rate(scene: Scene) -> None:
     scene.upstream.answers(ADVERTISEMENT)
     first, second = await scene.world.session(), await scene.world.session()
     everybody = scene.world.broker.desk.admission._everybody
-    everybody.take(scene.world.now, everybody.level(scene.world.now) - 1)
+    everybody._all.take(scene.world.now, everybody.level(scene.world.now) - 1)
     assert (await first.refs()).status == 200
     busy = await second.refs()
     assert busy.status == 503 and b"B106" in busy.data and busy.header(b"retry-after") == b"1"
@@ -104,7 +104,8 @@ async def test_requests_of_all_sessions_have_a_rate(scene: Scene) -> None:
 
 @on_reactor
 async def test_a_rest_that_the_upstream_asks_for_is_kept_by_every_session(scene: Scene) -> None:
-    scene.upstream.answers(REFUSED % (b"429", b"Retry-After: 40\r\n"))
+    rest = b"Retry-After: 40\r\nX-RateLimit-Remaining: 0\r\n"
+    scene.upstream.answers(REFUSED % (b"429", rest))
     first, second = await scene.world.session(), await scene.world.session()
     for sidecar in (first, second, first):
         reply = await sidecar.refs()
@@ -117,14 +118,43 @@ async def test_a_rest_that_the_upstream_asks_for_is_kept_by_every_session(scene:
 
 
 @on_reactor
+async def test_a_rest_that_one_sandbox_provokes_is_its_own_until_another_is_told(
+    scene: Scene,
+) -> None:
+    scene.upstream.answers(REFUSED % (b"429", b"Retry-After: 3600\r\n"))
+    hostile, other = await scene.world.session(), await scene.world.session()
+    for _ in range(3):
+        assert (await hostile.refs()).status == 429
+    assert len(scene.upstream.heads) == 1
+    scene.upstream.answers(ADVERTISEMENT)
+    assert [(await other.refs()).status for _ in range(5)] == [200] * 5
+    assert (await hostile.refs()).status == 429
+
+
+@on_reactor
 async def test_a_403_with_no_requests_left_is_a_rest_and_no_denial(scene: Scene) -> None:
     scene.upstream.answers(REFUSED % (b"403", b"X-RateLimit-Remaining: 0\r\n"))
     reply = await (await scene.world.session()).refs()
     assert reply.status == 429 and b"U108" in reply.data
 
 
+TWO_REPOSITORIES = POLICY.replace(
+    'repos = ["up:acme/app"]', 'repos = ["up:acme/app", "up:acme/bad"]'
+)
+
+
+def broken_beside_healthy(scene: Scene, answer: bytes = REFUSED % (b"500", b"")) -> None:
+    """acme/bad answers with an error, every other repository is in order."""
+
+    def serve(talk: Talk) -> None:
+        bad = b"/acme/bad.git/" in scene.upstream.heads[-1]
+        talk.say(answer if bad else ADVERTISEMENT)
+
+    scene.upstream.on_request = serve
+
+
 @on_reactor
-async def test_an_upstream_with_errors_is_left_alone_and_refusals_of_ours_do_not_count(
+async def test_a_repository_with_errors_is_left_alone_and_refusals_of_ours_do_not_count(
     scene: Scene,
 ) -> None:
     sidecar = await scene.world.session()
@@ -135,11 +165,52 @@ async def test_an_upstream_with_errors_is_left_alone_and_refusals_of_ours_do_not
         assert b"U110" in (await sidecar.refs()).data
     asked = len(scene.upstream.heads)
     alone = await sidecar.refs()
-    assert alone.status == 502 and b"U101" in alone.data
+    assert alone.status == 502 and b"U110" in alone.data and alone.header(b"retry-after") == b"2"
     assert len(scene.upstream.heads) == asked
     scene.upstream.answers(ADVERTISEMENT)
     scene.world.now += 3
     assert (await sidecar.refs()).status == 200
+
+
+@on_reactor
+async def test_a_repository_that_fails_for_one_sandbox_closes_no_door_for_another(
+    scene: Scene,
+) -> None:
+    broken_beside_healthy(scene)
+    one = await scene.world.session(TWO_REPOSITORIES)
+    other = await scene.world.session(TWO_REPOSITORIES)
+    for _ in range(20):
+        assert b"U110" in (await one.refs("acme/bad")).data
+    assert [(await other.refs()).status for _ in range(20)] == [200] * 20
+    assert (await one.refs()).status == 200, "nor its own other doors"
+    asked = len(scene.upstream.heads)
+    assert b"U110" in (await other.refs("acme/bad")).data, "each finds out for itself"
+    assert len(scene.upstream.heads) == asked + 1
+    assert not scene.world.broker.desk.governors._breakers["up"].open
+
+
+@on_reactor
+async def test_connections_that_are_dropped_for_what_one_sandbox_sent_are_its_own_failures(
+    scene: Scene,
+) -> None:
+    sidecar, other = await scene.world.session(), await scene.world.session()
+    scene.upstream.on_request = lambda talk: talk.abort()
+    for _ in range(6):
+        assert b"U101" in (await sidecar.fetch()).data
+    scene.upstream.answers(ADVERTISEMENT)
+    assert [(await other.refs()).status for _ in range(20)] == [200] * 20
+    assert b"U101" in (await sidecar.fetch()).data
+
+
+@on_reactor
+async def test_an_upstream_that_cannot_be_connected_to_is_left_alone_by_all(scene: Scene) -> None:
+    one, other = await scene.world.session(), await scene.world.session()
+    await scene.upstream.close()
+    for _ in range(5):
+        assert b"U101" in (await one.refs()).data
+    assert scene.world.broker.desk.governors._breakers["up"].open
+    told = await other.refs()
+    assert b"U101" in told.data and told.header(b"retry-after") == b"2"
 
 
 @on_reactor

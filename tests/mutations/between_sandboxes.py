@@ -1,0 +1,66 @@
+"""Controls of the broker that keep one sandbox from another, weakened in one line each."""
+
+from __future__ import annotations
+
+from tests.mutations.table import Mutation
+
+LIMITS = "tests/wire/broker/test_limits.py"
+GOVERNOR = "tests/unit/broker/test_governor.py"
+
+BETWEEN = (
+    Mutation(
+        "broker: an error of a repository is held against its upstream",
+        "broker/governors.py",
+        'self._session.doors.failed(self._door, now, "U110", rest)',
+        "self.unreachable()",
+        (f"{LIMITS}::test_a_repository_that_fails_for_one_sandbox_closes_no_door_for_another",),
+    ),
+    Mutation(
+        "broker: a connection that is dropped is held against the upstream",
+        "broker/governors.py",
+        'self._session.doors.failed(self._door, self._all.now(), "U101")',
+        "self.unreachable()",
+        (
+            f"{LIMITS}::test_connections_that_are_dropped_for_what_one_sandbox_sent"
+            "_are_its_own_failures",
+        ),
+    ),
+    Mutation(
+        "broker: one credential rests at all upstreams",
+        "broker/governors.py",
+        "key = route.config.name, route.config.provider",
+        'key = "", route.config.provider',
+        ("tests/unit/broker/test_governors.py",),
+    ),
+    Mutation(
+        "broker: whoever is told to rest rests all",
+        "broker/governor.py",
+        "if others or _none_left(head):",
+        "if True:",
+        (
+            f"{GOVERNOR}::test_a_rest_is_everybodys_when_two_were_told"
+            "_and_one_provokes_it_for_itself_only",
+        ),
+    ),
+    Mutation(
+        "broker: who breaks off a try takes everybody's turn",
+        "broker/governor.py",
+        "            self._tried[asker] = now + self._pause\n",
+        "            self._until = now + self._pause\n",
+        (f"{GOVERNOR}::test_who_tries_and_breaks_off_takes_nobody_elses_turn",),
+    ),
+    Mutation(
+        "limits: a shared rate has no shares",
+        "limits/shares.py",
+        "return min(until_upper, self._over(asker, now))",
+        "return 0.0",
+        ("tests/unit/limits/test_shares.py::test_who_takes_all_it_can_leaves_another_its_share",),
+    ),
+    Mutation(
+        "broker: one sandbox may have every operation",
+        "broker/admission.py",
+        "Slots(given.operations, each=half)",
+        "Slots(given.operations)",
+        ("tests/unit/broker/test_admission.py::test_a_sandbox_never_has_all_operations",),
+    ),
+)
