@@ -11,7 +11,7 @@ from OpenSSL import SSL
 from OpenSSL.crypto import Error as CryptoError
 from service_identity.exceptions import CertificateError, VerificationError
 from service_identity.pyopenssl import verify_hostname, verify_ip_address
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.ssl import (
     Certificate,
@@ -24,6 +24,7 @@ from twisted.python.failure import Failure
 from broker.errors import Misconfigured, Unavailable
 from broker.injection import connect_head
 from broker.providers.credential import Credential
+from broker.running import Permit
 from broker.settings import Address, Proxy, UpstreamConfig
 from gitwire.errors import Malformed
 from gitwire.tunnel import TunnelReader
@@ -101,8 +102,12 @@ class ProxyRefused(Exception):
     """The proxy did not open the tunnel; its status is all that is told."""
 
 
-def dial(reactor: Any, way: Way) -> Deferred[ClientConnection]:
+def dial(reactor: Any, way: Way, permit: Permit) -> Deferred[ClientConnection]:
     """A connection whose handshake is complete; fails with Unavailable (U101, U106)."""
+    try:
+        permit.check()
+    except Unavailable as error:
+        return fail(error)
     return _Dial(reactor, way).start()
 
 

@@ -19,6 +19,7 @@ from audit.journal import JournalUnavailable
 from broker.desk import Desk
 from broker.errors import Unavailable
 from broker.gate import decide_session, read_request_id
+from broker.running import Entry, Kind
 from broker.sessions import Session
 from gitwire.clienthello import hello_for
 from gitwire.errors import Malformed
@@ -36,7 +37,7 @@ from netpolicy.codes import CODES
 from netpolicy.decision import Deny
 from netpolicy.egress import EgressAllow, decide_egress, decide_plain
 from netpolicy.egresstext import refusal
-from netpolicy.policy import Scheme
+from netpolicy.policy import Policy, Scheme
 from streams.client import ClientConnection
 from streams.http import Incoming, Timeouts
 from streams.raw import Raw
@@ -90,11 +91,10 @@ class Connection:
         elif not session.egress.enter(now):
             self._deny(Deny("E108", "over the session's budget", verdict.rule))
         else:
-            self._enter()
-            self._dial(verdict)
+            self._dial(verdict, self._enter())
 
     def _decide(self) -> EgressAllow | Deny:
-        verdict = self._allowed()
+        verdict = self._allowed(self._session.policy)
         if isinstance(verdict, Deny):
             return verdict
         if isinstance(self._request, PlainRequest) and self._request.asks_for_dns:
@@ -103,15 +103,19 @@ class Connection:
             return Deny("E109", "the session has no octets left", verdict.rule)
         return verdict
 
-    def still_allowed(self) -> EgressAllow | Deny:
-        """By the policy in force now; one that was opened to private addresses, only if it is."""
-        verdict = self._allowed()
-        if isinstance(verdict, EgressAllow) and self._private and not verdict.allow_private:
-            return Deny("E106", "private addresses are not allowed any more", verdict.rule)
-        return verdict
+    @property
+    def kind(self) -> Kind:
+        return Kind.HTTP if isinstance(self._request, PlainRequest) else Kind.TUNNEL
 
-    def _allowed(self) -> EgressAllow | Deny:
-        git_hosts, policy = self._desk.routes.now.table.names, self._session.policy
+    def rescope(self, policy: Policy) -> str | None:
+        """One that was opened to private addresses stays only where they are allowed."""
+        verdict = self._allowed(policy)
+        if isinstance(verdict, Deny):
+            return verdict.code
+        return "E106" if self._private and not verdict.allow_private else None
+
+    def _allowed(self, policy: Policy) -> EgressAllow | Deny:
+        git_hosts = self._desk.routes.now.table.names
         match self._request:
             case PlainRequest(to, method):
                 return decide_plain(policy, to, method.decode(), git_hosts)
@@ -120,15 +124,11 @@ class Connection:
             case _:
                 assert_never(self._request)
 
-    def _enter(self) -> None:
-        session = self._session
-        session.egress.live.add(self)
-        self._ends = [
-            session.egress.leave,
-            lambda: session.egress.live.discard(self),
-            session.hold(lambda: self.cut("S101"), busy=False),
-        ]
+    def _enter(self) -> Entry:
+        entry = self._session.running.enter(self)
+        self._ends = [self._session.egress.leave, entry.leave]
         self._incoming.on_lost(self._client_lost)
+        return entry
 
     def cut(self, code: str) -> None:
         """The session, the policy or its time is over: end what runs, at once."""
@@ -149,25 +149,24 @@ class Connection:
 
     # Dialling
 
-    def _dial(self, allowed: EgressAllow) -> None:
+    def _dial(self, allowed: EgressAllow, entry: Entry) -> None:
         if self._session.egress.is_new(self._to) and not self._record_allowed(allowed):
             self._end(0, 0)
             self._refuse("B103")
             return
         self._private = allowed.allow_private
-        self._dialling = Deferred.fromCoroutine(self._connect(allowed))
+        self._dialling = Deferred.fromCoroutine(self._connect(allowed, entry))
         self._dialling.addErrback(self._failed)
 
-    async def _connect(self, allowed: EgressAllow) -> None:
+    async def _connect(self, allowed: EgressAllow, entry: Entry) -> None:
         dialler = self._desk.routes.now.dialler
         match self._request:
             case TunnelRequest(to):
-                raw = await dialler.raw(to, allowed.allow_private, self._session.id)
+                raw = await dialler.raw(to, allowed.allow_private, entry)
                 self._join(raw)
             case PlainRequest(to):
                 timeouts = Timeouts(idle=self._session.policy.limits.egress_idle)
-                private, session = allowed.allow_private, self._session.id
-                plain = await dialler.plain(to, private, session, timeouts)
+                plain = await dialler.plain(to, allowed.allow_private, entry, timeouts)
                 self._relay(plain, self._request, absolute=dialler.proxy is not None)
             case _:
                 assert_never(self._request)

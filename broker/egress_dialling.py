@@ -14,6 +14,7 @@ from twisted.internet.protocol import Protocol
 
 from broker.errors import Unavailable
 from broker.resolving import Resolver
+from broker.running import Entry
 from broker.settings import Address as Place
 from gitwire.hostname import Destination
 from gitwire.http import Piece, ResponseHead, format_request
@@ -53,8 +54,8 @@ class Dialler:
     proxy: Place | None = None
     ours: Callable[[Address], bool] = is_ours
 
-    async def raw(self, to: Destination, allow_private: bool, session: str) -> Raw:
-        addresses = await self._addresses(to, allow_private, session)
+    async def raw(self, to: Destination, allow_private: bool, entry: Entry) -> Raw:
+        addresses = await self._addresses(to, allow_private, entry)
         if self.proxy is not None:
             return await self._through_proxy(self.proxy, addresses, to.port)
         made = RawConnection()
@@ -62,18 +63,19 @@ class Dialler:
         return made.raw
 
     async def plain(
-        self, to: Destination, allow_private: bool, session: str, timeouts: Timeouts
+        self, to: Destination, allow_private: bool, entry: Entry, timeouts: Timeouts
     ) -> ClientConnection:
         made = ClientConnection(self.reactor, timeouts, secure=False)
-        addresses = await self._addresses(to, allow_private, session)
+        addresses = await self._addresses(to, allow_private, entry)
         if self.proxy is not None:
             await self._to_proxy(self.proxy, made)
         else:
             await self._first(addresses, to.port, made)
         return made
 
-    async def _addresses(self, to: Destination, allow_private: bool, session: str) -> list[Address]:
-        resolving = self.resolver.resolve(to.host, session)
+    async def _addresses(self, to: Destination, allow_private: bool, entry: Entry) -> list[Address]:
+        entry.check()
+        resolving = self.resolver.resolve(to.host, entry.session)
         found = await _within(resolving, self.timeout, self.reactor)
         if not found:
             raise _unreachable("the name has no address")

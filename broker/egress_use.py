@@ -1,27 +1,16 @@
-"""What one session does outside: its budget, its octets, its live connections, its tallies."""
+"""What one session does outside: its budget, its octets, its tallies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from attrs import define, field
 
 from gitwire.hostname import Destination
 from limits.buckets import TokenBucket
-from netpolicy.decision import Deny
-from netpolicy.egress import EgressAllow
 from netpolicy.policy import Limits
 
 MOST_PLACES = 256
-
-
-class Live(Protocol):
-    """One open connection of the session."""
-
-    def still_allowed(self) -> EgressAllow | Deny: ...
-
-    def cut(self, code: str) -> None: ...
 
 
 @define
@@ -37,7 +26,6 @@ class EgressUse:
     running: int = field(default=0, init=False)
     _rate: TokenBucket = field(init=False)
     spent: int = field(default=0, init=False)
-    live: set[Live] = field(factory=set, init=False)
     _known: set[str] = field(factory=set, init=False)
     _tallies: dict[str, Tally] = field(factory=dict, init=False)
 
@@ -67,14 +55,6 @@ class EgressUse:
         """Count what moves; the code that ends it when it is too much."""
         self.spent += octets
         return "E109" if self.spent > self.limits.egress_max else None
-
-    def cut_disallowed(self) -> int:
-        """After a change of the policy: end what it does not allow, and say how many."""
-        verdicts = [(each, each.still_allowed()) for each in tuple(self.live)]
-        denied = [(each, verdict.code) for each, verdict in verdicts if isinstance(verdict, Deny)]
-        for each, code in denied:
-            each.cut(code)
-        return len(denied)
 
     def is_new(self, to: Destination) -> bool:
         """Whether this is the first connection there; of very many, each is."""

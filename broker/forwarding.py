@@ -25,6 +25,7 @@ from broker.providers.credential import Credential, Need
 from broker.push_commands import CommandSink
 from broker.responses import judge
 from broker.routes import Route
+from broker.running import Entry
 from broker.upstream import Acquired, User
 from gitwire.framing import Framing, Headers, Length
 from gitwire.gzipped import GzipReader
@@ -53,6 +54,7 @@ Ended = Callable[[str | None, str], None]
 class Forwarding:
     case: Case
     route: Route
+    _entry: Entry
     _governor: Governor
     _sink: CommandSink | None
     _ended: Ended
@@ -95,6 +97,7 @@ class Forwarding:
         """The credential first: without one there is nothing to connect for."""
         asked = self.case.asked
         self._need = Need(
+            self._entry,
             self.route.config,
             asked.request.repository.text,
             is_write(asked.request),
@@ -110,7 +113,7 @@ class Forwarding:
             return
         self._credential = credential
         self._user = User(self.case.session.id, self.route, credential)
-        self._await(self.case.desk.upstreams.acquire(self._user, self._repeatable))
+        self._await(self.case.desk.upstreams.acquire(self._entry, self._user, self._repeatable))
 
     def _unequipped(self, reason: Failure) -> None:
         """Whoever gives credentials out is no part of the upstream: it is not held against it."""
@@ -225,7 +228,8 @@ class Forwarding:
         return "U101" if why.startswith(_LOST) else "U104"
 
     def _doubt(self, code: str, up: int) -> str:
-        return _UNSURE if self._is_push and up and code in _DOUBTFUL else ""
+        doubtful = code in _DOUBTFUL or self._stopped is not None
+        return _UNSURE if self._is_push and up and doubtful else ""
 
     @property
     def _answer_limit(self) -> int:
@@ -285,7 +289,7 @@ class Forwarding:
             self._give_up(refused.why, why, up)
         elif self._may_repeat(acquired, why):
             self._relay = None
-            self._await(self.case.desk.upstreams.dial(self.route))
+            self._await(self.case.desk.upstreams.dial(self._entry, self.route))
         else:
             code = self._code_of(why)
             if code == "U101" and self._stopped is None:

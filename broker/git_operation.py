@@ -10,18 +10,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from broker.admission import Turn
 from broker.case import Case
 from broker.forwarding import Forwarding
-from broker.gate import decide_commands, decide_request, decide_session
+from broker.gate import decide_commands, decide_request, decide_session, decide_workflows
 from broker.push_commands import BadPush, CommandSink
 from broker.routes import Route
+from broker.running import Entry, Kind
 from gitwire.framing import Length
 from gitwire.receivepack import PushCommands
 from gitwire.smarthttp import Push
 from netpolicy.decision import Allow, Deny, PushDenied
+from netpolicy.policy import Policy
 from streams.timing import Timer, cancel
 
 
@@ -33,6 +35,7 @@ class GitOperation:
     _forwarding: Forwarding | None = field(init=False, default=None)
     _turn: Turn | None = field(init=False, default=None)
     _waiting: Timer | None = field(init=False, default=None)
+    _entry: Entry | None = field(init=False, default=None)
     _ends: list[Callable[[], None]] = field(init=False, factory=list)
     _over: bool = field(init=False, default=False)
 
@@ -44,6 +47,7 @@ class GitOperation:
         if denied is not None:
             self._deny(denied)
             return
+        self._register()
         busy = self._busy(now)
         if busy is not None:
             self._throttle(*busy)
@@ -72,27 +76,49 @@ class GitOperation:
             return "B106", wait
         return None
 
-    def _enter(self) -> None:
-        """From here on the operation counts, and ends with its session or its time."""
-        case, session = self.case, self.case.session
+    def _register(self) -> None:
+        """From here on the operation ends with its session, its client or its time."""
+        case = self.case
         own = self.route.config if self.route is not None else case.desk.routes.now.config
-        timer = case.desk.clock.callLater(own.timeouts.operation, self._stop, "U101")
-        self._ends = [
-            lambda: session.budget.leave(case.asked.tier),
-            session.hold(lambda: self._stop("S101")),
-            partial(cancel, timer),
-        ]
+        timer = case.desk.clock.callLater(own.timeouts.operation, self.cut, "U101")
+        self._entry = case.session.running.enter(self)
+        self._ends = [self._entry.leave, partial(cancel, timer)]
         case.incoming.on_lost(self._client_lost)
+
+    def _enter(self) -> None:
+        """From here on it counts."""
+        budget, tier = self.case.session.budget, self.case.asked.tier
+        self._ends.append(lambda: budget.leave(tier))
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.GIT
+
+    def rescope(self, policy: Policy) -> str | None:
+        """Decided anew as it was asked; what is not decided yet will be by the new policy."""
+        before, commands = self.case.asked, self.case.commands
+        asked = evolve(before, policy=policy)
+        verdict = decide_request(asked)
+        if isinstance(verdict, Deny):
+            return verdict.code
+        if commands is not None:
+            pushed = decide_commands(asked, commands)
+            if isinstance(pushed, PushDenied):
+                return pushed.code
+            if decide_workflows(before, commands) and not decide_workflows(asked, commands):
+                return "G201"  # its credential may be one that this policy would not give out
+        self.case.asked = asked
+        return None
 
     def _throttle(self, code: str, wait: int) -> None:
         self._record_busy(code, wait)
         if isinstance(self.case.asked.request, Push):
-            self._read_commands(lambda commands: self._refuse_busy(code))
+            self._read_commands(lambda commands: self._refuse_busy(code, 0))
         else:
-            self.case.refuse(code, wait)
+            self._refuse_busy(code, wait)
 
-    def _refuse_busy(self, code: str) -> None:
-        self.case.refuse(code)
+    def _refuse_busy(self, code: str, wait: int) -> None:
+        self.case.refuse(code, wait)
         self._end(code, "")
 
     def _deny(self, denied: Deny) -> None:
@@ -195,7 +221,9 @@ class GitOperation:
         if rest is not None:
             self._turned_away(rest.code, rest.seconds)
             return
-        self._forwarding = Forwarding(case, self.route, governor, self._sink, self._end)
+        assert self._entry is not None  # noqa: S101 - what is not registered has no turn
+        permits = self._entry, governor
+        self._forwarding = Forwarding(case, self.route, *permits, self._sink, self._end)
         self._forwarding.start(rule)
         self.case.incoming.release(self)
 
@@ -204,8 +232,8 @@ class GitOperation:
             self._forwarding.client_lost()
         self._end(None, "the client left")
 
-    def _stop(self, code: str) -> None:
-        """The session or the operation's time is over: cut what runs, at once."""
+    def cut(self, code: str) -> None:
+        """The session, what it may, or the operation's time is over: end what runs, at once."""
         if self._over:
             return
         if self._forwarding is not None:
@@ -222,6 +250,6 @@ class GitOperation:
                 end()
             turn, self._turn = self._turn, None
             # They know us: what is over must not wait for the collector, with a secret at hand.
-            self._forwarding = self._sink = None
+            self._forwarding = self._sink = self._entry = None
             if turn is not None:
                 self.case.desk.admission.leave(turn)

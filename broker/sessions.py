@@ -14,14 +14,13 @@ from broker.denials import DenialLog
 from broker.egress_use import EgressUse
 from broker.governor import Doors
 from broker.limits import Budget
+from broker.running import Running
 from broker.store.interface import State, Store, StoredSession
 from limits.brake import DenialBrake
 from limits.buckets import TokenBucket
 from limits.quota import ByteQuota
 from netpolicy.document import PolicyError, policy_from_mapping, policy_to_mapping
 from netpolicy.policy import Policy
-
-Cut = Callable[[], None]
 
 REPORTS_PER_MINUTE = 60
 # How long the key of an ended session is still told that it has ended.
@@ -50,11 +49,10 @@ class Session:
     doors: Doors = field(factory=Doors)
     brake: DenialBrake = field(init=False)
     egress: EgressUse = field(init=False)
-    _live: dict[int, Cut] = field(factory=dict, init=False)
-    _busy: set[int] = field(factory=set, init=False)
-    _next: int = field(default=0, init=False)
+    running: Running = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.running = Running(self.id)
         self.egress = EgressUse(self.policy.limits)
         self.brake = DenialBrake(self.policy.limits.free_refusals)
 
@@ -77,40 +75,13 @@ class Session:
     def is_called(self, text: str) -> bool:
         return text in (self.id, self.stored.sandbox, self.stored.name)
 
-    def hold(self, cut: Cut, busy: bool = True) -> Callable[[], None]:
-        """Registers a live stream; `cut` ends it. The returned call says that it has ended.
-
-        `busy`: while it runs the session is not silent. A tunnel that stays open is no use of it.
-        """
-        self._next += 1
-        number = self._next
-        self._live[number] = cut
-        if busy:
-            self._busy.add(number)
-        return lambda: self._drop(number)
-
-    def _drop(self, number: int) -> None:
-        self._live.pop(number, None)
-        self._busy.discard(number)
-
-    @property
-    def busy(self) -> frozenset[int]:
-        """The live streams that keep it from being silent."""
-        return frozenset(self._busy)
-
-    def cut_streams(self) -> None:
-        live, self._live = self._live, {}
-        self._busy.clear()
-        for cut in live.values():
-            cut()
-
     def overdue(self, now: float) -> str | None:
         """Why this session is over by the clock, or None."""
         if now >= self.stored.deadline:
             return "expired"
         if not self.bytes.left:
             return QUOTA
-        if now - self.used >= self.policy.session.idle and not self._busy:
+        if now - self.used >= self.policy.session.idle and not self.running.busy:
             return "idle"
         return None
 
@@ -202,12 +173,12 @@ class Sessions:
         try:
             self._store.end(session.id, reason, over)
         finally:
-            session.cut_streams()
+            session.running.end("S101")
 
     def rescope(self, session: Session, counter: int, policy: Policy) -> int:
         """Another policy, durably; then cut what it does not allow, and say how many.
 
-        Git requests under way end as they were decided; the session's times stay as they are.
+        That goes for whatever runs; the session's times stay as they are.
         """
         scope = json.dumps(policy_to_mapping(policy))
         self._store.rescope(session.stored, counter, scope)
@@ -217,7 +188,7 @@ class Sessions:
         session.budget.limit(policy.limits.git_requests_per_minute, policy.limits.git_concurrency)
         session.bytes.limit = policy.limits.session_max
         session.brake.free = policy.limits.free_refusals
-        return session.egress.cut_disallowed()
+        return session.running.rescope(policy)
 
     def extend(self, session: Session, seconds: int) -> None:
         """Ends so many seconds from now, if that is not past the latest end; never earlier."""
@@ -261,11 +232,11 @@ class Sessions:
     def cut_disallowed(self) -> None:
         """What is a git server has changed: such a host is no other host any more."""
         for one in self.living():
-            one.egress.cut_disallowed()
+            one.running.rescope(one.policy)
 
     def under_way(self) -> set[tuple[str, int]]:
         """Every git operation that has begun and not ended."""
-        return {(one.id, number) for one in self._living.values() for number in one.busy}
+        return {(one.id, number) for one in self._living.values() for number in one.running.busy}
 
     def everyone(self) -> Iterable[Session]:
         return self._by_id.values()

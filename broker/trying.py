@@ -14,6 +14,7 @@ from broker.providers.credential import Need
 from broker.providers.judging import expiry_of, scope_of, warnings_of
 from broker.responses import judge
 from broker.routes import Route, Routes
+from broker.running import Errand
 from broker.upstream import Upstreams
 from gitwire.errors import Malformed
 from gitwire.http import NoBody, ResponseHead
@@ -23,6 +24,7 @@ from netpolicy.codes import CODES
 from streams.whole import NoAnswer, WholeAnswer
 
 _LIMIT = 8 << 20
+_TRIAL = Errand("trying a credential")
 
 
 @define(eq=False)
@@ -36,7 +38,7 @@ class Trial:
 
     async def run(self, place: str) -> dict[str, Any]:
         route, repository = self._find(place)
-        need = Need(route.config, repository.text, write=False)
+        need = Need(_TRIAL, route.config, repository.text, write=False)
         try:
             credential = await route.provider.credential(need)
             request = Advertise(Place(route.upstream.name), repository, Service.UPLOAD_PACK, 2)
@@ -60,7 +62,7 @@ class Trial:
         }
 
     async def _ask(self, route: Route, head: bytes) -> ResponseHead:
-        acquired = await self._upstreams.dial(route)
+        acquired = await self._upstreams.dial(_TRIAL, route)
         answer = WholeAnswer(_LIMIT)
         acquired.connection.send(head, NoBody(), answer).finish()
         try:

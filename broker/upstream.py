@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, succeed
 from broker.dialling import Way, dial
 from broker.providers.credential import Credential, Need
 from broker.routes import Route
+from broker.running import Permit
 from streams.http import ClientConnection
 
 # A server may close an idle connection at any moment; a request with a body cannot be repeated,
@@ -58,7 +59,7 @@ class Upstreams:
     _kept: dict[str, list[_Kept]] = field(factory=dict, init=False)  # by session
     _count: int = field(default=0, init=False)
 
-    def acquire(self, user: User, repeatable: bool) -> Deferred[Acquired]:
+    def acquire(self, permit: Permit, user: User, repeatable: bool) -> Deferred[Acquired]:
         """An idle connection or a new one; fails with Unavailable (U101, U105, U106)."""
         oldest = self._now() - (KEEP_SECONDS if repeatable else FRESH_SECONDS)
         own = self._kept.get(user.session, [])
@@ -66,11 +67,11 @@ class Upstreams:
             if kept.since >= oldest and kept.connection.idle and kept.user.same_as(user):
                 self._keep(user.session, [each for each in own if each is not kept])
                 return succeed(Acquired(kept.connection, reused=True))
-        return self.dial(user.route)
+        return self.dial(permit, user.route)
 
-    def dial(self, route: Route) -> Deferred[Acquired]:
-        dialled = Deferred.fromCoroutine(_proxy_credential(route)).addCallback(
-            lambda credential: dial(self._reactor, _way(route, credential))
+    def dial(self, permit: Permit, route: Route) -> Deferred[Acquired]:
+        dialled = Deferred.fromCoroutine(_proxy_credential(permit, route)).addCallback(
+            lambda credential: dial(self._reactor, _way(route, credential), permit)
         )
         return dialled.addCallback(lambda connection: Acquired(connection, reused=False))
 
@@ -104,10 +105,10 @@ class Upstreams:
             self._kept[session] = kept
 
 
-async def _proxy_credential(route: Route) -> Credential | None:
+async def _proxy_credential(permit: Permit, route: Route) -> Credential | None:
     if route.proxy is None:
         return None
-    return await route.proxy.credential(Need(route.config, "", write=False))
+    return await route.proxy.credential(Need(permit, route.config, "", write=False))
 
 
 def _way(route: Route, credential: Credential | None) -> Way:

@@ -9,6 +9,7 @@ from attrs import frozen
 from twisted.internet.defer import Deferred, fail, succeed
 
 from broker.errors import Unavailable
+from broker.running import Permit
 from broker.settings import UpstreamConfig
 from identity.secret import Secret
 
@@ -31,8 +32,12 @@ class Credential:
 
 @frozen
 class Need:
-    """What one request needs a credential for: no more than this should be asked for."""
+    """What one request needs a credential for: no more than this should be asked for.
 
+    `permit`: what it is taken for ends with its session.
+    """
+
+    permit: Permit
     upstream: UpstreamConfig
     repository: str
     write: bool

@@ -30,6 +30,7 @@ from broker.providers.github_api import (
     repository_name,
 )
 from broker.providers.keeping import Fresh, Keeping
+from broker.running import Errand
 from broker.settings import Api, AppProvider
 from gitwire.http import Length
 from identity.secret import Secret
@@ -38,6 +39,8 @@ from streams.whole import NoAnswer, WholeAnswer
 _KEY_LIMIT = 64 * 1024
 _ANSWER_LIMIT = 1 << 20
 _PATIENCE = 15.0
+# Of all who wait for the same token: the first may leave, and the others still get it.
+_MINTING = Errand("minting a token")
 
 
 def read_app_key(tree: Tree, path: Path, ids: tuple[int, int]) -> Secret:
@@ -117,7 +120,7 @@ class AppCredentials:
         target = f"{api.prefix}/app/installations/{self._config.installation}/access_tokens"
         body = mint_body(need)
         answer = WholeAnswer(_ANSWER_LIMIT)
-        connection = await dial(self._reactor, await self._way(need, api))
+        connection = await dial(self._reactor, await self._way(need, api), _MINTING)
         head = api_head(target, api.address, token, len(body))
         outgoing = connection.send(head, Length(len(body)), answer)
         outgoing.write(body)

@@ -5,14 +5,23 @@ from __future__ import annotations
 from tests.mutations.table import Mutation
 
 LIMITS = "tests/wire/broker/test_limits.py"
+CUTTING = "tests/wire/broker/test_cutting.py"
+RUNNING = "tests/unit/broker/test_running.py"
 GOVERNOR = "tests/unit/broker/test_governor.py"
 
 BETWEEN = (
     Mutation(
         "broker: an error of a repository is held against its upstream",
         "broker/governors.py",
-        'self._session.doors.failed(self._door, now, "U110", rest)',
-        "self.unreachable()",
+        "(tier, route.config.name, repository))",
+        "(tier, route.config.name))",
+        (f"{LIMITS}::test_a_repository_that_fails_for_one_sandbox_closes_no_door_for_another",),
+    ),
+    Mutation(
+        "broker: a repository that fails for one session is closed for all",
+        "broker/sessions.py",
+        "    doors: Doors = field(factory=Doors)\n",
+        "    doors: Doors = Doors()\n",
         (f"{LIMITS}::test_a_repository_that_fails_for_one_sandbox_closes_no_door_for_another",),
     ),
     Mutation(
@@ -62,5 +71,47 @@ BETWEEN = (
         "Slots(given.operations, each=half)",
         "Slots(given.operations)",
         ("tests/unit/broker/test_admission.py::test_a_sandbox_never_has_all_operations",),
+    ),
+    Mutation(
+        "broker: a fault in one cut keeps the others from being cut",
+        "broker/running.py",
+        "except Exception:  # noqa: BLE001 - a fault in one of them leaves the others to be cut",
+        "except KeyError:",
+        (f"{RUNNING}::test_a_fault_in_one_keeps_none_of_the_others_from_being_cut",),
+    ),
+    Mutation(
+        "broker: what was cut may still dial",
+        "broker/running.py",
+        "        if not self.live:\n",
+        "        if False:\n",
+        (f"{RUNNING}::test_what_was_cut_or_has_ended_opens_nothing",),
+    ),
+    Mutation(
+        "broker: another policy leaves git requests that are under way",
+        "broker/git_operation.py",
+        "            return verdict.code\n",
+        "            return None\n",
+        (f"{CUTTING}::test_whatever_runs_is_cut_by_every_end",),
+    ),
+    Mutation(
+        "broker: another policy leaves pushes to refs that it denies",
+        "broker/git_operation.py",
+        "                return pushed.code\n",
+        "                return None\n",
+        (f"{CUTTING}::test_a_push_under_way_to_a_ref_that_is_denied_now_is_cut_and_told",),
+    ),
+    Mutation(
+        "broker: commands are decided by the policy of the request's beginning",
+        "broker/git_operation.py",
+        "        self.case.asked = asked\n",
+        "",
+        (f"{CUTTING}::test_commands_that_come_after_another_policy_are_decided_by_it",),
+    ),
+    Mutation(
+        "broker: an end leaves what runs",
+        "broker/sessions.py",
+        '            session.running.end("S101")\n',
+        "            pass\n",
+        (f"{CUTTING}::test_whatever_runs_is_cut_by_every_end",),
     ),
 )

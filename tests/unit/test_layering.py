@@ -110,6 +110,10 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "an upstream credential is the broker's alone",
     ),
     (
+        {"broker"}, {"streams.dialling"}, {"broker.dialling", "broker.egress_dialling"},
+        "a connection is dialled for something that is registered: both ask for its entry",
+    ),
+    (
         OURS, {"twisted.web"}, set(), "it spools whole bodies and is lenient; see docs/decisions",
     ),
     (

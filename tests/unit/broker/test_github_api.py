@@ -16,14 +16,15 @@ from broker.providers.github_api import (
     mint_body,
     read_outcome,
 )
+from broker.running import Errand
 from broker.settings import Address, Api, UpstreamConfig
 from gitwire.http import Length, ResponseHead
 
 NOW = 1_800_000_000.0
 GITHUB = UpstreamConfig("gh", Address("github.com", 443), (), (), "p", True)
-READ = Need(GITHUB, "acme/app", write=False)
-WRITE = Need(GITHUB, "acme/app", write=True)
-WORKFLOWS = Need(GITHUB, "acme/app", write=True, workflows=True)
+READ = Need(Errand("test"), GITHUB, "acme/app", write=False)
+WRITE = Need(Errand("test"), GITHUB, "acme/app", write=True)
+WORKFLOWS = Need(Errand("test"), GITHUB, "acme/app", write=True, workflows=True)
 
 
 def head(status: int, date: float | None = NOW, **more: str) -> ResponseHead:

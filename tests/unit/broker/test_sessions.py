@@ -11,6 +11,7 @@ from broker.sessions import RELEASED, Sessions
 from broker.store.interface import CounterSeen, State, StoredSession
 from broker.store.sqlite import open_sqlite
 from netpolicy.document import PolicyError, adhoc_policy, policy_to_mapping
+from tests.fakes.tasks import FakeTask
 
 SCOPE = policy_to_mapping(adhoc_policy("p", ["up:acme/app"], ["agent/**"], True, 100))
 
@@ -74,13 +75,12 @@ def test_a_replayed_counter_or_a_bad_scope_registers_nothing(world: World) -> No
 
 
 def test_an_end_cuts_live_streams_and_lasts(world: World) -> None:
-    cut: list[str] = []
     session = world.sessions.register(stored())
-    done = session.hold(lambda: cut.append("finished before"))
-    session.hold(lambda: cut.append("live"))
-    done()
+    finished, live = FakeTask(), FakeTask()
+    session.running.enter(finished).leave()
+    session.running.enter(live)
     world.sessions.end(session, "revoked")
-    assert cut == ["live"]
+    assert (finished.cuts, live.cuts) == ([], ["S101"])
     assert session.state is State.ENDED
     assert world.sessions.living() == []
     again = world.start().by_key((1).to_bytes(32))
@@ -90,7 +90,7 @@ def test_an_end_cuts_live_streams_and_lasts(world: World) -> None:
 
 def test_the_hard_end_is_the_deadline_and_a_live_stream_does_not_move_it(world: World) -> None:
     session = world.sessions.register(stored())
-    session.hold(lambda: None)
+    session.running.enter(FakeTask())
     world.now = 1099.9
     assert world.sessions.overdue() == []
     world.now = 1100.0
@@ -109,10 +109,10 @@ def test_silence_ends_a_session_and_use_prolongs_it(world: World) -> None:
 
 def test_a_live_stream_is_not_silence(world: World) -> None:
     session = world.sessions.register(stored(deadline=1e9))
-    done = session.hold(lambda: None)
+    live = session.running.enter(FakeTask())
     world.now += session.policy.session.idle
     assert world.sessions.overdue() == []
-    done()
+    live.leave()
     assert world.sessions.overdue() == [(session, "idle")]
 
 

@@ -29,6 +29,7 @@ from streams.http import ClientConnection
 from streams.raw import Raw
 from tests.fakes.broker_world import ID, Reply, Sidecar, World
 from tests.fakes.reactor_tests import on_reactor
+from tests.fakes.tasks import an_entry
 from tests.unit.gitwire.test_clienthello import message, records, sni
 from tests.waiting import PATIENCE
 from tests.wire.broker.conftest import Scene
@@ -295,9 +296,8 @@ async def test_another_policy_cuts_what_it_does_not_allow_and_nothing_else(scene
     internet = await Internet(scene.world).open()
     made = await tunnel(scene)
     session = scene.world.sessions.living()[0]
-    assert session.egress.cut_disallowed() == 0
-    session.policy = parse_policy('version = 1\nname = "p"')
-    assert session.egress.cut_disallowed() == 1
+    assert session.running.rescope(session.policy) == 0
+    assert session.running.rescope(parse_policy('version = 1\nname = "p"')) == 1
     await made.until(lambda: made.gone and internet.servers[0].lost)
     await internet.close()
 
@@ -312,9 +312,8 @@ async def test_a_policy_that_takes_private_addresses_back_cuts_what_may_have_use
     internet = await Internet(scene.world).open()
     made = await tunnel(scene, sidecar=await scene.world.session(PRIVATE.format(said="true")))
     session = scene.world.sessions.living()[0]
-    assert session.egress.cut_disallowed() == 0
-    session.policy = parse_policy(PRIVATE.format(said="false"))
-    assert session.egress.cut_disallowed() == 1
+    assert session.running.rescope(session.policy) == 0
+    assert session.running.rescope(parse_policy(PRIVATE.format(said="false"))) == 1
     await made.until(lambda: made.gone and internet.servers[0].lost)
     await internet.close()
 
@@ -431,19 +430,19 @@ async def test_a_name_that_leads_inside_is_not_dialled(
     addresses: list[str], private: bool, code: str
 ) -> None:
     with pytest.raises(Unavailable) as refused:
-        await _dialler(*addresses).raw(WEB, private, "s")
+        await _dialler(*addresses).raw(WEB, private, an_entry())
     assert refused.value.code == code
 
 
 @on_reactor
 async def test_of_several_addresses_only_those_that_passed_are_tried() -> None:
     dialler = _dialler("10.0.0.1", "203.0.113.5", "127.0.0.1", "203.0.113.6")
-    assert await dialler._addresses(WEB, False, "s") == [
+    assert await dialler._addresses(WEB, False, an_entry()) == [
         ip_address("203.0.113.5"),
         ip_address("203.0.113.6"),
     ]
     ours = evolve_ours(dialler, "203.0.113.5")
-    assert await ours._addresses(WEB, False, "s") == [ip_address("203.0.113.6")]
+    assert await ours._addresses(WEB, False, an_entry()) == [ip_address("203.0.113.6")]
 
 
 def evolve_ours(dialler: Dialler, own: str) -> Dialler:
@@ -487,7 +486,7 @@ async def through(scene: Scene, answer: bytes) -> tuple[Internet, Dialler]:
 @on_reactor
 async def test_a_proxy_is_asked_for_the_address_that_was_checked(scene: Scene) -> None:
     internet, dialler = await through(scene, b"HTTP/1.1 200 OK\r\n\r\n")
-    raw = await dialler.raw(WEB, False, "s")
+    raw = await dialler.raw(WEB, False, an_entry())
     assert internet.names.asked == ["web.example"]
     assert internet.servers[0].heard == (
         b"CONNECT 203.0.113.5:443 HTTP/1.1\r\nHost: 203.0.113.5:443\r\n\r\n"
@@ -500,7 +499,7 @@ async def test_a_proxy_is_asked_for_the_address_that_was_checked(scene: Scene) -
 async def test_a_proxy_that_says_no_is_a_host_that_cannot_be_reached(scene: Scene) -> None:
     internet, dialler = await through(scene, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
     with pytest.raises(Unavailable) as refused:
-        await dialler.raw(WEB, False, "s")
+        await dialler.raw(WEB, False, an_entry())
     assert (refused.value.code, refused.value.why) == ("E107", "the proxy answered 403")
     await internet.close()
 
@@ -510,7 +509,7 @@ async def test_a_name_that_leads_inside_does_not_reach_the_proxy_either(scene: S
     internet, dialler = await through(scene, b"")
     inside = Dialler(dialler.reactor, Fixed(["10.0.0.1"]), 2.0, dialler.proxy)
     with pytest.raises(Unavailable) as refused:
-        await inside.raw(WEB, False, "s")
+        await inside.raw(WEB, False, an_entry())
     assert refused.value.code == "E106"
     assert internet.servers == []
     await internet.close()
@@ -578,7 +577,7 @@ async def test_a_plain_request_to_a_name_that_leads_inside_does_not_reach_the_pr
 async def test_nothing_stays_open_to_a_proxy_that_said_no(scene: Scene, answer: bytes) -> None:
     internet, dialler = await through(scene, answer)
     with pytest.raises(Unavailable):
-        await dialler.raw(WEB, False, "s")
+        await dialler.raw(WEB, False, an_entry())
     made = Tunnel(scene.world, await scene.world.session(POLICY))
     await made.until(lambda: internet.servers[0].lost)
     await internet.close()
@@ -587,7 +586,7 @@ async def test_nothing_stays_open_to_a_proxy_that_said_no(scene: Scene, answer: 
 @on_reactor
 async def test_nothing_stays_open_to_a_proxy_when_nobody_waits_any_more(scene: Scene) -> None:
     internet, dialler = await through(scene, b"")
-    dialling = Deferred.fromCoroutine(dialler.raw(WEB, False, "s"))
+    dialling = Deferred.fromCoroutine(dialler.raw(WEB, False, an_entry()))
     dialling.addErrback(lambda failure: failure.trap(CancelledError))
     made = Tunnel(scene.world, await scene.world.session(POLICY))
     await made.until(lambda: internet.servers and internet.servers[0].heard)

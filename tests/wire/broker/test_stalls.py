@@ -33,7 +33,7 @@ async def finished(scene: Scene, reply: Reply) -> Reply:
 async def all_is_free_again(scene: Scene, sidecar: Sidecar) -> None:
     """No slot, no upstream connection, no stream of the session is left."""
     (session,) = scene.world.sessions.living()
-    await scene.until(lambda: session.budget.running == 0 and session._live == {})
+    await scene.until(lambda: session.budget.running == 0 and not len(session.running))
     await scene.until(lambda: all(talk.lost for talk in scene.upstream.talks))
     scene.upstream.on_head = lambda talk: None
     scene.upstream.answers(REFS)

@@ -1,0 +1,32 @@
+"""Things that run for a session, and remember how they were cut."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from broker.running import Entry, Kind, Running
+from netpolicy.policy import Policy
+
+
+@define(eq=False)
+class FakeTask:
+    """`allowed` is what another policy says of it; `broken`: it fails at everything."""
+
+    kind: Kind = Kind.GIT
+    allowed: bool = True
+    broken: bool = False
+    cuts: list[str] = field(factory=list)
+
+    def rescope(self, policy: Policy) -> str | None:
+        if self.broken:
+            raise ValueError("a fault")
+        return None if self.allowed else "G101"
+
+    def cut(self, code: str) -> None:
+        self.cuts.append(code)
+        if self.broken:
+            raise ValueError("a fault")
+
+
+def an_entry(session: str = "s") -> Entry:
+    return Running(session).enter(FakeTask())

@@ -1,0 +1,83 @@
+"""One registry of what runs for a session: nothing in it is forgotten, nothing after it opens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.dialling import dial
+from broker.errors import Unavailable
+from broker.running import BUSY, Errand, Kind, Running
+from netpolicy.document import parse_policy
+from tests.fakes.tasks import FakeTask
+
+POLICY = parse_policy('version = 1\nname = "p"')
+
+
+@pytest.fixture
+def running() -> Running:
+    return Running("s1")
+
+
+def entered(running: Running, *tasks: FakeTask) -> tuple[FakeTask, ...]:
+    for task in tasks:
+        running.enter(task)
+    return tasks
+
+
+def test_an_end_cuts_every_kind(running: Running) -> None:
+    tasks = entered(running, *(FakeTask(kind) for kind in Kind))
+    running.end("S101")
+    assert [task.cuts for task in tasks] == [["S101"] for _ in Kind]
+    assert not len(running)
+
+
+def test_what_has_left_is_not_cut(running: Running) -> None:
+    task = FakeTask()
+    running.enter(task).leave()
+    running.end("S101")
+    assert task.cuts == []
+
+
+def test_another_policy_cuts_what_it_does_not_allow_of_every_kind(running: Running) -> None:
+    denied = entered(running, *(FakeTask(kind, allowed=False) for kind in Kind))
+    allowed = entered(running, *(FakeTask(kind) for kind in Kind))
+    assert running.rescope(POLICY) == len(Kind)
+    assert all(task.cuts == ["G101"] for task in denied)
+    assert not any(task.cuts for task in allowed)
+    assert len(running) == len(Kind)
+
+
+def test_a_fault_in_one_keeps_none_of_the_others_from_being_cut(running: Running) -> None:
+    tasks = entered(running, FakeTask(), FakeTask(broken=True), FakeTask())
+    running.end("S101")
+    assert [task.cuts for task in tasks] == [["S101"]] * 3
+
+
+def test_what_cannot_be_judged_is_cut_and_the_others_are_judged(running: Running) -> None:
+    broken, denied = entered(running, FakeTask(broken=True), FakeTask(allowed=False))
+    assert running.rescope(POLICY) == 2
+    assert broken.cuts == ["B101"] and denied.cuts == ["G101"]
+
+
+def test_only_git_keeps_a_session_from_being_silent(running: Running) -> None:
+    entries = {kind: running.enter(FakeTask(kind)) for kind in Kind}
+    assert len(running.busy) == len(BUSY) == 1
+    entries[Kind.GIT].leave()
+    assert not running.busy
+
+
+def test_what_was_cut_or_has_ended_opens_nothing(running: Running) -> None:
+    left, cut = running.enter(FakeTask()), running.enter(FakeTask())
+    left.leave()
+    running.end("S101")
+    late = running.enter(FakeTask())
+    nothing: Any = None
+    for entry in (left, cut, late):
+        refused: list[Any] = []
+        dial(nothing, nothing, entry).addErrback(refused.append)
+        assert [each.value.code for each in refused] == ["S101"]
+        with pytest.raises(Unavailable):
+            entry.check()
+    Errand("the admin's own").check()
