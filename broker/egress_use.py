@@ -8,6 +8,7 @@ from attrs import define, field
 
 from gitwire.hostname import Destination
 from limits.buckets import TokenBucket
+from limits.quota import ByteQuota
 from netpolicy.policy import Limits
 
 MOST_PLACES = 256
@@ -25,17 +26,19 @@ class EgressUse:
     limits: Limits
     running: int = field(default=0, init=False)
     _rate: TokenBucket = field(init=False)
-    spent: int = field(default=0, init=False)
+    bytes: ByteQuota = field(init=False)
     _known: set[str] = field(factory=set, init=False)
     _tallies: dict[str, Tally] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._rate = TokenBucket.per_minute(self.limits.egress_per_minute)
+        self.bytes = ByteQuota(self.limits.egress_max)
 
     def limit(self, limits: Limits) -> None:
         """Another policy: what was spent stays spent, what runs still counts."""
         self.limits = limits
         self._rate = TokenBucket.per_minute(limits.egress_per_minute)
+        self.bytes.limit = limits.egress_max
 
     def enter(self, now: float) -> bool:
         """Whether one more may start; then `leave` must follow."""
@@ -49,12 +52,11 @@ class EgressUse:
 
     @property
     def left(self) -> int:
-        return max(0, self.limits.egress_max - self.spent)
+        return self.bytes.left
 
     def spend(self, octets: int) -> str | None:
         """Count what moves; the code that ends it when it is too much."""
-        self.spent += octets
-        return "E109" if self.spent > self.limits.egress_max else None
+        return None if self.bytes.spend(octets) else "E109"
 
     def is_new(self, to: Destination) -> bool:
         """Whether this is the first connection there; of very many, each is."""

@@ -213,6 +213,7 @@ class Broker:
         try:
             self._opened.journal.record(DaemonStopped(name="broker"))
             self._keep_head()
+            self.desk.sessions.keep_usage()
         except (JournalUnavailable, sqlite3.Error) as error:
             log.error("the end was not recorded: {what}", what=str(error))
         self._apart.close()

@@ -15,7 +15,7 @@ from broker.egress_use import EgressUse
 from broker.governor import Doors
 from broker.limits import Budget
 from broker.running import Running
-from broker.store.interface import State, Store, StoredSession
+from broker.store.interface import Moved, State, Store, StoredSession
 from limits.brake import DenialBrake
 from limits.buckets import TokenBucket
 from limits.quota import ByteQuota
@@ -68,6 +68,14 @@ class Session:
     def owner(self) -> tuple[str, str]:
         """Whose use of shared things it is: a sidecar that dies brings no new share of them."""
         return self.stored.host, self.stored.sandbox
+
+    @property
+    def moved(self) -> Moved:
+        return Moved(self.bytes.used, self.egress.bytes.used)
+
+    @moved.setter
+    def moved(self, moved: Moved) -> None:
+        self.bytes.used, self.egress.bytes.used = moved.git, moved.egress
 
     def is_of(self, host: str, sandbox: str) -> bool:
         return self.owner == (host, sandbox)
@@ -128,26 +136,32 @@ class Sessions:
                 self._store.forget(stored.id)
             else:
                 self._remember(session)
-        for name, count in self._store.usage().items():
+        for name, moved in self._store.usage().items():
             if (known := self._by_id.get(name)) is not None:
-                known.bytes.used = count
+                known.moved = moved
 
     def register(self, stored: StoredSession) -> Session:
         """Durable, and closed until activated; CounterSeen or PolicyError change nothing."""
         session = open_session(stored, self._now())
-        session.bytes.used = self._moved(stored.host, stored.sandbox)
+        session.moved = self._moved(stored.host, stored.sandbox)
         self._store.admit(stored)
         self._remember(session)
         return session
 
-    def _moved(self, host: str, sandbox: str) -> int:
+    def _moved(self, host: str, sandbox: str) -> Moved:
         """What the sandbox's sessions have moved: a sidecar that dies brings no new quota."""
-        own = [one.bytes.used for one in self._by_id.values() if one.is_of(host, sandbox)]
-        return max(own, default=0)
+        own = [one.moved for one in self._by_id.values() if one.is_of(host, sandbox)]
+        git, egress = (one.git for one in own), (one.egress for one in own)
+        return Moved(max(git, default=0), max(egress, default=0))
 
     def keep_usage(self) -> None:
         """So that a restart of the broker does not forget it."""
-        self._store.keep_usage({one.id: one.bytes.used for one in self.living() if one.bytes.used})
+        self._keep(self.living())
+
+    def _keep(self, sessions: Iterable[Session]) -> None:
+        moved = {one.id: one.moved for one in sessions if one.moved != Moved()}
+        if moved:
+            self._store.keep_usage(moved)
 
     def _remember(self, session: Session) -> None:
         self._by_id[session.id] = session
@@ -172,6 +186,7 @@ class Sessions:
             self._over[session.stored.host, session.stored.sandbox] = reason
         try:
             self._store.end(session.id, reason, over)
+            self._keep([session])
         finally:
             session.running.end("S101")
 

@@ -48,7 +48,7 @@ GROUPS = (
             Limit("session_max", "bytes of git in all, both ways, over all sidecars of a sandbox and restarts of the broker", 64 << 30, "bytes", "G305", "the transfer is ended with a message, then the session is over for good (S101)", f"{POLICY} `limits.session_max`"),
             Limit("egress_connections", "connections to other hosts at a time", 64, "", "E108", "refused, with the reason in the proxy's answer", f"{POLICY} `limits.egress_connections`"),
             Limit("egress_per_minute", "connections to other hosts a minute", 600, "", "E108", "the same", f"{POLICY} `limits.egress_per_minute`"),
-            Limit("egress_max", "bytes to and from other hosts in all", 20 << 30, "bytes", "E109", "connections are cut, new ones refused", f"{POLICY} `limits.egress_max`"),
+            Limit("egress_max", "bytes to and from other hosts in all, over all sidecars of a sandbox and restarts of the broker", 20 << 30, "bytes", "E109", "connections are cut, new ones refused", f"{POLICY} `limits.egress_max`"),
             Limit("egress_idle", "a connection to another host without a byte", 600, "s", "", "cut", f"{POLICY} `limits.egress_idle`"),
             Limit("lookups", "names of other hosts that the system's resolver is asked for at a time", 2, "", "", "the next one waits; none does with `egress.resolvers` in broker.toml"),
             Limit("refs", "refs in one push", 1000, "", "G304", "the push is refused, told per ref"),

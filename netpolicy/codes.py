@@ -197,8 +197,8 @@ _TABLE = (
     ),
     Code(
         "E109",
-        "the session has moved as many bytes as it may",
-        "raise `limits.egress_max` in the policy, then start a new session",
+        "the sandbox has moved as many bytes as it may",
+        "raise `limits.egress_max` in the policy, then `hostctl reload`",
     ),
     Code(
         "E110",

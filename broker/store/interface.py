@@ -43,6 +43,14 @@ class StoredSession:
 
 
 @frozen
+class Moved:
+    """Bytes that a sandbox's sessions have moved so far: of git, and to and from other hosts."""
+
+    git: int = 0
+    egress: int = 0
+
+
+@frozen
 class AuditHead:
     seq: int
     hash: str
@@ -85,10 +93,10 @@ class Store(Protocol):
     def forget(self, session: str) -> None:
         """Drops an ended session's row; its counter stays used."""
 
-    def keep_usage(self, moved: Mapping[str, int]) -> None:
-        """The bytes that each of these sessions has moved."""
+    def keep_usage(self, moved: Mapping[str, Moved]) -> None:
+        """What each of these sessions has moved."""
 
-    def usage(self) -> dict[str, int]: ...
+    def usage(self) -> dict[str, Moved]: ...
 
     def keep_audit_head(self, head: AuditHead) -> None: ...
 

@@ -17,6 +17,7 @@ from attrs import asdict, define, fields
 from broker.store.interface import (
     AuditHead,
     CounterSeen,
+    Moved,
     State,
     StoreDamaged,
     StoredSession,
@@ -39,6 +40,8 @@ CREATE TABLE IF NOT EXISTS over (
 CREATE TABLE IF NOT EXISTS clock (
   one INTEGER PRIMARY KEY CHECK (one = 1), wall INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS egress_usage (
+  session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS audit_head (
   one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
 """
@@ -133,13 +136,22 @@ class SqliteStore:
         with self._db:
             self._db.execute("DELETE FROM session WHERE id = ?", (session,))
             self._db.execute("DELETE FROM usage WHERE session = ?", (session,))
+            self._db.execute("DELETE FROM egress_usage WHERE session = ?", (session,))
 
-    def keep_usage(self, moved: Mapping[str, int]) -> None:
+    def keep_usage(self, moved: Mapping[str, Moved]) -> None:
+        git = [(name, each.git) for name, each in moved.items()]
+        egress = [(name, each.egress) for name, each in moved.items()]
         with self._db:
-            self._db.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?)", moved.items())
+            self._db.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?)", git)
+            self._db.executemany("INSERT OR REPLACE INTO egress_usage VALUES (?, ?)", egress)
 
-    def usage(self) -> dict[str, int]:
-        return dict(self._db.execute("SELECT session, bytes FROM usage"))
+    def usage(self) -> dict[str, Moved]:
+        # A broker before this one kept the first table only.
+        found = self._db.execute(
+            "SELECT usage.session, usage.bytes, coalesce(egress_usage.bytes, 0) FROM usage"
+            " LEFT JOIN egress_usage ON egress_usage.session = usage.session"
+        )
+        return {name: Moved(git, egress) for name, git, egress in found}
 
     def keep_audit_head(self, head: AuditHead) -> None:
         with self._db:

@@ -7,6 +7,7 @@ from tests.mutations.table import Mutation
 LIMITS = "tests/wire/broker/test_limits.py"
 CUTTING = "tests/wire/broker/test_cutting.py"
 RUNNING = "tests/unit/broker/test_running.py"
+SESSIONS = "tests/unit/broker/test_sessions.py"
 GOVERNOR = "tests/unit/broker/test_governor.py"
 
 BETWEEN = (
@@ -113,5 +114,19 @@ BETWEEN = (
         '            session.running.end("S101")\n',
         "            pass\n",
         (f"{CUTTING}::test_whatever_runs_is_cut_by_every_end",),
+    ),
+    Mutation(
+        "broker: a new session brings new bytes",
+        "broker/sessions.py",
+        "        session.moved = self._moved(stored.host, stored.sandbox)\n",
+        "",
+        (f"{SESSIONS}::test_bytes_to_other_hosts_are_counted_over_all_sessions_of_a_sandbox",),
+    ),
+    Mutation(
+        "broker: bytes to other hosts are forgotten with the process",
+        "broker/store/sqlite.py",
+        "SELECT usage.session, usage.bytes, coalesce(egress_usage.bytes, 0) FROM usage",
+        "SELECT usage.session, usage.bytes, 0 FROM usage",
+        (f"{SESSIONS}::test_what_an_ended_session_moved_is_on_disk_with_its_end",),
     ),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from broker.store.interface import AuditHead, CounterSeen, State, StoreDamaged, StoredSession
+from broker.store.interface import AuditHead, CounterSeen, Moved, State, StoreDamaged, StoredSession
 from broker.store.sqlite import SqliteStore, open_sqlite, store_files
 
 SESSION = StoredSession(
@@ -168,3 +168,53 @@ def test_a_store_of_the_first_version_is_taken_over(store: SqliteStore, path: Pa
     again = open_sqlite(path)
     assert again.sessions() == [SESSION]
     assert (again.over(), again.highest_wall()) == ({}, 0)
+
+
+def test_what_was_moved_is_kept_and_forgotten_with_its_session(
+    store: SqliteStore, path: Path
+) -> None:
+    store.admit(SESSION)
+    store.keep_usage({"s1": Moved(5, 7), "s2": Moved(0, 1)})
+    assert reopened(store, path).usage() == {"s1": Moved(5, 7), "s2": Moved(0, 1)}
+    store.forget("s1")
+    assert reopened(store, path).usage() == {"s2": Moved(0, 1)}
+
+
+OLD = """
+CREATE TABLE used_counter (
+  host TEXT NOT NULL, boot TEXT NOT NULL, counter INTEGER NOT NULL,
+  PRIMARY KEY (host, boot, counter)) WITHOUT ROWID;
+CREATE TABLE session (
+  id TEXT PRIMARY KEY, key BLOB NOT NULL UNIQUE, host TEXT NOT NULL, host_boot TEXT NOT NULL,
+  counter INTEGER NOT NULL, sandbox TEXT NOT NULL, name TEXT NOT NULL, runtime TEXT NOT NULL,
+  container TEXT, netns INTEGER NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
+  issued INTEGER NOT NULL, ttl INTEGER NOT NULL, broker_boot TEXT NOT NULL, deadline REAL NOT NULL,
+  state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER,
+  latest REAL NOT NULL DEFAULT 0);
+CREATE TABLE over (
+  host TEXT NOT NULL, sandbox TEXT NOT NULL, reason TEXT NOT NULL, wall INTEGER NOT NULL,
+  PRIMARY KEY (host, sandbox)) WITHOUT ROWID;
+CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), wall INTEGER NOT NULL);
+CREATE TABLE usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE audit_head (
+  one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
+INSERT INTO used_counter VALUES ('h', 'b', 1);
+INSERT INTO session VALUES ('s1', zeroblob(32), 'h', 'b', 1, 'sb1', 'one', 'bwrap', NULL,
+  4026531840, 1, '{}', 1700000000, 3600, 'bb', 4000.5, 'closed', '', NULL, NULL, 0);
+INSERT INTO usage VALUES ('s1', 1234);
+PRAGMA user_version = 2;
+"""
+
+
+def test_a_store_of_the_version_before_is_taken_over_with_what_it_counted(path: Path) -> None:
+    """As 0.1.0 made it, which counted bytes of git only."""
+    old = sqlite3.connect(path)
+    old.executescript(OLD)
+    old.close()
+    store = open_sqlite(path)
+    assert store.sessions() == [SESSION]
+    assert store.usage() == {"s1": Moved(1234, 0)}
+    store.keep_usage({"s1": Moved(1300, 99)})
+    assert open_sqlite(path).usage() == {"s1": Moved(1300, 99)}
+    with pytest.raises(CounterSeen):
+        store.admit(evolve(SESSION, id="s2", key=bytes(31) + b"2"))

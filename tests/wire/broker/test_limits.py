@@ -253,8 +253,7 @@ async def test_a_new_sidecar_or_a_new_broker_brings_no_new_bytes(scene: Scene) -
     moved = scene.world.sessions.by_id("session-1").bytes.used  # type: ignore[union-attr]
     assert moved >= len(REFS)
     stored = scene.world.sessions.by_id("session-1").stored  # type: ignore[union-attr]
-    assert scene.world.sessions._moved(stored.host, stored.sandbox) == moved
-    scene.world.sessions.keep_usage()
+    assert scene.world.sessions._moved(stored.host, stored.sandbox).git == moved
     await scene.world.stop()
     scene.world.start()
     assert scene.world.sessions.by_id("session-1").bytes.used == moved  # type: ignore[union-attr]
