@@ -1,3 +1,3 @@
-"""The version, as text: package metadata may be out of reach once the uid is dropped."""
+"""The version of the broker, as its answers and records say it."""
 
-VERSION = "0.1.0"
+from identity.version import VERSION as VERSION

@@ -1,8 +1,9 @@
-"""The version, as text: reading package metadata would take longer than the whole command."""
+"""`hostctl version`."""
 
 from __future__ import annotations
 
-VERSION = "0.1.0"
+from identity.version import VERSION
+
 ABOUT = "Prints the version."
 
 TYPE_CHECKING = False

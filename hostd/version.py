@@ -1,3 +1,3 @@
 """The version of hostd, as its operations and reports say it."""
 
-VERSION = "0.1.0"
+from identity.version import VERSION as VERSION

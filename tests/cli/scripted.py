@@ -37,7 +37,7 @@ _NOT_SEALED = {
     "exit": 1,
 }
 HOSTD: dict[str, Operation | Message] = {
-    "status": {"ok": True, "pid": 812, "version": "0.1.0", "sandboxes": 1},
+    "status": {"ok": True, "pid": 812, "version": "0.2.0", "sandboxes": 1},
     "ls": {"ok": True, "items": [{**_ITEM, "policy": "agents", "created": None}]},
     "inspect": lambda call: [
         _INSPECTION if call.request["sandbox"] == "ci" else {"error": _NOT_FOUND}
@@ -67,7 +67,7 @@ HOSTD: dict[str, Operation | Message] = {
     "policies": {"ok": True, "replaced": []},
 }
 BROKER: dict[str, Operation | Message] = {
-    "status": {"ok": True, "pid": 811, "address": "127.0.0.1:8443", "version": "0.1.0"},
+    "status": {"ok": True, "pid": 811, "address": "127.0.0.1:8443", "version": "0.2.0"},
     "session-ls": {
         "ok": True,
         "items": [{"session": "9d1f", "sandbox": "3f9a0c21b7de", "name": "ci", "state": "active"}],
