@@ -1,7 +1,8 @@
 """python -m tests [OPTION...]: every suite in a pytest of its own, two at a time.
 
 Suites share nothing but the machine: each test that needs a Gitmoat makes one in a root of its own.
-What a suite prints comes when it has ended. Options go to each pytest.
+What a suite prints comes when it has ended. Options go to each pytest. Tests that need releases of
+the repository's history are left out where they are not, with a line that says so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from attrs import define, field
+
+from tests.releases import missing, shown
 
 HERE = Path(__file__).parent
 AT_A_TIME = 2
@@ -75,8 +78,21 @@ class Runs:
             process.send_signal(signal.SIGINT)
 
 
+def without_history(options: Sequence[str]) -> list[str]:
+    """The same choice of tests, but for those marked `history`."""
+    chosen = list(options)
+    if "-m" not in chosen:
+        return [*chosen, "-m", "not history"]
+    at = chosen.index("-m") + 1
+    chosen[at] = f"({chosen[at]}) and not history"
+    return chosen
+
+
 def main(options: Sequence[str]) -> int:
-    runs = Runs(options)
+    absent = missing()
+    if absent:
+        print(f"tests: without those of releases: {shown(absent)}", flush=True)
+    runs = Runs(without_history(options) if absent else options)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ThreadPoolExecutor(AT_A_TIME) as workers:

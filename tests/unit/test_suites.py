@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.__main__ import HERE, counted, suites
+from tests.__main__ import HERE, counted, suites, without_history
+from tests.releases import Release, parse
 
 
 def test_every_test_file_is_in_one_suite() -> None:
@@ -17,3 +18,13 @@ def test_what_a_suite_says_of_itself_is_counted() -> None:
     said = "=== FAILURES ===\n1 passed\n=== 1 failed, 12 passed, 3 skipped, 2 errors in 1.0s ===\n"
     assert counted(said) == {"failed": 1, "passed": 12, "skipped": 3, "error": 2}
     assert counted("Segmentation fault") == {}
+
+
+def test_releases_are_read_in_the_order_of_the_file() -> None:
+    text = "# about\n0.1.0 aaaa\n\n0.2.0 bbbb\n"
+    assert parse(text) == [Release("0.1.0", "aaaa"), Release("0.2.0", "bbbb")]
+
+
+def test_without_history_the_same_tests_are_chosen_but_for_those_that_need_it() -> None:
+    assert without_history(["-x"]) == ["-x", "-m", "not history"]
+    assert without_history(["-m", "not long"]) == ["-m", "(not long) and not history"]
