@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench import table
 from bench.figures import Book
+from bench.parts.outcomes import OPERATIONS, row_of
 from bench.plots import BARS, CURVES, pictures
 from bench.saving import Saved, latest, load
 
@@ -60,6 +61,18 @@ _GROUPS = (
         tuple(f"{number} sessions" for number in (50, 200, 1000)),
     ),
     (
+        "Neighbours",
+        "Two sandboxes on one Gitmoat with the limits that everybody has. In one of them untrusted code does what "
+        "the column says, all the time: holds a write lease on a file that its owner executes; stops "
+        "everything that it may signal while its owner starts commands in it; asks for 500 refused repositories a "
+        "second; asks for a repository for which the server answers 500; fills the disk that Gitmoat's own root is "
+        "on, but for the twentieth that ext4 keeps for root; forks up to its limit; takes memory up to its limit of "
+        "256 MiB, again and again. Measured is the other one: `hostctl exec B -- true`, a new sandbox from "
+        "start to end, and a `git fetch` of its own. All columns have their turn in each of several rounds. "
+        "The host has the cgroup controllers for memory, processes and processor time.",
+        tuple(row_of(each) for each in OPERATIONS),
+    ),
+    (
         "Other hosts",
         "Gitmoat is two hops with TLS between them and a decision by name; squid and tinyproxy are "
         "one hop. Beside them is one of our hops alone; through these go plain bytes.",
@@ -84,7 +97,7 @@ A floor has been reached by a prototype: below it is a defect. A goal is ahead o
 in our place.
 """
 _RUNNING = """\
-`make bench` installs what it compares with, takes some ten minutes on a machine that does nothing else,
+`make bench` installs what it compares with, takes some twenty minutes on a machine that does nothing else,
 and saves the run below `bench/results`; with `BENCH=--quick` it does less of everything, with
 `BENCH="--only clone push"` some rows. A peer that cannot be installed makes it fail in the end, unless it
 is left out by name (`--without squid`). `make profile` saves where the time of our hops and a sidecar's memory

@@ -24,11 +24,15 @@ def git(directory: Path, *words: str, stdin: bytes = b"") -> str:
 
 def make_shapes(repositories: Path, large: int, objects: int, refs: int) -> None:
     """`large` MiB, and so many objects and refs."""
-    _make(repositories, SMALL, _commits(1, 20, 2000, 1))
+    make_small(repositories)
     _make(repositories, LARGE, _commits(1, large, _MIB, 2))
     _make(repositories, OBJECTS, _commits(objects // 25, 20, 300, 3))
     _make(repositories, REFS, _commits(1, 20, 2000, 4))
     _add_refs(repositories / f"{REFS}.git", refs)
+
+
+def make_small(repositories: Path) -> None:
+    _make(repositories, SMALL, _commits(1, 20, 2000, 1))
 
 
 def empty(repositories: Path, name: str) -> Path:

@@ -21,6 +21,7 @@ class Scale:
     sessions: tuple[int, ...] = (50, 200, 1000)
     egress: int = 512  # MiB
     questions: int = 40000
+    beside: int = 10  # operations in a row beside a busy neighbour
 
 
 FULL = Scale()
@@ -39,6 +40,7 @@ QUICK = Scale(
     sessions=(50, 200),
     egress=128,
     questions=10000,
+    beside=4,
 )
 # For CI: a slip by half shows, and a minute is enough.
 SMOKE = Scale(raw=64 << 20, requests=400, seconds=2, few=2, some=3, many=3)

@@ -12,7 +12,9 @@ from attrs import frozen
 
 from bench.chains.nginx import FIRST_KEPT, NONE_KEPT
 from bench.chains.way import DIRECT, OURS
-from bench.figures import Book, figure
+from bench.figures import Book, Row, figure
+from bench.neighbours import IDLE
+from bench.parts.outcomes import OPERATIONS, row_of
 
 
 class Verdict(Enum):
@@ -27,7 +29,8 @@ class Verdict(Enum):
 class Target:
     """`against` is a way whose value of the same row is the measure; without it the value is.
 
-    `added` compares what two ways take longer than the direct one. Without bounds it is shown only.
+    `added` compares what two ways take longer than the direct one. `worst` looks at every way of
+    the row but that one, and counts the one that is furthest off. Without bounds it is shown only.
     """
 
     row: str
@@ -36,11 +39,13 @@ class Target:
     against: str = ""
     more: bool = False  # more is better
     added: bool = False
+    worst: bool = False
 
     @property
     def title(self) -> str:
         over = f" / {self.against}" if self.against else ""
-        return f"{'added: ' if self.added else ''}{self.row}{over}"
+        kind = "added: " if self.added else "worst: " if self.worst else ""
+        return f"{kind}{self.row}{over}"
 
     @property
     def bounds(self) -> str:
@@ -51,6 +56,8 @@ class Target:
 
     def value(self, book: Book) -> float | None:
         row = book.rows.get(self.row)
+        if row is not None and self.worst:
+            return self._worst(row)
         if row is None or OURS not in row.values:
             return None
         if not self.against:
@@ -62,6 +69,14 @@ class Target:
         base = figure(row.values[DIRECT]).median
         other = figure(row.values[self.against]).median - base
         return (figure(row.values[OURS]).median - base) / other if other > 0 else None
+
+    def _worst(self, row: Row) -> float | None:
+        figures = row.figures()
+        base = figures.pop(self.against).median if self.against in figures else None
+        if not figures or (self.against and not base):
+            return None
+        found = [each.median / (base or 1.0) for each in figures.values()]
+        return min(found) if self.more else max(found)
 
     def verdict(self, book: Book) -> Verdict:
         value = self.value(book)
@@ -104,4 +119,7 @@ TARGETS = (
     Target("CONNECT, one hop", 1.4, 1.4, "tinyproxy", more=True),
     Target("DNS", 0.95, 1.1, "dnsmasq", more=True),
     Target("hostctl --help", 8.0, 4.0, "python"),
+    *(Target(f"{row_of(each)}: failed", 0.0, 0.0, worst=True) for each in OPERATIONS),
+    *(Target(row_of(each), 2.0, 2.0, IDLE, worst=True) for each in OPERATIONS),
+    *(Target(f"{row_of(each)}: p99", 5.0, 5.0, IDLE, worst=True) for each in OPERATIONS),
 )

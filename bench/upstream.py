@@ -2,7 +2,8 @@
 
 Beside real repositories there are fake ones whose answers are files, so that what is measured is
 the way to them: `fake/small.git` (a small advertisement), `fake/download.git` (a long answer),
-`fake/upload.git` (a push that is thrown away) and `fake/stall.git` (an answer that stops).
+`fake/upload.git` (a push that is thrown away), `fake/stall.git` (an answer that stops) and
+`fake/broken.git` (the server's own failure).
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ http {{
     ssl_certificate_key {authority.key("server")};
     ssl_protocols TLSv1.3;
     if ($http_authorization != "{upstream.authorization}") {{ return 401; }}
+    location /fake/broken.git/ {{ return 500; }}
     location = /fake/small.git/info/refs {{
       alias {files}/refs;
       types {{ }}

@@ -52,13 +52,15 @@ class Box:
 
 
 @contextmanager
-def installed(upstream: Upstream, directory: str = DISK) -> Iterator[Instance]:
+def installed(
+    upstream: Upstream, directory: str = DISK, limits: str = _LIMITS
+) -> Iterator[Instance]:
     """An installation of its own, up, that knows the upstream and its password."""
     instance = make_instance(directory)
     try:
         paths = instance.paths
         with paths.broker_toml.open("a") as file:
-            file.write(_LIMITS)
+            file.write(limits)
         (paths.policies / "bench.toml").write_text(POLICY)
         ca_file = paths.etc / "bench-ca.pem"
         ca_file.write_bytes(upstream.authority.ca.read_bytes())

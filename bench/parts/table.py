@@ -7,7 +7,17 @@ from typing import Final
 
 from bench import repositories
 from bench.figures import Book
-from bench.parts import containers, density, egress, floods, helper, programs, sessions, spawning
+from bench.parts import (
+    containers,
+    density,
+    egress,
+    floods,
+    helper,
+    neighbours,
+    programs,
+    sessions,
+    spawning,
+)
 from bench.scale import Scale
 from bench.stage import Stage
 
@@ -53,6 +63,10 @@ def _containers(book: Book, scale: Scale, there: set[str]) -> None:
         containers.measure(book, scale.few)
 
 
+def _neighbours(book: Book, scale: Scale, there: set[str]) -> None:
+    neighbours.measure(book, scale.some, scale.beside)
+
+
 STAGED: Final[Mapping[str, Staged]] = {
     "flood": _floods,
     "credential helper": _helper,
@@ -65,4 +79,5 @@ ALONE: Final[Mapping[str, Alone]] = {
     "spawn": _spawning,
     "egress": _egress,
     "containers": _containers,
+    "neighbours": _neighbours,
 }

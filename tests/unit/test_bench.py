@@ -16,7 +16,9 @@ from attrs import evolve
 from bench import profile, smoke
 from bench.chains.way import OURS
 from bench.figures import Book, book_of, figure, percentile
+from bench.neighbours import LOADS, NOTHING, Load
 from bench.pages import Change, private_pages
+from bench.parts.outcomes import Outcome, Outcomes, row_of
 from bench.peers import PEERS, Peer, available, missing
 from bench.plots import pictures
 from bench.report import files, last_run, page
@@ -93,6 +95,45 @@ def test_added_time_is_above_the_direct_way() -> None:
 def test_a_target_without_a_peer_is_a_bound() -> None:
     target = Target("row", floor=4.0, goal=1.0)
     assert target.verdict(book(gitmoat=[0.5], nginx=[9.0])) is Verdict.GOAL
+
+
+def test_the_worst_of_all_ways_counts_where_said() -> None:
+    target = Target("row", 2.0, 2.0, against="idle", worst=True)
+    assert target.value(book(idle=[1.0], lease=[1.5], bomb=[3.0])) == 3.0
+    assert target.verdict(book(idle=[1.0], lease=[1.5])) is Verdict.GOAL
+    assert target.verdict(book(lease=[1.5])) is target.verdict(book(idle=[1.0])) is Verdict.UNKNOWN
+    bound = Target("row", 0.0, 0.0, worst=True)
+    assert bound.verdict(book(idle=[0.0], lease=[0.0])) is Verdict.GOAL
+    assert bound.verdict(book(idle=[0.0], lease=[2.0])) is Verdict.MISSED
+
+
+def test_what_fails_beside_a_neighbour_is_counted_with_the_time_that_it_took() -> None:
+    outcomes, made = Outcomes(), Book()
+    for outcome in (Outcome(1.0), Outcome(31.0, "R101"), Outcome(1.0), Outcome(2.0)):
+        outcomes.add("exec", "write lease", outcome)
+    outcomes.write(made)
+    row = row_of("exec")
+    assert made.rows[row].values == {"write lease": [1.0, 31.0, 1.0, 2.0]}
+    assert made.rows[f"{row}: p99"].values == {"write lease": [31.0]}
+    assert made.rows[f"{row}: failed"].values == {"write lease": [25.0]}
+    assert outcomes.failures() == ["exec beside write lease: 1 of 4: R101"]
+
+
+def test_what_failed_three_times_is_not_tried_again() -> None:
+    outcomes = Outcomes()
+    for _ in range(2):
+        outcomes.add("exec", "write lease", Outcome(31.0, "R101"))
+    assert not outcomes.hopeless("exec", "write lease")
+    outcomes.add("exec", "write lease", Outcome(31.0, "R101"))
+    assert outcomes.hopeless("exec", "write lease")
+    assert not outcomes.hopeless("exec", "idle") and not outcomes.hopeless("run", "write lease")
+
+
+@pytest.mark.parametrize("load", [NOTHING, *LOADS], ids=lambda load: load.name)
+def test_what_a_neighbour_runs_is_a_program(load: Load) -> None:
+    python, _, _, program, place = load.command("localhost:1")
+    assert (python, place) == ("/usr/bin/python3", "localhost:1")
+    compile(program, load.name, "exec")
 
 
 def test_a_target_without_bounds_is_only_shown() -> None:
