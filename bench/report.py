@@ -62,8 +62,8 @@ _GROUPS = (
     ),
     (
         "Neighbours",
-        "Two sandboxes on one Gitmoat with the limits that everybody has. In one of them untrusted code does what "
-        "the column says, all the time: holds a write lease on a file that its owner executes; stops "
+        "Two sandboxes on one Gitmoat with the limits that everybody has; only the brake on refusals is taken off the first "
+        "one. There untrusted code does what the column says, all the time: holds a write lease on a file that its owner executes; stops "
         "everything that it may signal while its owner starts commands in it; asks for 500 refused repositories a "
         "second; asks for a repository for which the server answers 500; fills the disk that Gitmoat's own root is "
         "on, but for the twentieth that ext4 keeps for root; forks up to its limit; takes memory up to its limit of "

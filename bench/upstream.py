@@ -97,7 +97,7 @@ http {{
     ssl_certificate_key {authority.key("server")};
     ssl_protocols TLSv1.3;
     if ($http_authorization != "{upstream.authorization}") {{ return 401; }}
-    location /fake/broken.git/ {{ return 500; }}
+    location ^~ /fake/broken.git/ {{ return 500; }}
     location = /fake/small.git/info/refs {{
       alias {files}/refs;
       types {{ }}

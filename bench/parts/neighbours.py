@@ -38,7 +38,8 @@ from tests.live.instances import Instance
 A, B = "bench-a", "bench-b"
 _DISK_MIB = 256
 _PATIENCE = 120.0
-# What A may; its limits are those that a policy has by itself.
+# What A may; its limits are those that a policy has by itself, but for the one that would slow down
+# whoever is refused often: its refusals are many.
 _POLICY = """\
 version = 1
 name = "neighbour"
@@ -47,6 +48,8 @@ id = "fake"
 repos = ["bench:fake/*"]
 fetch = true
 who = ["helper", "untrusted"]
+[limits]
+free_refusals = 1000000
 """
 # Into the sandbox's /tmp, which is memory: a disk that is full is full for B's own files too.
 _FETCH = r"""
@@ -248,8 +251,11 @@ class _Fetcher:
 
     def __call__(self) -> Outcome:
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(b"\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise RuntimeError("B's command has ended") from None
         if not select.select([self.process.stdout], [], [], _PATIENCE)[0]:
             raise RuntimeError("B's git does not end")
         code, _, rest = self.process.stdout.readline().decode().partition(" ")
