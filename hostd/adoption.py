@@ -21,10 +21,10 @@ from hostd.grants import boot_id
 from hostd.host import ROOMS, Host
 from hostd.lifecycle import pin_namespace, supervisor
 from hostd.outputs import keep_on
+from hostd.process import Process, Watch
 from hostd.registry import ProcessRecord, Record, Step, start_time
 from hostd.runtimes.bwrap import StartedRoom
 from hostd.sandbox import FOREIGN, Container, Plan, PolicySource, Repository, Sandbox
-from hostd.spawner import Process, Watch
 from hostd.uids import UidRange
 from hostd.workdir import Workdir
 from netpolicy.document import policy_from_mapping

@@ -12,9 +12,10 @@ from hostd.admin import Channel
 from hostd.cgroups import frozen_group
 from hostd.environment import HELPER_SHELL
 from hostd.failures import Failed
+from hostd.process import Process
 from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Sandbox
-from hostd.spawner import Command, Process, Spawner
+from hostd.spawner import Command, Spawner
 
 _FORWARDED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
               signal.SIGUSR2, signal.SIGKILL}  # fmt: skip
@@ -48,6 +49,7 @@ def command_for(
         room=room.join(),
         cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
         tty=tty,
+        cause=sandbox.plan.id,
     )
 
 
@@ -76,6 +78,8 @@ def _not_started(program: str, problem: Failed) -> Failed:
         return Failed("R107", f"the sandbox has no program {program!r}", exit_code=127)
     if problem.why.startswith("PermissionError"):
         return Failed("R107", f"{program!r} cannot be executed", exit_code=126)
+    if problem.code == "R117":
+        return Failed("R117", problem.what, why=f"it was to run {program!r}", exit_code=126)
     return problem
 
 

@@ -21,6 +21,7 @@ from hostd.cgroups import directories_of
 from hostd.environment import container_environment
 from hostd.failures import Failed
 from hostd.foreign_mounts import MountJudge
+from hostd.process import Process, Watch
 from hostd.runtimes import pause
 from hostd.runtimes.bwrap import HOME, RUN, WORKSPACE, StartedRoom
 from hostd.runtimes.docker import LABEL, Bind, ContainerSpec, Engine, Limits
@@ -36,7 +37,6 @@ from hostd.sealed import (
     unsealed,
     wrong_in_kernel,
 )
-from hostd.spawner import Process, Watch
 
 _log = Logger()
 _PAUSE = f"{RUN}/pause"

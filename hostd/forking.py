@@ -1,4 +1,4 @@
-"""The loop of a process that forks for hostd: one request, one child, one answer.
+"""The loop of a process that forks for hostd. It waits for none of its children.
 
 It is exec'ed fresh by hostd, so it holds no host key; it has one thread and no reactor. hostd
 sends one JSON request with descriptors per message; the answer is {"id", "pid"} or
@@ -7,6 +7,7 @@ sends one JSON request with descriptors per message; the answer is {"id", "pid"}
 
 from __future__ import annotations
 
+import array
 import fcntl
 import gc
 import json
@@ -15,23 +16,34 @@ import select
 import signal
 import socket
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 from confine import linux
+from hostd.children import DEADLINE, Child, Children
 
 _MAX_MESSAGE = 256 * 1024
 _MAX_DESCRIPTORS = 16
-_MAX_PROBLEM = 4000  # what a pipe takes, and gives, in one piece
+_MAX_PROBLEM = 4000
+_AT_ONCE = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+_HELD_UP = "R117"
 OUT_OF_THE_WAY = 64
 
 Request = dict[str, Any]
 Task = Callable[[Request, list[int], int], None]
 
 
-class Forker:
-    """One request at a time: fork, wait until the child has exec'ed or is confined, answer.
+class Crowded(Exception):
+    """A sandbox whose children do not begin gets no more of them for now."""
 
+
+class Forker:
+    """Each request is a fork; its answer comes when that child has exec'ed or is confined.
+
+    Whatever holds a child up (SIGSTOP, a lease on its program, a frozen cgroup, a directory on a
+    slow file system) delays the answer to its own request and to no other.
     A task is what a child does: with its request, its descriptors, and one that problems go to.
     """
 
@@ -41,21 +53,79 @@ class Forker:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._children = Children()
+        self._unsent: deque[tuple[bytes, int]] = deque()
+        self._poller = select.poll()  # unlike select() it takes descriptors of any number
 
     def serve(self) -> None:
         wakeup_read, wakeup_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._poller.register(wakeup_read, select.POLLIN)
         try:
-            while True:
-                ready, _, _ = select.select([self._link.fileno(), wakeup_read], [], [])
-                if wakeup_read in ready:
-                    os.read(wakeup_read, 4096)
-                    self._report_exits()
-                if self._link.fileno() in ready and not self._answer_one():
-                    return
+            self._tell({"alive": 0})
+            while self._round(wakeup_read):
+                pass
         except ConnectionError:
             return  # hostd was killed before it read all we told it
+
+    def _round(self, wakeup: int) -> bool:
+        """False when hostd has gone. Requests come last: a fork reuses descriptors' numbers."""
+        wanted = select.POLLOUT if self._unsent else select.POLLIN
+        self._poller.register(self._link.fileno(), wanted)
+        ready = dict(self._poller.poll(self._children.patience(time.monotonic())))
+        for pipe, child in self._children.by_pipe().items():
+            if pipe in ready:
+                self._hear(child)
+        if wakeup in ready:
+            os.read(wakeup, 4096)
+            self._report_exits()
+        self._end_overdue()
+        if self._link.fileno() not in ready:
+            return True
+        if self._unsent:
+            self._send_rest()
+            return True
+        return self._answer_one()
+
+    def _hear(self, child: Child) -> None:
+        problem = child.problem()
+        if problem:
+            self._refuse(child, problem)
+        elif problem == "" and child.lasting:
+            self._children.take(child.pid)
+            self._begun(child)
+        elif problem == "":  # it has answered by itself, or its exit status says that it has not
+            self._forget_pipe(child)
+
+    def _begun(self, child: Child) -> None:
+        """The pidfd was opened before the child could be reaped: it never means another one."""
+        child.answered = True
+        self._forget_pipe(child)
+        pidfd, child.pidfd = child.pidfd, -1
+        self._tell({"id": child.number, "pid": child.pid}, pidfd)
+
+    def _refuse(self, child: Child, problem: str, **more: str) -> None:
+        """It stays in the table until it is reaped."""
+        child.answered = True
+        self._forget_pipe(child)
+        self._tell({"id": child.number, "error": problem, **more})
+
+    def _forget_pipe(self, child: Child) -> None:
+        if child.problems >= 0:
+            self._poller.unregister(child.problems)
+            os.close(child.problems)
+            child.problems = -1
+
+    def _end_overdue(self) -> None:
+        """A child that began at the last moment has begun."""
+        for child in self._children.overdue(time.monotonic()):
+            if child.problems >= 0:
+                self._hear(child)
+            if not child.answered:
+                child.kill()
+                what = f"the program did not start within {DEADLINE:.0f} s and was ended"
+                self._refuse(child, what, code=_HELD_UP)
 
     def _report_exits(self) -> None:
         while True:
@@ -65,7 +135,24 @@ class Forker:
                 return
             if pid == 0:
                 return
-            self.send({"exit": pid, "status": os.waitstatus_to_exitcode(status)})
+            number = os.waitstatus_to_exitcode(status)
+            child = self._children.take(pid)
+            if child is not None:
+                self._ended(child, number)
+            self._tell({"exit": pid, "status": number})
+
+    def _ended(self, child: Child, status: int) -> None:
+        """Before its end is told, so that hostd knows whose end it is."""
+        problem = child.problem() if child.problems >= 0 else ""
+        if not child.answered and problem:
+            self._refuse(child, problem)
+        elif not child.answered and child.lasting:
+            self._begun(child)
+            return
+        elif not child.answered and status != 0:
+            self._refuse(child, f"the child that was to answer ended with {status}")
+        self._forget_pipe(child)
+        child.close()
 
     def _answer_one(self) -> bool:
         data, descriptors, flags, _ = socket.recv_fds(self._link, _MAX_MESSAGE, _MAX_DESCRIPTORS)
@@ -76,19 +163,44 @@ class Forker:
             request = json.loads(data)
             if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
                 raise ValueError("request too large")
-            self._fork(request, descriptors)
+            if request["op"] == "ping":
+                self._tell({"alive": request["id"]})
+            else:
+                self._fork(request, descriptors)
+        except Crowded as problem:
+            self._tell({"id": request["id"], "error": str(problem), "code": _HELD_UP})
         except (OSError, ValueError, KeyError) as problem:
-            self.send({"id": request.get("id"), "error": str(problem)})
+            self._tell({"id": request.get("id"), "error": str(problem)})
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
         return True
 
     def send(self, message: Request, descriptors: tuple[int, ...] = ()) -> None:
+        """For a child that answers by itself: it alone waits where hostd does not read."""
         socket.send_fds(self._link, [json.dumps(message).encode()], descriptors)
 
+    def _tell(self, message: Request, pidfd: int = -1) -> None:
+        """Never waits: what a slow hostd does not take now is kept, and the pidfd with it."""
+        self._unsent.append((json.dumps(message).encode(), pidfd))
+        self._send_rest()
+
+    def _send_rest(self) -> None:
+        while self._unsent:
+            data, pidfd = self._unsent[0]
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [pidfd]))]
+            try:
+                self._link.sendmsg([data], rights if pidfd >= 0 else [], _AT_ONCE)
+            except BlockingIOError:
+                return
+            self._unsent.popleft()
+            if pidfd >= 0:
+                os.close(pidfd)
+
     def _fork(self, request: Request, descriptors: list[int]) -> None:
-        task = self.tasks[request["op"]]
+        task, cause = self.tasks[request["op"]], request.get("cause", "")
+        if self._children.crowded(cause):
+            raise Crowded("too many programs of this sandbox are being started and do not begin")
         problems_read, low = os.pipe2(os.O_CLOEXEC)
         try:
             problems_write = duplicate_above(low, OUT_OF_THE_WAY)
@@ -97,13 +209,22 @@ class Forker:
                 pid = self._fork_there(task, request, descriptors, problems_write)
             finally:
                 os.close(problems_write)
-            problem = os.read(problems_read, _MAX_PROBLEM).decode(errors="replace")
-        finally:
+            self._keep(request, cause, pid, problems_read)
+        except BaseException:
             os.close(problems_read)
-        if problem:
-            self.send({"id": request["id"], "error": problem})
-        elif request["op"] in self.lasting:
-            self._send_child(request["id"], pid)
+            raise
+
+    def _keep(self, request: Request, cause: str, pid: int, problems: int) -> None:
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)  # nobody has reaped it: the pid is still its own
+            raise
+        os.set_blocking(problems, False)
+        self._poller.register(problems, select.POLLIN)
+        deadline, lasting = time.monotonic() + DEADLINE, request["op"] in self.lasting
+        number = request["id"]
+        self._children.add(Child(number, pid, pidfd, problems, deadline, cause, lasting))
 
     def _fork_there(
         self, task: Task, request: Request, descriptors: list[int], problems: int
@@ -120,14 +241,6 @@ class Forker:
 
     def fork(self, request: Request) -> int:
         return os.fork()
-
-    def _send_child(self, number: int, pid: int) -> None:
-        """The pidfd is opened before the child can be reaped, so it never means another one."""
-        pidfd = os.pidfd_open(pid)
-        try:
-            self.send({"id": number, "pid": pid}, (pidfd,))
-        finally:
-            os.close(pidfd)
 
     def _enter_pid_namespace(self, request: Request, descriptors: list[int]) -> bool:
         """setns(CLONE_NEWPID) counts for children only; a process stays where it is."""

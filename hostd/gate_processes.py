@@ -17,8 +17,9 @@ from hostd.config import GateTimes
 from hostd.failures import Failed
 from hostd.gate_relay import End, Relay, Relayed, Stalls
 from hostd.pipes import collect
+from hostd.process import Process
 from hostd.programs import Finished, Program, file_of
-from hostd.spawner import Command, Process, Spawner
+from hostd.spawner import Command, Spawner
 
 _OUTPUT_LIMIT = 4 << 20
 _OWN_OUTPUT_LIMIT = 32 << 20

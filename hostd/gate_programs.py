@@ -49,6 +49,7 @@ class GatePrograms:
             room=sandbox.gate.join(),
             cgroups=sandbox.cgroups["gate"],
             limits=limits,
+            cause=f"{sandbox.plan.id}-gate",
         )
 
     def untrusted_git(self, *arguments: str) -> Program:
@@ -61,4 +62,5 @@ class GatePrograms:
             uid=sandbox.plan.uids.untrusted,
             room=sandbox.room.join(),
             cgroups=sandbox.cgroups["sandbox"],
+            cause=sandbox.plan.id,
         )

@@ -22,7 +22,8 @@ from audit.events import AdminOperation
 from audit.journal import Journal
 from hostd.failures import Failed
 from hostd.helper_files import HelperFiles
-from hostd.spawner import Command, Process, Spawner
+from hostd.process import Process
+from hostd.spawner import Command, Spawner
 from identity.controlerrors import ControlSocketError
 from identity.controlsocket import connect_control
 

@@ -12,12 +12,13 @@ from audit.journal import Journal
 from hostd.cgroups import Cgroups
 from hostd.config import GateTimes
 from hostd.containers import Containers
+from hostd.forks import reap_strays
 from hostd.grants import Grants
 from hostd.keys import Keys
 from hostd.programs import Programs
 from hostd.registry import Registry
 from hostd.runtimes.bwrap import Directories
-from hostd.spawner import Nursery, Spawner, reap_strays
+from hostd.spawner import Nursery, Spawner
 from hostd.workdir import Workdirs
 from identity.paths import Paths
 from identity.peer import Means

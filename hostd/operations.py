@@ -19,10 +19,10 @@ from hostd.host import Host
 from hostd.keys import described, next_key, promote
 from hostd.outputs import kept_output
 from hostd.planning import RunRequest, check_variables, parse_run, prepared
+from hostd.process import Process
 from hostd.refspecs import parse_gate
 from hostd.sandbox import Sandbox
 from hostd.sandboxes import Sandboxes
-from hostd.spawner import Process
 from hostd.verification import chosen_groups, verify
 
 _MONTH = 30 * 86400

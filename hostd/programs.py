@@ -10,7 +10,8 @@ from attrs import frozen
 from twisted.internet.defer import Deferred
 
 from hostd.pipes import collect
-from hostd.spawner import Command, Process, Room, Spawner
+from hostd.process import Process
+from hostd.spawner import Command, Room, Spawner
 
 _OUTPUT_LIMIT = 4 * 1024 * 1024
 _PROBLEM_LIMIT = 64 * 1024
@@ -50,6 +51,7 @@ class Program:
     cgroups: Sequence[str] = ()
     limits: Mapping[str, int | None] | None = None
     attempts: Sequence[Sequence[Any]] | None = None
+    cause: str = ""
 
     def command(self, stdio: Sequence[int]) -> Command:
         limits = self.limits or {"open_files": 1024}
@@ -63,6 +65,7 @@ class Program:
             cgroups=self.cgroups,
             limits=limits,
             attempts=self.attempts,
+            cause=self.cause,
         )
 
 

@@ -25,9 +25,9 @@ from hostd.host import Host
 from hostd.lifecycle import attach, create, detach, start
 from hostd.planning import RunRequest, make_plan
 from hostd.policies import changes, replace
+from hostd.process import Process
 from hostd.registry import ProcessRecord, Record, Step
 from hostd.sandbox import Sandbox
-from hostd.spawner import Process
 from hostd.steps import save
 from hostd.uids import UidRange, free_index
 from netpolicy.reading import PolicyError

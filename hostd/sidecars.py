@@ -22,7 +22,8 @@ from twisted.python.failure import Failure
 
 from hostd.dialler import dial
 from hostd.failures import Failed
-from hostd.spawner import Nursery, Process
+from hostd.process import Process
+from hostd.spawner import Nursery
 from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()

@@ -35,6 +35,7 @@ async def _try_as(host: Host, sandbox: Sandbox, tier: str, probes: Sequence[Prob
         cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
         limits={"open_files": 64},
         attempts=attempts_of(probes),
+        cause=f"{sandbox.plan.id}-probe",
     )
     finished = await host.programs.run(trial, timeout=_PATIENCE)
     return judge(probes, read_outcomes(finished.output, len(probes)))

@@ -370,6 +370,11 @@ _TABLE = (
     Code("R114", "Docker does not have this image", "docker pull IMAGE"),
     Code("R115", "the container is not sealed", "start it with the options that are named"),
     Code("R116", "there is no such container", "`docker ps` lists the containers"),
+    Code(
+        "R117",
+        "the sandbox holds up what is started in it",
+        "look for what stops processes or holds the program's file there; `hostctl stop S` ends it",
+    ),
     # C1xx: control sockets
     Code(
         "C101",

@@ -17,7 +17,8 @@ from attrs import define, frozen
 
 from hostd.failures import Failed
 from hostd.pipes import collect, first_line
-from hostd.spawner import Command, Process, Room, Spawner, alive
+from hostd.process import Process, alive
+from hostd.spawner import Command, Room, Spawner
 
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from hostd.spawner import Process
+from hostd.process import Process
 
 
 def _started() -> Process:

@@ -1,9 +1,10 @@
-"""The process that forks for hostd, asked for what cannot be."""
+"""The process that forks for hostd, asked for what cannot be, and for what does not begin."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,31 +13,80 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import define, field
+
+from hostd.children import MOST_OF_ONE_CAUSE
+from tests.live.boxes import eventually
+
+_HERE: dict[str, Any] = {
+    "op": "execute", "cgroups": [], "keep": 0, "uid": 0, "cwd": "/", "limits": {"open_files": 64},
+    "environment": {}, "argv": ["/bin/true"],
+}  # fmt: skip
+_PATIENCE = 60.0
 
 
-@frozen
+@define
 class Launcher:
     link: socket.socket
     pid: int
+    heard: list[dict[str, Any]] = field(factory=list)
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.link.send(json.dumps({"id": 1, **request}).encode())
-        answer: dict[str, Any] = json.loads(self.link.recv(65536))
-        return answer
+    def send(self, number: int, request: dict[str, Any], *descriptors: int) -> None:
+        message = json.dumps({**request, "id": number}).encode()
+        socket.send_fds(self.link, [message], descriptors)
+
+    def answer(self, number: int) -> dict[str, Any]:
+        """What it says to one request; what it says meanwhile is kept."""
+        while True:
+            for message in self.heard:
+                if number in (message.get("id"), message.get("alive")):
+                    self.heard.remove(message)
+                    return message
+            self.hear()
+
+    def hear(self) -> dict[str, Any]:
+        data, descriptors, _, _ = socket.recv_fds(self.link, 65536, 16)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        self.heard.append(json.loads(data))
+        return self.heard[-1]
+
+    def ask(self, request: dict[str, Any], number: int = 1) -> dict[str, Any]:
+        self.send(number, request)
+        return self.answer(number)
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def children(self) -> set[int]:
+        text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text(encoding="ascii")
+        return set(map(int, text.split()))
 
 
 @pytest.fixture
 def launcher() -> Iterator[Launcher]:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    near.settimeout(_PATIENCE)
     command = [sys.executable, "-P", "-m", "hostd.launcher", str(far.fileno())]
     with near, far, subprocess.Popen(command, pass_fds=[far.fileno()]) as process:
         far.close()
-        yield Launcher(near, process.pid)
+        made = Launcher(near, process.pid)
+        assert made.answer(0) == {"alive": 0}
+        yield made
         near.close()
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> Path:
+    """To join it waits until somebody reads: as slow as a directory on a dead network."""
+    (tmp_path / "slow").mkdir()
+    os.mkfifo(tmp_path / "slow" / "cgroup.procs")
+    return tmp_path / "slow"
+
+
+def stuck(nowhere: Path, cause: str = "a") -> dict[str, Any]:
+    """A directory that is no cgroup cannot be forked into; the child opens the pipe, and waits."""
+    return {**_HERE, "cgroups": [str(nowhere)], "cause": cause}
 
 
 def test_what_fails_before_the_fork_leaves_nothing_open(launcher: Launcher, tmp_path: Path) -> None:
@@ -53,3 +103,77 @@ def test_what_a_child_cannot_do_is_told_whole(launcher: Launcher) -> None:
     nowhere = "/" + "x" * 200
     request = {"op": "execute", "cgroups": [], "keep": 0, "uid": 0, "cwd": nowhere}
     assert launcher.ask(request)["error"].endswith(f"No such file or directory: '{nowhere}'")
+
+
+def test_a_child_that_does_not_begin_delays_its_own_answer_alone(
+    launcher: Launcher, nowhere: Path
+) -> None:
+    before = launcher.descriptors()
+    launcher.send(1, stuck(nowhere))
+    for number in range(2, 12):
+        assert "pid" in launcher.ask(_HERE, number)
+        assert launcher.ask({"op": "ping"}, 100 + number) == {"alive": 100 + number}
+    assert [message for message in launcher.heard if message.get("id") == 1] == []
+    late = launcher.answer(1)
+    assert "did not start within 10 s" in late["error"] and late["code"] == "R117"
+    eventually(lambda: not launcher.children(), "its end")
+    assert "pid" in launcher.ask(_HERE, 12)
+    eventually(lambda: launcher.descriptors() == before, "nothing left open")
+
+
+def test_a_child_that_is_stopped_is_ended_and_told_of_once(
+    launcher: Launcher, nowhere: Path
+) -> None:
+    launcher.send(1, stuck(nowhere))
+    eventually(launcher.children, "a child")
+    (child,) = launcher.children()
+    os.kill(child, signal.SIGSTOP)
+    assert launcher.answer(1)["code"] == "R117"
+    while {"exit": child, "status": -signal.SIGKILL} not in launcher.heard:
+        launcher.hear()
+    assert launcher.ask({"op": "ping"}, 3) == {"alive": 3}
+    assert [message for message in launcher.heard if message.get("id") == 1] == []
+
+
+def test_a_child_that_ends_before_it_begins_is_told_of_before_its_end(
+    launcher: Launcher, nowhere: Path
+) -> None:
+    launcher.send(1, stuck(nowhere))
+    eventually(launcher.children, "a child")
+    (child,) = launcher.children()
+    os.kill(child, signal.SIGKILL)
+    assert launcher.hear() == {"id": 1, "pid": child}
+    assert launcher.hear() == {"exit": child, "status": -signal.SIGKILL}
+
+
+def test_a_child_that_is_to_answer_by_itself_and_dies_is_answered_for(launcher: Launcher) -> None:
+    """Its network namespace is a pipe, to which it cannot go."""
+    reader, writer = os.pipe()
+    launcher.send(1, {"op": "survey"}, reader)
+    os.close(reader)
+    os.close(writer)
+    assert "setns" in launcher.answer(1)["error"]
+
+
+def test_one_sandbox_does_not_take_all_children_and_the_others_get_theirs(
+    launcher: Launcher, nowhere: Path
+) -> None:
+    for number in range(1, MOST_OF_ONE_CAUSE + 1):
+        launcher.send(number, stuck(nowhere))
+    refused = launcher.ask(stuck(nowhere), 1000)
+    assert refused["code"] == "R117" and "too many" in refused["error"]
+    assert "pid" in launcher.ask({**_HERE, "cause": "b"}, 1001)
+    assert "pid" in launcher.ask(_HERE, 1002)
+    assert launcher.answer(1)["code"] == "R117"
+
+
+def test_a_hostd_that_does_not_read_holds_nothing_up_but_what_it_does_not_read(
+    launcher: Launcher,
+) -> None:
+    """More answers than the link takes: its children are reaped all the same, and none is lost."""
+    numbers = range(1, 41)
+    for number in numbers:
+        launcher.send(number, {**_HERE, "cwd": "/" + "y" * 3500})
+    eventually(lambda: not launcher.children(), "all to end, and to be asked for their status")
+    for number in numbers:
+        assert "File name too long" in launcher.answer(number)["error"]

@@ -1,0 +1,83 @@
+"""The children of a forking process that have not begun yet, or were ended before they did.
+
+After the fork a child belongs to whoever it becomes: code of its sandbox can stop it before its
+execve, hold a lease on the program, or freeze it. So it has a deadline, and a sandbox has a number
+of such children, and nobody else's child waits for one of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+
+from attrs import define, field
+
+DEADLINE = 10.0  # seconds from the fork to the exec, or to the child's own answer
+MOST_OF_ONE_CAUSE = 64
+_MAX_PROBLEM = 4000  # what a pipe takes, and gives, in one piece
+
+
+@define(eq=False)
+class Child:
+    """`problems` is at its end when the child has exec'ed; `lasting`: hostd waits for its end."""
+
+    number: int
+    pid: int
+    pidfd: int
+    problems: int
+    deadline: float
+    cause: str
+    lasting: bool
+    answered: bool = False
+
+    def problem(self) -> str | None:
+        """What it says went wrong; "" when its pipe is at its end, None when it says nothing."""
+        try:
+            return os.read(self.problems, _MAX_PROBLEM).decode(errors="replace")
+        except BlockingIOError:
+            return None
+
+    def kill(self) -> None:
+        """By its pidfd, and it alone: its group is its own only after it has made one."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def close(self) -> None:
+        for descriptor in (self.problems, self.pidfd):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.problems = self.pidfd = -1
+
+
+@define(eq=False)
+class Children:
+    """By pid, from the fork until they have begun, or until they are reaped."""
+
+    _by_pid: dict[int, Child] = field(factory=dict)
+
+    def add(self, child: Child) -> None:
+        self._by_pid[child.pid] = child
+
+    def take(self, pid: int) -> Child | None:
+        return self._by_pid.pop(pid, None)
+
+    def by_pipe(self) -> dict[int, Child]:
+        return {each.problems: each for each in self._waiting() if each.problems >= 0}
+
+    def crowded(self, cause: str) -> bool:
+        """Also those count that were killed and do not end: each of them has a pid."""
+        same = sum(1 for each in self._by_pid.values() if each.cause == cause)
+        return bool(cause) and same >= MOST_OF_ONE_CAUSE
+
+    def overdue(self, now: float) -> list[Child]:
+        return [each for each in self._waiting() if each.deadline <= now]
+
+    def patience(self, now: float) -> float | None:
+        """Milliseconds until the next deadline, for poll()."""
+        deadlines = [each.deadline for each in self._waiting()]
+        return max(0.0, min(deadlines) - now) * 1000 + 1 if deadlines else None
+
+    def _waiting(self) -> Iterator[Child]:
+        return (each for each in self._by_pid.values() if not each.answered)

@@ -1,0 +1,245 @@
+"""hostd's side of a process that forks: requests out, answers back, and whether it lives."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from hostd.children import DEADLINE
+from hostd.failures import Failed
+from hostd.process import Process, Watch
+from streams.seqpacket import SeqpacketConnection
+
+_log = Logger()
+_LISTENERS = 9  # as many as `sidecar.inherited.Inherited` has
+_MAX_QUEUE = 4096  # requests of as many sandboxes as wait while another one starts
+_MAX_REQUEST = 160 * 1024  # what one message of a socket's usual buffer holds
+_ANSWER = DEADLINE + 2.0  # it has the deadline; this is for one that forgets its own
+_SIGN_OF_LIFE = 20.0
+_STARTING = 60.0  # a machine that is busy with other things takes long to import a sidecar
+_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+
+def _where_our_code_is() -> dict[str, str]:
+    """A checkout that is not installed is found by its path, there as in hostd."""
+    parent = Path(__file__).resolve().parents[1]
+    installed = parent.name in ("site-packages", "dist-packages")
+    return {} if installed else {"PYTHONPATH": str(parent)}
+
+
+Answer = tuple[dict[str, Any], list[int]]
+
+
+class Forks:
+    """Starts a process that forks and asks it for children. Requests wait while it starts.
+
+    An answer that is late ends its own request. The process is replaced only when it gives no
+    sign of life: one sandbox can delay an answer, and all of them need the process.
+    """
+
+    module: str
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._next = 0
+        self._waiting: dict[int, Deferred[Answer]] = {}
+        self._processes: dict[int, Process] = {}
+        self._orphans: dict[int, Process] = {}
+        self._link: SeqpacketConnection | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopping = False
+        self._ready = False
+        self._bounds: dict[int, Any] = {}
+        self._late: set[int] = set()
+        self._life: Any = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    def start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._child = self._run_child(theirs.fileno())
+        self.begin_life()
+        self._link = SeqpacketConnection(
+            self._reactor,
+            ours,
+            self._message,
+            self._lost,
+            max_fds=_LISTENERS,
+            max_queue=_MAX_QUEUE,
+        )
+
+    def _run_child(self, link: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", self.module, str(link)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[link],
+            cwd="/",
+            env={"PATH": os.defpath, "LANG": "C.UTF-8", **_where_our_code_is()},
+        )
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._stop_timers()
+        if self._link is not None:
+            self._link.close()
+        if self._child is not None:
+            self._child.wait()
+
+    async def _spawn(self, request: dict[str, Any], descriptors: Sequence[int]) -> Process:
+        answer, received = await self._ask(request, descriptors)
+        process = Process(answer["pid"], received[0])
+        self._processes[process.pid] = process
+        return process
+
+    def _ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> Deferred[Answer]:
+        if self._link is None:
+            raise Failed("R101", "the process that starts sandboxes is not running")
+        number = self._number()
+        message = json.dumps(request | {"id": number}).encode()
+        if len(message) > _MAX_REQUEST:
+            raise Failed("C105", "the command and its environment are too long", exit_code=126)
+        done: Deferred[Answer] = Deferred()
+        self._waiting[number] = done
+        if self._ready:
+            self._bound(number)
+        self._link.send(message, descriptors)
+        return done
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next
+
+    # Whether it lives
+
+    def begin_life(self) -> None:
+        """From its fork on; the time of requests counts from its first word."""
+        self._ready = False
+        self._life = self._reactor.callLater(_STARTING, self._gave_no_sign)
+
+    def _bound(self, number: int) -> None:
+        self._bounds[number] = self._reactor.callLater(_ANSWER, self._overdue, number)
+
+    def _overdue(self, number: int) -> None:
+        self._late.add(number)
+        self._ask_for_life()
+
+    def _ask_for_life(self) -> None:
+        if self._link is not None and not self._life.active():
+            self._life = self._reactor.callLater(_SIGN_OF_LIFE, self._gave_no_sign)
+            self._link.send(json.dumps({"op": "ping", "id": self._number()}).encode())
+
+    def _lives(self, number: int) -> None:
+        """It takes messages in their order: whatever was asked before this ping, it has seen."""
+        if self._life.active():
+            self._life.cancel()
+        if not self._ready:
+            self._ready = True
+            for each in self._waiting:
+                self._bound(each)
+        for each in sorted(each for each in self._late if each < number):
+            what = "the program did not start in time"
+            self._taken(each).errback(Failed("R117", what, why="nothing was heard of it"))
+        if self._late:
+            self._ask_for_life()
+
+    def _gave_no_sign(self) -> None:
+        if self._child is not None:
+            _log.error("{module} does not answer", module=self.module)
+            self._child.kill()
+
+    def _taken(self, number: int) -> Deferred[Answer]:
+        self._late.discard(number)
+        bound = self._bounds.pop(number, None)
+        if bound is not None and bound.active():
+            bound.cancel()
+        return self._waiting.pop(number)
+
+    def _stop_timers(self) -> None:
+        for timer in (self._life, *self._bounds.values()):
+            if timer is not None and timer.active():
+                timer.cancel()
+        self._bounds.clear()
+        self._late.clear()
+
+    # What it says
+
+    def _message(self, data: bytes, descriptors: list[int]) -> None:
+        message = json.loads(data)
+        if "exit" in message:
+            self._exited(message["exit"], message["status"])
+        elif "alive" in message:
+            self._lives(message["alive"])
+        elif message["id"] not in self._waiting:
+            _too_late(message, descriptors)
+        elif "code" in message:
+            self._taken(message["id"]).errback(Failed(message["code"], message["error"]))
+        elif "error" in message:
+            failed = Failed("R101", "could not start a process", why=message["error"])
+            self._taken(message["id"]).errback(failed)
+        else:
+            self._taken(message["id"]).callback((message, descriptors))
+
+    def _exited(self, pid: int, status: int) -> None:
+        process = self._processes.pop(pid, None)
+        if process is not None:
+            process.ended(status)
+
+    def _lost(self) -> None:
+        """Another one first: who hears that his request failed may need it to clean up."""
+        self._link = None
+        self._stop_timers()
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+        waiting, self._waiting = self._waiting, {}
+        if not self._stopping:
+            _log.warn("{module} ended; starting another", module=self.module)
+            self._adopt_orphans()
+            self.start()
+        for done in waiting.values():
+            done.errback(Failed("R101", "the process that starts sandboxes ended"))
+
+    def _adopt_orphans(self) -> None:
+        orphans, self._processes = self._processes, {}
+        for pid, process in orphans.items():
+            self._orphans[pid] = process
+            process.wait().addCallback(self._orphan_ended, pid)
+            Watch(self._reactor, process)
+
+    def _orphan_ended(self, status: int, pid: int) -> None:
+        del self._orphans[pid]
+
+    def waits_for(self, pid: int) -> bool:
+        return pid in self._orphans or pid == self.pid
+
+
+def reap_strays(*known: Forks) -> None:
+    """Children that nobody waits for: started by a process that died before it said so."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitid(os.P_ALL, 0, _ENDED)) is not None:
+            if any(each.waits_for(found.si_pid) for each in known):
+                return  # its own watch takes it, now; the rest is left to the next round
+            os.waitpid(found.si_pid, 0)
+
+
+def _too_late(message: dict[str, Any], descriptors: list[int]) -> None:
+    """Nobody waits for it any more: a process that began after all is ended."""
+    for descriptor in descriptors:
+        if "pid" in message:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)

@@ -1,0 +1,62 @@
+"""What keeps one sandbox's code from holding up, starving or ending what others need."""
+
+from __future__ import annotations
+
+from tests.mutations.table import Mutation
+
+LAUNCHER = "tests/wire/hostd/test_launcher.py"
+FORKS = "tests/wire/hostd/test_forks.py"
+
+APART = (
+    Mutation(
+        "launcher: one child's pipe is read until it says something",
+        "hostd/forking.py",
+        "        os.set_blocking(problems, False)\n        self._poller.register(",
+        "        os.read(problems, 1)\n        self._poller.register(",
+        (f"{LAUNCHER}::test_a_child_that_does_not_begin_delays_its_own_answer_alone",),
+    ),
+    Mutation(
+        "launcher: a child has all the time in the world",
+        "hostd/children.py",
+        "if each.deadline <= now]",
+        "if each.deadline <= 0]",
+        (f"{LAUNCHER}::test_a_child_that_does_not_begin_delays_its_own_answer_alone",),
+    ),
+    Mutation(
+        "launcher: a child that is late is left to itself",
+        "hostd/forking.py",
+        "                child.kill()\n",
+        "",
+        (f"{LAUNCHER}::test_a_child_that_is_stopped_is_ended_and_told_of_once",),
+    ),
+    Mutation(
+        "launcher: one sandbox may have any number of children that do not begin",
+        "hostd/children.py",
+        "return bool(cause) and same >= MOST_OF_ONE_CAUSE",
+        "return False",
+        (f"{LAUNCHER}::test_one_sandbox_does_not_take_all_children_and_the_others_get_theirs",),
+    ),
+    Mutation(
+        "launcher: it waits until hostd reads",
+        "hostd/forking.py",
+        "_AT_ONCE = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL",
+        "_AT_ONCE = socket.MSG_NOSIGNAL",
+        (
+            f"{LAUNCHER}::test_a_hostd_that_does_not_read_holds_nothing_up_but_what_it_does_not_read",
+        ),
+    ),
+    Mutation(
+        "hostd: one late answer ends the launcher",
+        "hostd/forks.py",
+        "        self._late.add(number)\n        self._ask_for_life()",
+        "        self._late.add(number)\n        self._gave_no_sign()",
+        (f"{FORKS}::test_a_late_answer_ends_its_request_and_not_who_was_to_give_it",),
+    ),
+    Mutation(
+        "hostd: a process that begins too late stays",
+        "hostd/forks.py",
+        'if "pid" in message:\n            with',
+        "if not message:\n            with",
+        (f"{FORKS}::test_a_process_that_begins_when_nobody_waits_any_more_is_ended",),
+    ),
+)
