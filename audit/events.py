@@ -431,6 +431,17 @@ class SandboxCreated(Event):
 
 
 @frozen(kw_only=True)
+class SandboxStopped(Event):
+    """A sandbox has ended; its files are kept."""
+
+    event = "sandbox.stopped"
+    reserved = True
+    sandbox: str
+    name: str | None = None
+    reason: str
+
+
+@frozen(kw_only=True)
 class SandboxRemoved(Event):
     """A sandbox is gone."""
 

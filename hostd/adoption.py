@@ -8,19 +8,23 @@ rooms are gone keeps its files. Whatever has no record at all is found by its cg
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
 
 from attrs import define, evolve, field
+from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.logger import Logger
 
+from audit.events import SandboxRemoved, SandboxStopped
 from hostd.cgroups import ResourceLimits
 from hostd.containers import groups_of
-from hostd.ending import end_processes, remove_files
+from hostd.ending import end_processes, record_end, remove_files
 from hostd.failures import Failed
 from hostd.grants import boot_id
 from hostd.host import ROOMS, Host
 from hostd.lifecycle import pin_namespace, supervisor
 from hostd.outputs import keep_on
+from hostd.patience import within
 from hostd.process import Process, Watch
 from hostd.registry import ProcessRecord, Record, Step, start_time
 from hostd.runtimes.bwrap import StartedRoom
@@ -33,6 +37,9 @@ from netpolicy.upstreams import UpstreamTable
 from netpolicy.writing import policy_digest
 
 _log = Logger()
+_AT_A_TIME = 8
+_PATIENCE = 10.0
+_REMOVAL = 10.0
 
 
 @define(eq=False)
@@ -45,14 +52,30 @@ async def take_over(host: Host, uids: UidRange) -> Found:
     host.workdirs.sweep()
     loaded = host.registry.load()
     found = Found()
-    for record in loaded.records:
-        await _settle(host, uids, record, found)
+    await _beside_each_other(_settle(host, uids, record, found) for record in loaded.records)
     known = {record.id for record in loaded.records}
     strangers = _strangers(host, known) | (await host.containers.leftover() - known)
-    for identifier in {*loaded.unmade, *strangers}:
-        _log.warn("sweeping away {id}, which has no record", id=identifier)
-        await _swept(host, identifier)
+    unknown = {*loaded.unmade, *strangers}
+    await _beside_each_other(_sweep_stranger(host, identifier) for identifier in unknown)
     return found
+
+
+async def _beside_each_other(work: Iterable[Coroutine[Deferred[Any], Any, None]]) -> None:
+    """What one sandbox makes slow does not delay the others, nor hostd's start by their sum."""
+    turns = DeferredSemaphore(_AT_A_TIME)
+
+    async def in_turn(one: Coroutine[Deferred[Any], Any, None]) -> None:
+        async with turns:
+            await one
+
+    for begun in [Deferred.fromCoroutine(in_turn(one)) for one in work]:
+        await begun
+
+
+async def _sweep_stranger(host: Host, identifier: str) -> None:
+    _log.warn("sweeping away {id}, which has no record", id=identifier)
+    work = Deferred.fromCoroutine(_swept(host, identifier))
+    await within(host.reactor, _REMOVAL, work)
 
 
 async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> None:
@@ -63,7 +86,8 @@ async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> N
             return
     if record.step in (Step.SERVED, Step.PREPARED, Step.ENDING, Step.STOPPED):
         await _end_recorded(host, record)
-        stopped = evolve(record, step=Step.STOPPED, processes={}, session=None)
+        stopped = _with_reason(host, record)
+        stopped = evolve(stopped, step=Step.STOPPED, processes={}, session=None)
         host.registry.save(stopped)
         found.stopped[record.id] = stopped
         return
@@ -74,8 +98,34 @@ async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> N
         return
     _log.warn("{name} was left at step {step}: removing it", name=record.name, step=record.step)
     await _end_recorded(host, record)
-    if not await _swept(host, record.id):
-        found.stopped[record.id] = evolve(record, step=Step.REMOVING)
+    await _remove(host, record, found)
+
+
+def _with_reason(host: Host, record: Record) -> Record:
+    """Why it is not there any more: what an earlier hostd noted, or what we see."""
+    if record.step is Step.STOPPED:
+        return record
+    reason = "its processes were gone when hostd started"
+    if record.boot_id != boot_id():
+        reason = "the machine was restarted"
+    elif record.step is Step.ENDING:
+        reason = str((record.ended or {}).get("reason", "hostd ended while it was being started"))
+    record_end(host, SandboxStopped(sandbox=record.id, name=record.name, reason=reason))
+    return record if record.ended and record.step is Step.ENDING else record.ending(reason)
+
+
+async def _remove(host: Host, record: Record, found: Found) -> None:
+    """Files without number take long to remove; hostd does not wait for that to serve others."""
+    reason = str((record.ended or {}).get("reason", "it was half made when hostd ended"))
+    found.stopped[record.id] = evolve(record, step=Step.REMOVING)
+    swept = Deferred.fromCoroutine(_swept(host, record.id))
+
+    def note(gone: bool) -> None:
+        if gone:
+            record_end(host, SandboxRemoved(sandbox=record.id, name=record.name, reason=reason))
+            found.stopped.pop(record.id, None)
+
+    await within(host.reactor, _REMOVAL, swept.addCallback(note))
 
 
 def _strangers(host: Host, known: set[str]) -> set[str]:
@@ -108,7 +158,7 @@ async def _end_recorded(host: Host, record: Record) -> None:
             process = adopt_process(host, recorded)
             if process is not None:
                 process.kill()
-                await process.wait()
+                await within(host.reactor, _PATIENCE, process.wait())
     await host.grants.close_sandbox(record.id, "its sandbox is gone")
     await end_processes(host, record.id)
     if record.image is not None:

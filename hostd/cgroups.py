@@ -122,6 +122,18 @@ def frozen_group(directories: Sequence[str]) -> bool:
     return "FRO" in found or "FREEZ" in found or "1" in found
 
 
+def out_of_memory(directories: Sequence[str]) -> int:
+    """How often the kernel has ended a process of these groups because their memory was full."""
+    most = 0
+    for directory in directories:
+        for name in ("memory.events", "memory.oom_control"):
+            with contextlib.suppress(OSError):
+                words = Path(directory, name).read_text(encoding="ascii").split()
+                counts = dict(zip(words[::2], words[1::2], strict=False))
+                most = max(most, int(counts.get("oom_kill", 0)))
+    return most
+
+
 class Cgroups:
     """Directories gitmoat-INSTANCE/NAME in each hierarchy that serves a purpose."""
 

@@ -11,21 +11,26 @@ from pathlib import Path
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from audit.events import SandboxRemoved, SandboxStopped
+from audit.journal import JournalUnavailable
 from hostd.cgroups import thaw
 from hostd.failures import Failed
 from hostd.host import ROOMS, Host
 from hostd.nft import find_program
 from hostd.outputs import end_output, remove_output
+from hostd.patience import within
 from hostd.programs import Program
 from hostd.registry import Step
 from hostd.sandbox import Sandbox
 from hostd.steps import save_if_possible
 
 _log = Logger()
+_PATIENCE = 30.0  # a process that was killed while it waits for a disk goes when that answers
 
 
 async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
     """End it and remove all that was made for it, the workspace too."""
+    sandbox.record = sandbox.record.ending(reason)
     save_if_possible(host, sandbox, Step.REMOVING)
     await end(host, sandbox, reason)
     await remove_files(host, sandbox.plan.id)
@@ -34,10 +39,20 @@ async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
 
 async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
     """End it and keep its files."""
+    sandbox.record = sandbox.record.ending(reason)
     save_if_possible(host, sandbox, Step.ENDING)
     await end(host, sandbox, reason)
     save_if_possible(host, sandbox, Step.STOPPED, processes={}, session=None)
     sandbox.state = "stopped"
+    record_end(host, SandboxStopped(sandbox=sandbox.plan.id, name=sandbox.plan.name, reason=reason))
+
+
+def record_end(host: Host, event: SandboxStopped | SandboxRemoved) -> None:
+    """A journal that cannot be written keeps nothing alive; its own record says why it ended."""
+    try:
+        host.journal.record(event)
+    except JournalUnavailable as problem:
+        _log.error("{id} has ended unrecorded: {why}", id=event.sandbox, why=str(problem))
 
 
 async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
@@ -53,7 +68,8 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
     for room in ours:
         if room is not None:
             room.end()
-            await room.monitor.wait()
+            if not await within(host.reactor, _PATIENCE, room.monitor.wait()):
+                _log.warn("processes of {id} do not end", id=sandbox.plan.id)
     sandbox.room = sandbox.gate = sandbox.holder = None
     sandbox.close_descriptors()
     if sandbox.plan.image is not None:

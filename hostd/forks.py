@@ -224,7 +224,8 @@ class Forks:
         del self._orphans[pid]
 
     def waits_for(self, pid: int) -> bool:
-        return pid in self._orphans or pid == self.pid
+        """Also for what a process that has just died had started, before we have heard of that."""
+        return pid in self._orphans or pid in self._processes or pid == self.pid
 
 
 def reap_strays(*known: Forks) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 
 from attrs import asdict, evolve
 
+from audit.events import SandboxRemoved
 from hostd.attaching import look_for_sockets
 from hostd.cgroups import ResourceLimits
-from hostd.ending import destroy, remove_run_files, stop
+from hostd.ending import destroy, record_end, remove_run_files, stop
 from hostd.failures import Failed
 from hostd.grants import SandboxSessions, boot_id, boot_seconds
 from hostd.host import ROOMS, Host
@@ -72,23 +73,30 @@ async def create(host: Host, plan: Plan, upstreams: UpstreamTable) -> Sandbox:
     try:
         _make_directories(sandbox)
         await _provision(host, sandbox)
-    except BaseException:
-        await destroy(host, sandbox, "start failed")
+    except BaseException as problem:
+        reason = _start_failed(problem)
+        await destroy(host, sandbox, reason)
+        record_end(host, SandboxRemoved(sandbox=plan.id, name=plan.name, reason=reason))
         raise
     sandbox.state = "prepared" if plan.foreign else "running"
     return sandbox
 
 
+def _start_failed(problem: BaseException) -> str:
+    known = isinstance(problem, Failed)
+    return f"its start failed: {problem if known else type(problem).__name__}"
+
+
 async def start(host: Host, sandbox: Sandbox) -> None:
     """Make a stopped sandbox run again, on its old files, with a new session."""
     life = _life(sandbox.plan)
-    save(host, sandbox, Step.ENDING, boot_id=boot_id(), **life)
+    save(host, sandbox, Step.ENDING, boot_id=boot_id(), ended=None, **life)
     try:
         remove_run_files(host, sandbox.plan.id)
         _make_run_directory(sandbox)
         await _provision(host, sandbox)
-    except BaseException:
-        await stop(host, sandbox, "start failed")
+    except BaseException as problem:
+        await stop(host, sandbox, _start_failed(problem))
         raise
     sandbox.state = "prepared" if sandbox.plan.foreign else "running"
 
@@ -131,6 +139,7 @@ async def attach(host: Host, sandbox: Sandbox, plan: Plan, found: dict[str, Any]
         repositories=tuple(each.to_json() for each in plan.repositories),
         upstreams=sandbox.upstreams.to_mapping(),
         rules=rules,
+        ended=None,
         **_life(plan),
     )
     _write_policy(sandbox)
@@ -155,6 +164,7 @@ async def detach(host: Host, sandbox: Sandbox, reason: str) -> None:
         sandbox.sidecar = None
     sandbox.room = sandbox.container = None
     sandbox.cgroups["sandbox"] = host.cgroups.directories(f"{sandbox.plan.id}-sandbox")
+    sandbox.record = sandbox.record.ending(reason)
     save_if_possible(host, sandbox, Step.PREPARED, session=None, **_found(sandbox))
     sandbox.state = "prepared"
 

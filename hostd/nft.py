@@ -35,6 +35,8 @@ async def loaded_hash(programs: Programs, network: Room) -> str:
     """Of the kernel's own listing: its spelling differs between versions of nft, not in time."""
     nft = Program([find_program("nft"), "list", "ruleset"], {}, room=network)
     finished = await programs.run(nft)
-    if finished.status != 0 or not finished.output.strip():
-        raise Failed("N102", "the network rules cannot be read", why=finished.why())
+    if finished.status != 0:  # nft was killed, or had no memory: that says nothing of the rules
+        raise Failed("R101", "nft did not list the network rules", why=finished.why())
+    if not finished.output.strip():
+        raise Failed("N102", "the network rules cannot be read", why="there are none")
     return ruleset_hash(finished.output.decode("ascii"))

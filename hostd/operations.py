@@ -148,7 +148,7 @@ class Operations:
         return {"items": self._sandboxes.summaries()}
 
     async def inspect(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
-        return self._sandboxes.find(body.get("sandbox")).inspection()
+        return self._sandboxes.inspection(body.get("sandbox"))
 
     async def remove(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         force = body.get("force") is True

@@ -9,12 +9,15 @@ from typing import Any
 from attrs import frozen
 from twisted.internet.defer import Deferred
 
+from hostd.failures import Failed
+from hostd.patience import within
 from hostd.pipes import collect
 from hostd.process import Process
 from hostd.spawner import Command, Room, Spawner
 
 _OUTPUT_LIMIT = 4 * 1024 * 1024
 _PROBLEM_LIMIT = 64 * 1024
+_GRACE = 5.0
 
 
 @frozen
@@ -96,16 +99,27 @@ class Programs:
         finally:
             for descriptor in (source, out_w, err_w):
                 os.close(descriptor)
-        status = await self._end_within(process, timeout)
-        return Finished(status, await output, await problems)
+        try:
+            await self._end_within(process, timeout)
+        except Failed:
+            _cut(output, problems)
+            raise
+        # Whoever still holds the pipes now is not the program that was run.
+        cut = self._reactor.callLater(_GRACE, _cut, output, problems)
+        finished = Finished(process.status or 0, await output, await problems)
+        if cut.active():
+            cut.cancel()
+        return finished
 
-    def _end_within(self, process: Process, timeout: float) -> Deferred[int]:
-        timer = self._reactor.callLater(timeout, process.kill_session)
-        done = process.wait()
+    async def _end_within(self, process: Process, timeout: float) -> None:
+        """One that was killed and does not end, as in a frozen group, is not waited for either."""
+        if await within(self._reactor, timeout, process.wait()):
+            return
+        process.kill_session()
+        if not await within(self._reactor, _GRACE, process.wait()):
+            raise Failed("R117", "a program was ended and does not go away", why=str(process.pid))
 
-        def stop_timer(status: int) -> int:
-            if timer.active():
-                timer.cancel()
-            return status
 
-        return done.addCallback(stop_timer)
+def _cut(*collected: Deferred[bytes]) -> None:
+    for each in collected:
+        each.cancel()

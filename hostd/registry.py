@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -96,6 +97,10 @@ class Record:
     exit_status: int | None = None
     attached: bool = False
     remove: bool = False
+    ended: Mapping[str, Any] | None = None  # why and when it last did
+
+    def ending(self, reason: str) -> Record:
+        return evolve(self, ended={"reason": reason, "at": int(time.time())})
 
     def at(self, step: Step) -> Record:
         return evolve(self, step=step)

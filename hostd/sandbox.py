@@ -173,6 +173,7 @@ class Sandbox:
         return {
             "schema": "gitmoat.inspect/1",
             **self.summary(),
+            "ended": self.record.ended,
             "pid": self.room.pid if self.room else None,
             "netns": self.record.netns,
             "container": self.container.id if self.container else None,

@@ -6,12 +6,12 @@ there: of two that come together the second finds what the first has left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock, DeferredSemaphore
 from twisted.logger import Logger
 
 from audit.events import AdminOperation, SandboxCreated, SandboxRemoved
@@ -19,21 +19,24 @@ from hostd.adoption import Found, adopt_process, restore
 from hostd.attaching import find_prepared, refusal
 from hostd.broker_client import BrokerClient
 from hostd.commands import hang_up
+from hostd.ended import stopped_summary, why_ended
 from hostd.ending import destroy, remove_files, stop
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.lifecycle import attach, create, detach, start
+from hostd.patience import aside
 from hostd.planning import RunRequest, make_plan
 from hostd.policies import changes, replace
 from hostd.process import Process
 from hostd.registry import ProcessRecord, Record, Step
-from hostd.sandbox import Sandbox
+from hostd.sandbox import Plan, Sandbox
 from hostd.steps import save
 from hostd.uids import UidRange, free_index
 from netpolicy.reading import PolicyError
 from netpolicy.upstreams import UpstreamTable
 
 _log = Logger()
+_CREATIONS = 4
 
 
 def _no_such(wanted: object) -> Failed:
@@ -42,7 +45,7 @@ def _no_such(wanted: object) -> Failed:
 
 
 class Sandboxes:
-    """Creations are serialised, and so are the names and uids they take."""
+    """A few creations at a time: a slow one, as of a Docker that hangs, is not everybody's."""
 
     def __init__(self, host: Host, broker: BrokerClient, uids: UidRange) -> None:
         self._host = host
@@ -52,10 +55,11 @@ class Sandboxes:
         self._stopped: dict[str, Record] = {}
         self._commands: dict[str, Process] = {}
         self._turns: dict[str, DeferredLock] = {}
-        self._planning = DeferredLock()
+        self._making: dict[str, Plan] = {}
+        self._creations = DeferredSemaphore(_CREATIONS)
 
     def adopt(self, found: Found) -> None:
-        self._stopped.update(found.stopped)
+        self._stopped = found.stopped  # what is still being removed leaves it by itself
         for sandbox in found.live.values():
             self._live[sandbox.plan.id] = sandbox
             self._watch_rooms(sandbox)
@@ -67,7 +71,7 @@ class Sandboxes:
         return list(self._live.values())
 
     def summaries(self) -> list[dict[str, Any]]:
-        stopped = [_stopped_summary(record) for record in self._stopped.values()]
+        stopped = [stopped_summary(record) for record in self._stopped.values()]
         return [each.summary() for each in self._live.values()] + stopped
 
     def find(self, wanted: object) -> Sandbox:
@@ -82,6 +86,19 @@ class Sandboxes:
         if sandbox.state != "running":
             raise Failed("R106", f"sandbox {wanted} is not running")
         return sandbox
+
+    def inspection(self, wanted: object) -> dict[str, Any]:
+        """Also of one that is stopped: why it is."""
+        identifier = self._identify(wanted)
+        record = self._stopped.get(identifier)
+        if record is None:
+            return self.find(identifier).inspection()
+        try:
+            sandbox = restore(self._host, self._uids, record)
+        except PolicyError:  # damaged, or of another version
+            return {**stopped_summary(record), "ended": record.ended}
+        sandbox.state = record.step.value
+        return sandbox.inspection()
 
     def _identify(self, wanted: object) -> str:
         for sandbox in self._live.values():
@@ -100,13 +117,14 @@ class Sandboxes:
     async def create(self, request: RunRequest, still_wanted: Callable[[], None]) -> Sandbox:
         """A sandbox that is served. Until its command is started it is no complete one."""
         upstreams = UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
-        async with self._planning:
+        async with self._creations:
             still_wanted()
-            index = self._free_index()
-            plan = make_plan(request, upstreams, self._names(), self._uids, index)
-            self._host.registry.remember_index(index)
-            sandbox = await create(self._host, plan, upstreams)
-            self._live[plan.id] = sandbox
+            plan = self._plan(request, upstreams)
+            try:
+                sandbox = await create(self._host, plan, upstreams)
+                self._live[plan.id] = sandbox
+            finally:
+                del self._making[plan.id]
         self._watch_rooms(sandbox)
         try:
             self._host.journal.record(SandboxCreated(sandbox=plan.id, name=plan.name))
@@ -114,6 +132,14 @@ class Sandboxes:
             await self.destroy(sandbox, "it could not be recorded")
             raise
         return sandbox
+
+    def _plan(self, request: RunRequest, upstreams: UpstreamTable) -> Plan:
+        """Its name and its uids are taken from here on; there is no await in between."""
+        index = self._free_index()
+        plan = make_plan(request, upstreams, self._names(), self._uids, index)
+        self._host.registry.remember_index(index)
+        self._making[plan.id] = plan
+        return plan
 
     async def attach(self, container: str, request: RunRequest) -> Sandbox:
         """Serve a container of others; found by the network it is in, and by nothing else."""
@@ -173,7 +199,7 @@ class Sandboxes:
             raise Failed("P101", str(problem), exit_code=8) from None
 
     def _free_index(self) -> int:
-        live = {sandbox.plan.uid_index for sandbox in self._live.values()}
+        live = {plan.uid_index for plan in self._plans()}
         used = live | {record.uid_index for record in self._stopped.values()}
         ours = {
             process.pid
@@ -182,8 +208,12 @@ class Sandboxes:
         }
         return free_index(self._uids, self._host.registry.last_index(), used, ours)
 
+    def _plans(self) -> list[Plan]:
+        """Of all that run or are being made."""
+        return [*(sandbox.plan for sandbox in self._live.values()), *self._making.values()]
+
     def _names(self) -> set[str]:
-        live = {sandbox.plan.name for sandbox in self._live.values()}
+        live = {plan.name for plan in self._plans()}
         return live | {record.name for record in self._stopped.values()}
 
     async def replace_policies(self, policies: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -246,13 +276,19 @@ class Sandboxes:
     async def stop(self, wanted: object) -> None:
         identifier = self._identify(wanted)
         if identifier in self._live:
-            await self._stop(self._live[identifier], "stopped")
+            await self._stop(self._live[identifier], "hostctl stop")
 
     async def stop_all(self) -> None:
         """Workspaces stay: what was committed and not pushed must survive `hostctl down`."""
-        async with self._planning:  # a creation under way ends first, or would be left over
-            for sandbox in self.live():
-                await self._stop(sandbox, "hostd stopped")
+        for _ in range(_CREATIONS):  # creations under way end first, or would be left over
+            await self._creations.acquire()
+        try:
+            stops = [self._stop(sandbox, "hostctl down") for sandbox in self.live()]
+            for begun in [Deferred.fromCoroutine(stop) for stop in stops]:
+                await begun
+        finally:
+            for _ in range(_CREATIONS):
+                self._creations.release()
 
     async def _stop(self, sandbox: Sandbox, reason: str) -> None:
         """One that never became complete has nothing to keep."""
@@ -316,7 +352,7 @@ class Sandboxes:
     def watch_command(self, sandbox: Sandbox, process: Process, known: bool = True) -> None:
         """For a command nobody waits for; `known`: its exit status will be the true one."""
         process.wait().addCallback(
-            lambda status: _in_background(self.command_ended(sandbox, status if known else None))
+            lambda status: aside(self.command_ended(sandbox, status if known else None))
         )
 
     def _adopt_command(self, sandbox: Sandbox) -> None:
@@ -325,7 +361,7 @@ class Sandboxes:
             return
         process = adopt_process(self._host, recorded)
         if process is None:
-            _in_background(self.command_ended(sandbox, None))
+            aside(self.command_ended(sandbox, None))
             return
         self._commands[sandbox.plan.id] = process
         self.watch_command(sandbox, process, known=False)
@@ -344,29 +380,12 @@ class Sandboxes:
         if not ended or sandbox.state not in ("running", "prepared"):
             return
         if sandbox.plan.foreign and ended == ["room"]:
-            _in_background(self._detach(sandbox))
+            aside(self._detach(sandbox))
         else:
-            _in_background(self._stop(sandbox, "its processes were ended"))
+            aside(self._stop(sandbox, why_ended(sandbox, ended)))
 
     async def _detach(self, sandbox: Sandbox) -> None:
         async with self._turn(sandbox.plan.id):
             room = sandbox.room
             if sandbox.state == "running" and room is not None and not room.alive():
                 await detach(self._host, sandbox, "its container ended")
-
-
-def _in_background(work: Coroutine[Deferred[Any], Any, None]) -> None:
-    done = Deferred.fromCoroutine(work)
-    done.addErrback(lambda failure: _log.failure("work in the background failed", failure))
-
-
-def _stopped_summary(record: Record) -> dict[str, Any]:
-    return {
-        "sandbox": record.id,
-        "name": record.name,
-        "runtime": "bwrap" if record.image is None else "docker",
-        "state": record.step.value,
-        "policy": record.policy.get("name"),
-        "created": record.created,
-        "exit": record.exit_status,
-    }

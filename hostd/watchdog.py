@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import DeferredSemaphore
 from twisted.logger import Logger
 
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.nft import loaded_hash
+from hostd.patience import aside
 from hostd.sandbox import Sandbox
 
 _log = Logger()
-_TOLERATED = 3
+_UNSEEN_FOR = 45.0
+_AT_A_TIME = 4
 
 
 async def what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
@@ -39,7 +41,7 @@ async def what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
 
 
 class Watchdog:
-    """One sandbox after the other, so that a round never costs more than one check at a time.
+    """A few sandboxes at a time; a look or an end that takes long delays no other sandbox's.
 
     A look that fails is taken again in the next rounds: a launcher that was just killed says
     nothing about the sandbox. Rules that cannot be seen for long are not known to hold.
@@ -56,7 +58,9 @@ class Watchdog:
         self._running = running
         self._freeze = freeze
         self._interval = interval
-        self._unseen: dict[str, int] = {}
+        self._unseen: dict[str, float] = {}
+        self._under_way: set[str] = set()
+        self._turns = DeferredSemaphore(_AT_A_TIME)
         self._asking = False
         self._timer = host.reactor.callLater(interval, self._round)
 
@@ -65,27 +69,23 @@ class Watchdog:
             self._timer.cancel()
 
     def _round(self) -> None:
+        self._timer = self._host.reactor.callLater(self._interval, self._round)
         self._host.reap_strays()
         self._host.grants.close_overdue()
         self._host.containers.remove_overdue()
-        self._reconcile()
-        done = Deferred.fromCoroutine(self._look_at_all())
-        done.addErrback(lambda failure: _log.failure("the watchdog stumbled", failure))
-        done.addBoth(lambda _: self._again())
-
-    def _again(self) -> None:
-        self._timer = self._host.reactor.callLater(self._interval, self._round)
-
-    def _reconcile(self) -> None:
-        """Beside the round: a Docker that hangs does not keep us from looking at the rules."""
         if not self._asking:
-            self._asking = True
-            done = Deferred.fromCoroutine(self._ask_docker())
-            done.addErrback(lambda failure: _log.failure("the watchdog stumbled", failure))
-            done.addBoth(lambda _: self._asked())
+            aside(self._reconcile())
+        for sandbox in list(self._running()):
+            if sandbox.state == "running":
+                self._begin(sandbox)
 
-    def _asked(self) -> None:
-        self._asking = False
+    async def _reconcile(self) -> None:
+        """Beside the round: a Docker that hangs does not keep us from looking at the rules."""
+        self._asking = True
+        try:
+            await self._ask_docker()
+        finally:
+            self._asking = False
 
     async def _ask_docker(self) -> None:
         for sandbox in list(self._running()):
@@ -97,25 +97,33 @@ class Watchdog:
                 _log.warn("docker says nothing: {why}", why=str(problem))
                 return
             if wrong is not None and sandbox.state == "running":
-                await self._freeze(sandbox, wrong)
+                aside(self._freeze(sandbox, wrong))
 
-    async def _look_at_all(self) -> None:
-        for sandbox in list(self._running()):
-            if sandbox.state != "running":
-                continue
-            if sandbox.sidecar is not None:
-                sandbox.sidecar.check()
-            wrong = await self._look_at(sandbox)
+    def _begin(self, sandbox: Sandbox) -> None:
+        if sandbox.sidecar is not None:
+            sandbox.sidecar.check()
+        if sandbox.plan.id not in self._under_way:
+            self._under_way.add(sandbox.plan.id)
+            aside(self._attend_to(sandbox))
+
+    async def _attend_to(self, sandbox: Sandbox) -> None:
+        """To end one takes as long as its processes make it take: that is in nobody's turn."""
+        try:
+            async with self._turns:
+                wrong = await self._look_at(sandbox)
             if wrong is not None and sandbox.state == "running":
                 await self._freeze(sandbox, wrong)
+        finally:
+            self._under_way.discard(sandbox.plan.id)
 
     async def _look_at(self, sandbox: Sandbox) -> str | None:
-        failures = self._unseen.pop(sandbox.plan.id, 0)
+        now: float = self._host.reactor.seconds()
+        since = self._unseen.pop(sandbox.plan.id, now)
         try:
             return await what_is_wrong(self._host, sandbox)
         except Failed as problem:
-            if problem.code == "N102" or failures == _TOLERATED:  # there are no rules to read
+            if problem.code == "N102" or now - since >= _UNSEEN_FOR:  # there are no rules to read
                 return str(problem)
             _log.warn("{name} was not seen: {why}", name=sandbox.plan.name, why=str(problem))
-        self._unseen[sandbox.plan.id] = failures + 1
+        self._unseen[sandbox.plan.id] = since
         return None

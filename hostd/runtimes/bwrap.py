@@ -28,6 +28,7 @@ RUN = "/run/gitmoat"
 
 _BWRAP = "/usr/bin/bwrap"
 _TMP_SIZE = str(2 << 30)
+_PATIENCE = 60.0
 # `ready` goes to hostd when the mounts are made; then nothing is left but a sleep.
 _PAUSE = ("/bin/sh", "-c", "echo ready; exec sleep infinity >/dev/null 2>&1")
 # What programs below /usr need of the host's /etc, and nothing that names this host.
@@ -163,7 +164,11 @@ async def start_room(
             os.close(descriptor)
     problems = collect(reactor, err_r, 4096)
     information = collect(reactor, info_r, 4096)
-    if await first_line(reactor, out_r) != b"ready\n":
+    slow = reactor.callLater(_PATIENCE, monitor.kill_session)
+    ready = await first_line(reactor, out_r)
+    if slow.active():
+        slow.cancel()
+    if ready != b"ready\n":
         why = (await problems).decode(errors="replace").strip()
         raise Failed("R101", "bubblewrap could not make the sandbox", why=why)
     problems.cancel()
