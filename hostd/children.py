@@ -71,6 +71,10 @@ class Children:
         same = sum(1 for each in self._by_pid.values() if each.cause == cause)
         return bool(cause) and same >= MOST_OF_ONE_CAUSE
 
+    def kill_waiting(self) -> None:
+        for each in self._waiting():
+            each.kill()
+
     def overdue(self, now: float) -> list[Child]:
         return [each for each in self._waiting() if each.deadline <= now]
 

@@ -68,6 +68,8 @@ class Forker:
                 pass
         except ConnectionError:
             return  # hostd was killed before it read all we told it
+        finally:
+            self._children.kill_waiting()  # nobody will hear of them
 
     def _round(self, wakeup: int) -> bool:
         """False when hostd has gone. Requests come last: a fork reuses descriptors' numbers."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +75,12 @@ def launcher() -> Iterator[Launcher]:
         made = Launcher(near, process.pid)
         assert made.answer(0) == {"alive": 0}
         yield made
+        left = made.children()
         near.close()
+        process.kill()  # one that hangs does not end by itself
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -177,3 +184,15 @@ def test_a_hostd_that_does_not_read_holds_nothing_up_but_what_it_does_not_read(
     eventually(lambda: not launcher.children(), "all to end, and to be asked for their status")
     for number in numbers:
         assert "File name too long" in launcher.answer(number)["error"]
+
+
+def test_with_hostd_go_the_children_that_have_not_begun(launcher: Launcher, nowhere: Path) -> None:
+    launcher.send(1, stuck(nowhere))
+    eventually(launcher.children, "a child")
+    (child,) = launcher.children()
+    pidfd = os.pidfd_open(child)
+    launcher.link.shutdown(socket.SHUT_RDWR)
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    assert poller.poll(_PATIENCE * 1000), "the child goes on"
+    os.close(pidfd)
