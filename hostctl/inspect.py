@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hostctl.output import Output
 
 ABOUT = "Shows everything about one sandbox."
-_MOMENTS = ("created", "expires", "issued")
+_MOMENTS = ("created", "expires", "issued", "at")
 
 
 def arguments(parser: ArgumentParser) -> None:

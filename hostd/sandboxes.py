@@ -237,7 +237,7 @@ class Sandboxes:
             sandbox = self._live.get(identifier)
             if sandbox is not None and not force:
                 self._check_idle(sandbox)
-            if not await self._discard(identifier, "removed"):
+            if not await self._discard(identifier, "hostctl rm"):
                 raise _no_such(wanted)
         return identifier
 

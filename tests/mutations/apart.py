@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.table import Mutation
 
 LAUNCHER = "tests/wire/hostd/test_launcher.py"
+WATCHDOG = "tests/wire/hostd/test_watchdog.py"
 FORKS = "tests/wire/hostd/test_forks.py"
 
 APART = (
@@ -58,5 +59,30 @@ APART = (
         'if "pid" in message:\n            with',
         "if not message:\n            with",
         (f"{FORKS}::test_a_process_that_begins_when_nobody_waits_any_more_is_ended",),
+    ),
+    Mutation(
+        "hostd: an end without its reason",
+        "hostd/registry.py",
+        'return evolve(self, ended={"reason": reason, "at": int(time.time())})',
+        "return self",
+        ("tests/unit/hostd/test_registry.py::test_an_end_is_kept_with_its_reason",),
+    ),
+    Mutation(
+        "watchdog: to end one sandbox keeps the others waiting",
+        "hostd/watchdog.py",
+        """                wrong = await self._look_at(sandbox)
+            if wrong is not None and sandbox.state == "running":
+                await self._freeze(sandbox, wrong)""",
+        """                wrong = await self._look_at(sandbox)
+                if wrong is not None and sandbox.state == "running":
+                    await self._freeze(sandbox, wrong)""",
+        (f"{WATCHDOG}::test_ends_that_take_for_ever_keep_nobody_from_being_looked_at",),
+    ),
+    Mutation(
+        "watchdog: nft that was killed ends a sandbox",
+        "hostd/nft.py",
+        """        raise Failed("R101", "nft did not list""",
+        """        raise Failed("N102", "nft did not list""",
+        (f"{WATCHDOG}::test_a_tool_that_fails_says_nothing_of_the_rules",),
     ),
 )

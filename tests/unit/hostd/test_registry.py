@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -29,6 +30,23 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     registry.claim(record())
     assert registry.load() == Loaded([record()], [])
+
+
+def test_a_record_of_a_version_that_noted_no_end_is_read(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    registry.claim(record())
+    path = tmp_path / "a1" / "state.json"
+    data = json.loads(path.read_text())
+    del data["ended"]
+    path.write_text(json.dumps(data))
+    assert registry.load() == Loaded([record()], [])
+
+
+def test_an_end_is_kept_with_its_reason(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    registry.claim(record().ending("hostctl stop"))
+    (found,) = registry.load().records
+    assert found.ended is not None and found.ended["reason"] == "hostctl stop"
 
 
 def test_a_half_written_record_never_replaces_a_whole_one(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 from attrs import define, field
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from hostd.failures import Failed
@@ -56,6 +57,7 @@ class Host:
 
     reactor: Clock = field(factory=Clock)
     listing: str = RULES
+    status: int = 0
     found: dict[str, list[str]] = field(factory=lambda: dict(FINE))
     problem: Failed | None = None
     reaped: int = 0
@@ -74,7 +76,7 @@ class Host:
         if self.problem is not None:
             raise self.problem
         self.listed += 1
-        return Finished(0, self.listing.encode(), b"")
+        return Finished(self.status, self.listing.encode(), b"")
 
     async def survey(self, namespace: int) -> dict[str, list[str]]:
         if self.problem is not None:
@@ -181,6 +183,33 @@ def test_a_look_that_fails_is_taken_again_but_not_for_ever() -> None:
     assert world.frozen == []
     world.rounds(1)
     assert len(world.frozen) == 1
+
+
+def test_a_tool_that_fails_says_nothing_of_the_rules() -> None:
+    """It was killed, or had no memory, on a machine that is busy with other things."""
+    world = World()
+    world.host.status = -9
+    world.rounds(2)
+    world.host.status = 0
+    world.rounds(3)
+    assert world.frozen == []
+
+
+def test_ends_that_take_for_ever_keep_nobody_from_being_looked_at() -> None:
+    """As many as are looked at in one turn, and one more that is as it was left."""
+    host, never = Host(), [Deferred[None]() for _ in range(4)]
+    ending = [Sandbox(plan=Plan(id=f"a{n}"), record=Record(rules="changed")) for n in range(4)]
+    fine = Sandbox(plan=Plan(id="b1"))
+    seen: list[str] = []
+
+    async def freeze(sandbox: Any, why: str) -> None:
+        seen.append(sandbox.plan.id)
+        await never[len(seen) - 1]
+
+    Watchdog(cast(Any, host), lambda: cast(Any, [*ending, fine]), freeze, 15)
+    host.reactor.pump([15, 15])
+    assert seen == ["a0", "a1", "a2", "a3"]
+    assert fine.seen is not None and fine.sidecar.checks == 2
 
 
 def test_what_is_being_made_or_ended_is_not_looked_at() -> None:
