@@ -88,9 +88,26 @@ def _comparisons(argument: Argument) -> list[dict[str, Any]]:
                 mask |= value
             return [_compare(argument, "SCMP_CMP_MASKED_EQ", mask, 0)]
         case Compare.NONE_OF:
-            if len(argument.values) != 1:
-                raise Inexpressible("several values that an argument must not have")
-            return [_compare(argument, "SCMP_CMP_NE", argument.values[0])]
+            return [
+                _compare(argument, "SCMP_CMP_MASKED_EQ", mask, value)
+                for mask, value in _all_but(argument.values)
+            ]
+
+
+def _all_but(values: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Masks and values that together match every other number of 32 bits, and none of these.
+
+    SCMP_CMP_NE compares 64 bits, of which the kernel uses 32: with a bit set above them a refused
+    command would not be the refused value.
+    """
+    found: list[tuple[int, int]] = []
+    prefixes = {0}
+    for bit in reversed(range(32)):
+        mask = 0xFFFFFFFF >> bit << bit
+        below = {prefix | choice for prefix in prefixes for choice in (0, 1 << bit)}
+        prefixes = {value & mask for value in values}
+        found += [(mask, each) for each in sorted(below - prefixes)]
+    return found
 
 
 def _compare(argument: Argument, operator: str, value: int, second: int = 0) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from confine.linux import (
 from confine.seccomp import Allow, Argument, Compare, Fail, Profile, Rule
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
-_NETLINK_NETFILTER = 12
+_NETLINK_ROUTE = 0
 _NEW_NAMESPACES = (
     CLONE_NEWNS
     | CLONE_NEWCGROUP
@@ -36,7 +36,9 @@ _CLONE_THREAD = 0x00010000
 _PERSONALITIES = (0x0, 0x20000, 0x8, 0x20008, 0xFFFFFFFF)
 _SETUID_OR_SETGID = 0o6000
 _O_CREAT, _O_TMPFILE = 0o100, 0o20000000
-_TIOCSTI = 0x5412
+# To type into a terminal that another reads; to load a line discipline (slip, ppp, n_gsm) into
+# the kernel, which needs no privilege on a terminal of one's own and has been a way to root.
+_TIOCSTI, _TIOCSETD = 0x5412, 0x5423
 _FIONBIO, _FIONCLEX, _FIOCLEX = 0x5421, 0x5450, 0x5451
 _PIDFD_GET_INFO = (3 << 30) | (64 << 16) | (0xFF << 8) | 11
 
@@ -154,13 +156,14 @@ def _no_setuid(call: str) -> tuple[Rule, Rule]:
     return Rule((call,), Fail(errno.EPERM), (*creating, mode)), Rule((call,), Allow())
 
 
-# No nfnetlink: what the kernel's packet filter understands is not for a sandbox to try.
+# Of netlink what getifaddrs() asks. The packet filter, crypto, audit and the generic families are
+# parsers in the kernel that are not for a sandbox to try.
 _ORDINARY_SOCKETS = (
     Rule(_SOCKETS, Allow(), (_family(_AF_UNIX, _AF_INET, _AF_INET6),)),
     Rule(
         _SOCKETS,
         Allow(),
-        (_family(_AF_NETLINK), Argument(2, Compare.NONE_OF, (_NETLINK_NETFILTER,))),
+        (_family(_AF_NETLINK), Argument(2, Compare.EQUAL, (_NETLINK_ROUTE,))),
     ),
     Rule(_SOCKETS, Fail(errno.EAFNOSUPPORT)),
 )
@@ -178,7 +181,7 @@ SANDBOX = Profile(
         *_ORDINARY_SOCKETS,
         _NO_NEW_NAMESPACE,
         Rule(("clone",), Allow()),
-        Rule(("ioctl",), Fail(errno.EPERM), (Argument(1, Compare.EQUAL, (_TIOCSTI,)),)),
+        Rule(("ioctl",), Fail(errno.EPERM), (Argument(1, Compare.EQUAL, (_TIOCSTI, _TIOCSETD)),)),
         Rule(("ioctl",), Allow()),
         Rule(("personality",), Allow(), (Argument(0, Compare.EQUAL, _PERSONALITIES),)),
         Rule(("personality",), Fail(errno.EPERM)),

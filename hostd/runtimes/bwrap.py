@@ -28,6 +28,7 @@ RUN = "/run/gitmoat"
 
 _BWRAP = "/usr/bin/bwrap"
 _TMP_SIZE = str(2 << 30)
+_SHM_SIZE = str(1 << 30)
 _PATIENCE = 60.0
 # `ready` goes to hostd when the mounts are made; then nothing is left but a sleep.
 _PAUSE = ("/bin/sh", "-c", "echo ready; exec sleep infinity >/dev/null 2>&1")
@@ -95,7 +96,7 @@ def _file_system(directories: Directories, name: str) -> list[str]:
         *arguments,
         *("--proc", "/proc", "--dev", "/dev"),
         *("--perms", "1777", "--size", _TMP_SIZE, "--tmpfs", "/tmp"),  # noqa: S108
-        *("--perms", "1777", "--tmpfs", "/dev/shm"),  # noqa: S108
+        *("--perms", "1777", "--size", _SHM_SIZE, "--tmpfs", "/dev/shm"),  # noqa: S108
         *("--ro-bind", str(directories.run), RUN),
         *("--hostname", name),
     ]

@@ -61,6 +61,8 @@ REFUSED: dict[str, tuple[int, ...]] = {
     "personality that disables randomisation": (135, 0x0040000),
     "setuid on a file": (268, -100, 0, 0o4755),
     "TIOCSTI": (16, 0, 0x5412, 0),
+    "TIOCSETD": (16, 0, 0x5423, 0),
+    "TIOCSETD with a bit that the kernel does not see": (16, 0, 1 << 32 | 0x5423, 0),
     "a raw socket": (41, 2, 3, 1),
 }
 NO_FAMILY: dict[str, tuple[int, ...]] = {
@@ -73,6 +75,10 @@ NO_FAMILY: dict[str, tuple[int, ...]] = {
     "AF_CAN": (41, 29, 3, 0),
     "AF_KEY": (41, 15, 3, 2),
     "nfnetlink": (41, 16, 3, 12),
+    "NETLINK_GENERIC": (41, 16, 3, 16),
+    "NETLINK_CRYPTO": (41, 16, 3, 21),
+    "NETLINK_SOCK_DIAG": (41, 16, 3, 4),
+    "NETLINK_XFRM": (41, 16, 3, 6),
     "a pair of AF_VSOCK": (53, 40, 1, 0, 0),
 }
 ASKED = {"ENOSYS": NOT_THERE, "EPERM": REFUSED, "EAFNOSUPPORT": NO_FAMILY}

@@ -85,4 +85,20 @@ APART = (
         """        raise Failed("N102", "nft did not list""",
         (f"{WATCHDOG}::test_a_tool_that_fails_says_nothing_of_the_rules",),
     ),
+    Mutation(
+        "calls: a terminal's line discipline can be changed",
+        "confine/profiles.py",
+        "(_TIOCSTI, _TIOCSETD)),)",
+        "(_TIOCSTI,)),)",
+        ("tests/unit/confine/test_docker.py",),
+    ),
+    Mutation(
+        "calls: Docker compares bits that the kernel does not see",
+        "confine/docker.py",
+        """                _compare(argument, "SCMP_CMP_MASKED_EQ", mask, value)
+                for mask, value in _all_but(argument.values)""",
+        """                _compare(argument, "SCMP_CMP_NE", value)
+                for value in argument.values""",
+        ("tests/unit/confine/test_docker.py",),
+    ),
 )

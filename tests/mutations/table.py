@@ -313,8 +313,8 @@ MUTATIONS = (
     Mutation(
         "hostd: a sidecar that hangs is left alone",
         "hostd/watchdog.py",
-        "                sandbox.sidecar.check()\n",
-        "                pass\n",
+        "            sandbox.sidecar.check()\n",
+        "            pass\n",
         (f"{SIDECAR_FAULTS}::test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it",),
     ),
     Mutation(

@@ -54,8 +54,8 @@ VERIFIED = (
     Mutation(
         "verify: the packet filter can be asked",
         "confine/profiles.py",
-        "_NETLINK_NETFILTER = 12",
-        "_NETLINK_NETFILTER = 77",
+        "Argument(2, Compare.EQUAL, (_NETLINK_ROUTE,))",
+        "Argument(2, Compare.EQUAL, (_NETLINK_ROUTE, 12))",
         ("tests/unit/confine/test_seccomp.py",),
     ),
     Mutation(

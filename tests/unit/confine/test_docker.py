@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from confine import profiles
 from confine.docker import Inexpressible, docker_profile
@@ -49,6 +51,8 @@ def test_everyday_calls_are_allowed(call: str, arguments: tuple[int, ...]) -> No
     ("call", "arguments"),
     [
         ("socket", (40, 1, 0)), ("socket", (17, 3, 0)), ("socket", (16, 3, 12)),
+        ("socket", (16, 3, 16)), ("ioctl", (0, 0x5423)), ("ioctl", (0, 1 << 32 | 0x5412)),
+        ("ioctl", (0, 1 << 32 | 0x5423)),
         ("clone", (0x10000000 | 17,)), ("clone3", ()), ("unshare", ()), ("setns", ()),
         ("io_uring_setup", ()), ("bpf", ()), ("keyctl", ()), ("mount", ()), ("ioctl", (0, 0x5412)),
         ("personality", (0x40000,)), ("process_vm_readv", ()), ("pidfd_getfd", ()),
@@ -58,6 +62,11 @@ def test_everyday_calls_are_allowed(call: str, arguments: tuple[int, ...]) -> No
 )  # fmt: skip
 def test_what_the_profile_refuses_is_not_allowed(call: str, arguments: tuple[int, ...]) -> None:
     assert not allows(call, *arguments)
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_a_command_is_refused_by_its_low_half_and_every_other_is_allowed(command: int) -> None:
+    assert allows("ioctl", 0, command) == (command & 0xFFFFFFFF not in (0x5412, 0x5423))
 
 
 def test_what_no_rule_names_is_not_there_for_an_engine_without_a_default_errno_either() -> None:
