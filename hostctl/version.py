@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from identity.version import VERSION
+from identity.version import VERSION as VERSION
 
 ABOUT = "Prints the version."
 

@@ -6,9 +6,9 @@ the same test fails.
 
 from __future__ import annotations
 
-from tests.mutations.containers import CONTAINERS
-from tests.mutations.between_sandboxes import BETWEEN
 from tests.mutations.apart import APART
+from tests.mutations.between_sandboxes import BETWEEN
+from tests.mutations.containers import CONTAINERS
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
 
 VERIFY = ("tests/live/test_verify.py::test_every_control_of_a_sandbox_is_enforced[agent]",)
