@@ -93,6 +93,18 @@ def fork_into(cgroup: int) -> int:
     return _check(pid, "clone3")
 
 
+def offer_as_victim(score: int) -> None:
+    """Where memory is short the kernel ends processes with a higher score first (0 is usual).
+
+    To be called with CAP_SYS_RESOURCE: what such a process sets is the least that it can have
+    later without one. A score that is higher already stays.
+    """
+    # Bytes: a codec may no longer be importable where this is called.
+    with open("/proc/self/oom_score_adj", "r+b", buffering=0) as file:
+        if int(file.read()) < score:
+            file.write(b"%d" % score)
+
+
 def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
     _check(_libc.close_range(ctypes.c_uint(first), ctypes.c_uint(last), 0), "close_range")
 

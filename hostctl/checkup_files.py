@@ -254,7 +254,7 @@ def _dead_groups(proc: Path) -> dict[str, set[int]]:
     """Instance → processes, of those whose hostd does not run."""
     found: dict[str, set[int]] = {}
     for group in _groups(proc):
-        found.setdefault(group.name, set()).update(_processes(group))
+        found.setdefault(_whose(group), set()).update(_processes(group))
     running = set(_running_instances(proc))
     return {name: inside for name, inside in found.items() if name not in running}
 
@@ -263,10 +263,15 @@ def _remove_empty(proc: Path) -> None:
     """Looks again first; the kernel refuses to remove a group that somebody is in."""
     dead = _dead_groups(proc)
     for group in _groups(proc):
-        if group.name in dead and not dead[group.name]:
+        if _whose(group) in dead and not dead[_whose(group)]:
             for child in group.glob("*/"):
                 child.rmdir()
             group.rmdir()
+
+
+def _whose(group: Path) -> str:
+    """Sidecars have a group beside that of the rooms."""
+    return group.name.removesuffix("-sidecars")
 
 
 def instance_of(root: Path) -> str:

@@ -35,7 +35,14 @@ _SETTINGS = {
 }
 _OLDEST = (5, 13)  # landlock
 _ATTESTING = (6, 13)  # PIDFD_GET_INFO
-_CONTROLLERS = ("memory", "pids", "cpu")
+# Controller → what nothing keeps apart without it.
+_NOT_APART = {
+    "memory": "one sandbox can take the memory of all, and the kernel ends what it likes",
+    "pids": "one sandbox can take all process numbers, and nothing else can be started",
+    "cpu": "one sandbox with many processes slows down the others and the daemons",
+}
+_CONTROLLERS = tuple(_NOT_APART)
+_CAP_SYS_RESOURCE = 24
 _DOCKER = "/var/run/docker.sock"
 _OLDEST_DOCKER = (20, 10)
 _EARLIEST = 1_700_000_000  # no clock that is right shows less
@@ -140,10 +147,19 @@ def cgroups() -> Iterator[Finding]:
         )
     missing = [name for name in _CONTROLLERS if name not in controllers]
     if missing:
-        what = f"no controller for {', '.join(missing)}: sandboxes have no such limit"
-        yield note("cgroups", what, f"boot with cgroup_enable={missing[0]}")
+        for name in missing:
+            what = f"no controller for {name}: {_NOT_APART[name]}"
+            yield note("cgroups", what, f"boot with cgroup_enable={name}")
+    yield from _victims()
     if unified and not missing:
         yield good("cgroups", f"v2, with {', '.join(_CONTROLLERS)}")
+
+
+def _victims(status: Path = Path("/proc/self/status")) -> Iterator[Finding]:
+    text = status.read_text(encoding="ascii")
+    if not int(text.partition("CapEff:")[2].split()[0], 16) >> _CAP_SYS_RESOURCE & 1:
+        what = "no CAP_SYS_RESOURCE: where memory is short the kernel may end a daemon first"
+        yield note("cgroups", what, "give it to hostctl up, as systemd does")
 
 
 def _hierarchies(mounts: list[str]) -> tuple[bool, set[str]]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hostctl.failure import Failure, failure_from, plain
@@ -18,6 +19,8 @@ from identity.paths import Paths
 READY_SECONDS = 20.0
 STOP_SECONDS = 120.0  # hostd removes its sandboxes first
 _READY_LIMIT = 65536
+# Where memory is short the kernel ends commands of sandboxes first, and daemons last.
+_LAST_VICTIM = "-900"
 _PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -80,7 +83,7 @@ def _spawn(
 ) -> subprocess.Popen[bytes]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(log, flags, 0o640), "wb") as output:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             # -P: cwd is no place to import from
             [sys.executable, "-P", "-m", name, "--root", str(paths.root), "--ready-fd", str(ready)],
             stdin=subprocess.DEVNULL,
@@ -91,6 +94,9 @@ def _spawn(
             pass_fds=(ready,),
             start_new_session=True,
         )
+    with suppress(OSError):  # where nobody may: then it is one process among others
+        Path(f"/proc/{process.pid}/oom_score_adj").write_text(_LAST_VICTIM, encoding="ascii")
+    return process
 
 
 def _wait_ready(daemon: Daemon, ready: int, log: Path, patience: float) -> None:

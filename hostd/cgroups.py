@@ -1,5 +1,8 @@
 """One cgroup per room: the kernel's own label for who belongs to which sandbox, and its limits.
 
+All rooms together have limits too, so that they leave room for hostd, the broker and the sidecars;
+sidecars are in a group beside, which those limits do not touch.
+
 Identity is the inode of a v2 directory. Limits go wherever their controller is: in the same
 directory on a v2 host, in one directory per controller on a v1 or hybrid host.
 """
@@ -16,6 +19,10 @@ from attrs import frozen
 
 CONTROLLERS = ("memory", "pids", "cpu")
 _CPU_PERIOD = 100_000
+_MIB = 1 << 20
+_LEAST_RESERVE, _MOST_RESERVE = 256 * _MIB, 4096 * _MIB
+# Of 100 (1024), which every other group of the machine has: daemons go first.
+_WEIGHT, _SHARES = "50", "512"
 
 
 @frozen
@@ -102,6 +109,25 @@ def settings_for(limits: ResourceLimits, controller: str, v2: bool) -> dict[str,
     return {}
 
 
+def weight_for(controller: str, v2: bool) -> dict[str, str]:
+    """How much of a busy processor all rooms together get, beside others who want it."""
+    if controller != "cpu":
+        return {}
+    return {"cpu.weight": _WEIGHT} if v2 else {"cpu.shares": _SHARES}
+
+
+def together(memory: int, numbers: int) -> ResourceLimits:
+    """What all rooms may have of a machine with so much memory and so many process numbers."""
+    reserve = min(max(memory // 8, _LEAST_RESERVE), _MOST_RESERVE, memory // 2)
+    return ResourceLimits(memory=memory - reserve, pids=numbers * 7 // 8)
+
+
+def of_this_machine() -> ResourceLimits:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    files = (Path("/proc/sys/kernel", name) for name in ("pid_max", "threads-max"))
+    return together(memory, min(int(file.read_text(encoding="ascii")) for file in files))
+
+
 def thaw(directories: Sequence[str]) -> None:
     """A process that is frozen, as after `docker pause`, is not killed either."""
     for directory in directories:
@@ -135,35 +161,51 @@ def out_of_memory(directories: Sequence[str]) -> int:
 
 
 class Cgroups:
-    """Directories gitmoat-INSTANCE/NAME in each hierarchy that serves a purpose."""
+    """Directories gitmoat-INSTANCE/NAME in each hierarchy that serves a purpose; those of sidecars
+    are in gitmoat-INSTANCE-sidecars, unless an earlier version made them."""
 
-    def __init__(self, instance: str, hierarchies: Hierarchies | None = None) -> None:
+    def __init__(
+        self,
+        instance: str,
+        hierarchies: Hierarchies | None = None,
+        all_rooms: ResourceLimits | None = None,
+    ) -> None:
         self._hierarchies = hierarchies or find_hierarchies()
         self._parent = f"gitmoat-{instance}"
+        self._all_rooms = all_rooms or of_this_machine()
 
     def make(self, name: str, limits: ResourceLimits) -> tuple[str, ...]:
         """The directories that a process of this group joins."""
         for hierarchy in self._hierarchies.all():
-            directory = hierarchy / self._parent / name
-            directory.mkdir(parents=True, exist_ok=True)
+            self._place(hierarchy, name).mkdir(parents=True, exist_ok=True)
         for controller, hierarchy in self._hierarchies.limiting.items():
+            self._limit_all_rooms(hierarchy, controller)
             self._limit(hierarchy, name, controller, limits)
         return self.directories(name)
 
     def directories(self, name: str) -> tuple[str, ...]:
-        return tuple(str(h / self._parent / name) for h in self._hierarchies.all())
+        return tuple(str(self._place(h, name)) for h in self._hierarchies.all())
+
+    def _place(self, hierarchy: Path, name: str) -> Path:
+        old = hierarchy / self._parent / name
+        if not name.endswith("-sidecar") or old.is_dir():
+            return old
+        return hierarchy / f"{self._parent}-sidecars" / name
+
+    def _parents(self) -> list[Path]:
+        names = (self._parent, f"{self._parent}-sidecars")
+        return [hierarchy / name for hierarchy in self._hierarchies.all() for name in names]
 
     def identity(self, name: str) -> int | None:
         """What PIDFD_GET_INFO calls the cgroup id is the inode of its v2 directory."""
         unified = self._hierarchies.unified
-        return None if unified is None else (unified / self._parent / name).stat().st_ino
+        return None if unified is None else self._place(unified, name).stat().st_ino
 
     def names(self) -> set[str]:
         """Every group there is, also of sandboxes that nobody remembers."""
-        parents = [h / self._parent for h in self._hierarchies.all()]
         return {
             child.name
-            for parent in parents
+            for parent in self._parents()
             if parent.is_dir()
             for child in parent.iterdir()
             if child.is_dir()
@@ -178,24 +220,38 @@ class Cgroups:
         """Only works when no process is left in it, which is what we want to know."""
         for hierarchy in self._hierarchies.all():
             with contextlib.suppress(FileNotFoundError):
-                (hierarchy / self._parent / name).rmdir()
+                self._place(hierarchy, name).rmdir()
 
     def remove_parent(self) -> None:
-        for hierarchy in self._hierarchies.all():
+        for parent in self._parents():
             with contextlib.suppress(FileNotFoundError):
-                (hierarchy / self._parent).rmdir()
+                parent.rmdir()
 
     def _limit(self, hierarchy: Path, name: str, controller: str, limits: ResourceLimits) -> None:
         v2 = self._hierarchies.is_unified(controller)
         settings = settings_for(limits, controller, v2)
         if settings and v2:
-            for parent in (hierarchy, hierarchy / self._parent):
+            for parent in (hierarchy, self._place(hierarchy, name).parent):
                 (parent / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
         for file, value in settings.items():
-            (hierarchy / self._parent / name / file).write_text(value, encoding="ascii")
+            (self._place(hierarchy, name) / file).write_text(value, encoding="ascii")
+
+    def _limit_all_rooms(self, hierarchy: Path, controller: str) -> None:
+        """Each room has its own limits besides; where these cannot be set, those are left."""
+        v2 = self._hierarchies.is_unified(controller)
+        group = hierarchy / self._parent
+        settings = settings_for(self._all_rooms, controller, v2) | weight_for(controller, v2)
+        with contextlib.suppress(OSError):
+            group.mkdir(exist_ok=True)
+            if v2:  # also for the rooms: among each other they get equal parts of the processor
+                for parent in (hierarchy, group):
+                    enabled = parent / "cgroup.subtree_control"
+                    enabled.write_text(f"+{controller}", encoding="ascii")
+            for file, value in settings.items():
+                (group / file).write_text(value, encoding="ascii")
 
     def _processes(self, name: str) -> Iterator[int]:
         for hierarchy in self._hierarchies.all()[:1]:
             with contextlib.suppress(FileNotFoundError):
-                text = (hierarchy / self._parent / name / "cgroup.procs").read_text("ascii")
+                text = (self._place(hierarchy, name) / "cgroup.procs").read_text("ascii")
                 yield from map(int, text.split())

@@ -23,6 +23,10 @@ from hostd.forking import (
     run,
 )
 
+# Who is ended where memory is short: commands before all else, our daemons last. Half of the
+# machine's memory is added to what a command has.
+_FIRST_VICTIM, _PERSONS = 500, 0
+
 
 class Launcher(Forker):
     lasting = ("execute", "probe")
@@ -88,6 +92,8 @@ class Launcher(Forker):
         """Descriptors: first those that become 0, 1, 2, …; then, if any, the room's pidfd."""
         join_cgroups(request["cgroups"])
         kept: int = request["keep"]
+        if request["uid"]:
+            linux.offer_as_victim(_PERSONS if "person" in request else _FIRST_VICTIM)
         if "room" in request:
             _enter_namespaces(descriptors[request["room"]], request["namespaces"])
         os.setsid()

@@ -20,6 +20,7 @@ from sidecar.inherited import Inherited
 from sidecar.warmup import warm
 
 _MIB = 1024 * 1024
+_VICTIM = -500  # later than everything of a sandbox, before hostd and the broker
 
 
 class Zygote(Forker):
@@ -38,6 +39,7 @@ class Zygote(Forker):
         with open(descriptors[1], "rb", closefd=False) as file:
             configuration = file.read()
         join_cgroups(request["cgroups"])
+        linux.offer_as_victim(_VICTIM)
         os.setsid()
         os.dup2(descriptors[2], 1)
         os.dup2(descriptors[2], 2)

@@ -151,7 +151,7 @@ def _inodes(pids: set[int], kind: str) -> Iterator[int]:
 def _cgroups(world: World) -> Iterator[str]:
     top = Path("/sys/fs/cgroup")
     for hierarchy in (top, *top.iterdir()):
-        yield from (str(group) for group in (hierarchy / _instance(world)).glob("*/"))
+        yield from (str(group) for group in hierarchy.glob(f"{_instance(world)}*/*/"))
 
 
 def _mounts(world: World) -> Iterator[str]:

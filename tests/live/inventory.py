@@ -76,7 +76,8 @@ def cgroup_parents(root: os.stat_result) -> Iterator[Path]:
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields, _, rest = line.partition(" - ")
         if rest.startswith("cgroup"):
-            yield Path(fields.split(" ")[4], f"gitmoat-{root.st_dev:x}-{root.st_ino:x}")
+            name = f"gitmoat-{root.st_dev:x}-{root.st_ino:x}"
+            yield from (Path(fields.split(" ")[4], each) for each in (name, f"{name}-sidecars"))
 
 
 def descendants(pid: int) -> set[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -124,3 +126,58 @@ def test_there_are_limits_without_asking(make_box: MakeBox, stage: Stage) -> Non
     box = make_box(repo=None)
     assert int((group(stage, box, "pids") / "pids.max").read_text()) == 4096
     eventually(lambda: box.inspect()["state"] == "running", "the sandbox")
+
+
+def score(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text(encoding="ascii"))
+
+
+def capable() -> bool:
+    """Whether this machine lets its root set scores; `hostctl doctor` says where it does not."""
+    text = Path("/proc/self/status").read_text(encoding="ascii")
+    return bool(int(text.partition("CapEff:")[2].split()[0], 16) >> 24 & 1)
+
+
+# Asks to be spared, as its uid could if nobody with privileges had said how much it may ask for.
+SPARED = """
+import json, sys
+try:
+    score = open("/proc/self/oom_score_adj", "wb", buffering=0)
+    score.write(b"%d" % json.load(sys.stdin))
+    print(json.dumps("done"))
+except OSError as problem:
+    print(json.dumps(type(problem).__name__))
+"""
+
+
+def test_where_memory_is_short_commands_end_first_and_daemons_last(
+    make_box: MakeBox, stage: Stage
+) -> None:
+    box = make_box(repo=None)
+    about = json.loads(stage.hostctl("--json", "status").out)
+    daemons = [about["broker"]["pid"], *(about["hostd"][n] for n in ("pid", "launcher", "zygote"))]
+    assert set(map(score, daemons)) == {-900 if capable() else 0}
+    assert score(box.sidecar) == (-500 if capable() else 0)
+    assert box.sh("cat /proc/self/oom_score_adj").out == "500\n"
+    assert box.sh("cat /proc/self/oom_score_adj", as_helper=True).out == "500\n"
+    assert box.python(SPARED, 499) == ("PermissionError" if capable() else "done")
+    assert box.python(SPARED, -1) == "PermissionError"
+
+
+def test_all_sandboxes_together_leave_memory_and_processes_for_the_daemons(
+    make_box: MakeBox, stage: Stage
+) -> None:
+    box = make_box(repo=None)
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    rooms = group(stage, box, "memory").parent
+    limits = [rooms / "memory.limit_in_bytes", rooms / "memory.max"]
+    assert [int(file.read_text()) < machine * 7 // 8 + 4096 for file in limits if file.exists()]
+    assert int((group(stage, box, "pids").parent / "pids.max").read_text()) > 4096
+    sidecar = Path(f"/proc/{box.sidecar}/cgroup").read_text(encoding="ascii")
+    assert f"/{rooms.name}-sidecars/" in sidecar and f"/{rooms.name}/" not in sidecar
+
+
+def test_shared_memory_has_a_size(make_box: MakeBox) -> None:
+    box = make_box(repo=None)
+    source = "import json, os; s = os.statvfs('/dev/shm'); print(json.dumps(s.f_blocks*s.f_frsize))"
+    assert box.python(source) == 1 << 30

@@ -6,6 +6,7 @@ from tests.mutations.table import Mutation
 
 LAUNCHER = "tests/wire/hostd/test_launcher.py"
 WATCHDOG = "tests/wire/hostd/test_watchdog.py"
+LIMITS = "tests/live/test_limits.py"
 FORKS = "tests/wire/hostd/test_forks.py"
 
 APART = (
@@ -100,5 +101,36 @@ APART = (
         """                _compare(argument, "SCMP_CMP_NE", value)
                 for value in argument.values""",
         ("tests/unit/confine/test_docker.py",),
+    ),
+    Mutation(
+        "memory: commands are no likelier victims than daemons",
+        "hostd/launcher.py",
+        "_FIRST_VICTIM, _PERSONS = 500, 0",
+        "_FIRST_VICTIM, _PERSONS = 0, 0",
+        (f"{LIMITS}::test_where_memory_is_short_commands_end_first_and_daemons_last",),
+    ),
+    Mutation(
+        "memory: all sandboxes together may take all of it",
+        "hostd/cgroups.py",
+        "return ResourceLimits(memory=memory - reserve,",
+        "return ResourceLimits(memory=memory,",
+        ("tests/unit/hostd/test_cgroups.py::test_all_rooms_together_leave_memory_for_the_rest",),
+    ),
+    Mutation(
+        "memory: sidecars are limited with the rooms",
+        "hostd/cgroups.py",
+        'if not name.endswith("-sidecar") or old.is_dir():',
+        "if name:",
+        (
+            "tests/unit/hostd/test_cgroups.py"
+            "::test_sidecars_are_beside_what_all_rooms_may_have_together",
+        ),
+    ),
+    Mutation(
+        "memory: shared memory has no size",
+        "hostd/runtimes/bwrap.py",
+        '*("--perms", "1777", "--size", _SHM_SIZE, "--tmpfs", "/dev/shm")',
+        '*("--perms", "1777", "--tmpfs", "/dev/shm")',
+        (f"{LIMITS}::test_shared_memory_has_a_size",),
     ),
 )

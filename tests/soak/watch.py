@@ -55,8 +55,8 @@ class Watch:
         found = self._stage.root.stat()
         name = f"gitmoat-{found.st_dev:x}-{found.st_ino:x}"
         top = Path("/sys/fs/cgroup")
-        parents = [tree / name for tree in (top, *top.iterdir())]
-        return {group.name for parent in parents for group in parent.glob("*/")}
+        trees = (top, *top.iterdir())
+        return {group.name for tree in trees for group in tree.glob(f"{name}*/*/")}
 
     def _new(self, path: Path) -> bytes:
         try:

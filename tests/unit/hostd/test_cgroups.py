@@ -13,7 +13,11 @@ from hostd.cgroups import (
     parse_mounts,
     settings_for,
     thaw,
+    together,
+    weight_for,
 )
+
+NONE = ResourceLimits()
 
 HYBRID = """\
 30 25 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw
@@ -65,7 +69,7 @@ def test_limits_are_said_in_each_version_s_words(
 
 def test_groups_are_made_named_and_removed(tmp_path: Path) -> None:
     hierarchies = Hierarchies(tmp_path / "v2", {"pids": tmp_path / "pids"})
-    groups = Cgroups("test", hierarchies)
+    groups = Cgroups("test", hierarchies, ResourceLimits(pids=70))
     joined = groups.make("abc-gate", ResourceLimits(pids=5))
     assert joined == (
         str(tmp_path / "v2/gitmoat-test/abc-gate"),
@@ -74,11 +78,47 @@ def test_groups_are_made_named_and_removed(tmp_path: Path) -> None:
     assert (tmp_path / "pids/gitmoat-test/abc-gate/pids.max").read_text() == "5"
     assert groups.names() == {"abc-gate"}
     assert groups.identity("abc-gate") == Path(joined[0]).stat().st_ino
-    (tmp_path / "pids/gitmoat-test/abc-gate/pids.max").unlink()
+    assert (tmp_path / "pids/gitmoat-test/pids.max").read_text() == "70"
+    for file in tmp_path.glob("pids/**/pids.max"):
+        file.unlink()
     groups.remove("abc-gate")
     groups.remove("abc-gate")
     groups.remove_parent()
     assert groups.names() == set()
+
+
+def test_sidecars_are_beside_what_all_rooms_may_have_together(tmp_path: Path) -> None:
+    groups = Cgroups("test", Hierarchies(tmp_path, {"memory": tmp_path / "m"}), together(1000, 80))
+    room, sidecar = groups.make("a-sandbox", ResourceLimits()), groups.make("a-sidecar", NONE)
+    assert room[1] == str(tmp_path / "m/gitmoat-test/a-sandbox")
+    assert sidecar[1] == str(tmp_path / "m/gitmoat-test-sidecars/a-sidecar")
+    assert (tmp_path / "m/gitmoat-test/memory.limit_in_bytes").read_text() == "500"
+    assert not list(tmp_path.glob("m/gitmoat-test-sidecars/*.*"))
+    assert groups.names() == {"a-sandbox", "a-sidecar"}
+
+
+def test_a_sidecars_group_of_an_earlier_version_is_found_where_that_made_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "gitmoat-test" / "a-sidecar").mkdir(parents=True)
+    groups = Cgroups("test", Hierarchies(tmp_path, {}), NONE)
+    assert groups.directories("a-sidecar") == (str(tmp_path / "gitmoat-test" / "a-sidecar"),)
+    assert groups.names() == {"a-sidecar"}
+    groups.remove("a-sidecar")
+    assert groups.names() == set()
+
+
+@pytest.mark.parametrize(
+    ("memory", "left"), [(512 << 20, 256 << 20), (8 << 30, 7 << 30), (256 << 30, 252 << 30)]
+)
+def test_all_rooms_together_leave_memory_for_the_rest(memory: int, left: int) -> None:
+    assert together(memory, 32768) == ResourceLimits(memory=left, pids=28672)
+
+
+def test_rooms_get_less_of_a_busy_processor_than_others() -> None:
+    assert weight_for("cpu", v2=True) == {"cpu.weight": "50"}
+    assert weight_for("cpu", v2=False) == {"cpu.shares": "512"}
+    assert weight_for("memory", v2=True) == {}
 
 
 def test_a_process_is_joined_in_every_hierarchy_it_is_in() -> None:
