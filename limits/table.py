@@ -110,6 +110,17 @@ GROUPS = (
         ),
     ),
     Group(
+        "One host",
+        "What is started in one sandbox delays nothing that is started in another. Memory and processes: "
+        "[what sandboxes share](threat-model.md#what-sandboxes-share-and-what-keeps-them-apart).",
+        (
+            Limit("start", "from the fork of a program to its exec", 10, "s", "R117", "it alone is ended; exit status 126"),
+            Limit("unstarted", "programs of one sandbox that have not come so far, or were ended and are not gone", 64, "", "R117", "one more is refused"),
+            Limit("creations", "sandboxes that are being made at a time", 4, "", "", "the next one waits"),
+            Limit("pids", "processes of one sandbox", 4096, "", "", "fork fails", "`hostctl run --pids`"),
+        ),
+    ),
+    Group(
         "The audit",
         "See [audit](reference/audit.md).",
         (

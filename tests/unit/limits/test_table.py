@@ -17,7 +17,7 @@ from broker.sessions import REPORTS_PER_MINUTE
 from broker.settings import BrokerLimits, Timeouts
 from gitwire.http import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
 from gitwire.receivepack import CommandReader
-from hostd import lifecycle
+from hostd import children, lifecycle, planning, sandboxes
 from limits.table import GROUPS, Limit, page
 from netpolicy.codes import CODES
 from netpolicy.policy import Limits
@@ -75,6 +75,10 @@ IN_FORCE: dict[str, float] = {
     "breaker": governor._FAILURES,
     "doors": governor.MOST_DOORS,
     "metrics_connections": metrics_port.CONNECTIONS,
+    "start": children.DEADLINE,
+    "unstarted": children.MOST_OF_ONE_CAUSE,
+    "creations": sandboxes._CREATIONS,
+    "pids": planning._DEFAULT_PIDS,
     "audit_text": TEXT_LIMIT,
     "audit_segment": Sizes().segment,
     "audit_keep": Sizes().keep,
