@@ -28,6 +28,12 @@ _BANDS = (1, 2, 3)
 _PACK, _PROGRESS = 1, 2
 _TEXT_STARTS = (2, 3, ord("E"))
 _LONGEST_LINE = 900
+# How finely an answer may be sliced: so many pkt-lines, and one more for each so many bytes. The
+# shortest that git servers send many of are refs and ACKs, of 49 bytes and more; a push's report
+# has lines of 20. Flushes, keepalives and progress are far fewer than those that are free.
+FREE_LINES = 16384
+LEAST_LINE = 40
+_LEAST_REPORTED = 16
 
 
 @lru_cache(maxsize=1024)
@@ -56,10 +62,13 @@ class AnswerFilter:
     _fresh: bool = field(default=False, init=False)
     _text: bool = field(default=False, init=False)
     _banded: bool = field(default=False, init=False)
+    _lines: int = field(default=0, init=False)
+    _most: int = field(default=FREE_LINES, init=False)
     _shown: bytes = field(default=b"", init=False)  # the last byte of text; git joins pkts
     spoken: bool = field(default=False, init=False)  # anything but progress has come
     raw: bool = field(default=False, init=False)
     over: bool = field(default=False, init=False)
+    too_fine: bool = field(default=False, init=False)
     stopped: bool = field(default=False, init=False)
 
     def stop(self) -> None:
@@ -73,6 +82,8 @@ class AnswerFilter:
         Past the limit the rest of a running pkt-line is let through, so that it is whole.
         """
         texts: list[tuple[int, int]] = []
+        least = _LEAST_REPORTED if self.report else LEAST_LINE
+        self._most = FREE_LINES + (self._passed + len(data)) // least
         end = self._walk(data, texts)
         if self.raw and self._passed + end > self.limit:
             self.over = True
@@ -97,26 +108,33 @@ class AnswerFilter:
         while at < end and not self.raw:
             if self._left:
                 at = self._payload(data, at, texts)
-            elif not self._digits and self._passed + at >= self.limit:
-                self.over = True
+            elif not self._digits and self._ends(at):
                 return at
             else:
                 at = self._skip(data, at) or self._length(data, at)
         return end
+
+    def _ends(self, at: int) -> bool:
+        """Whether no further pkt-line may begin here."""
+        self.too_fine = self._lines > self._most
+        self.over = self.too_fine or self._passed + at >= self.limit
+        return self.over
 
     def _skip(self, data: bytes, at: int) -> int:
         """Behind the whole pkt-lines that are no text, as in advertisements and packs; 0: none."""
         if self._digits or self.report:
             return 0
         begun, end, room = at, len(data), self.limit - self._passed
-        banded = self._banded
+        banded, lines = self._banded, 0
         while at < room:
             length = _length_of(data[at : at + 4])
             if length <= 4 or at + length > end or (first := data[at + 4]) in _TEXT_STARTS:
                 break
             banded = banded or first == _PACK
             at += length
+            lines += 1
         self._banded = banded
+        self._lines += lines
         self.spoken = self.spoken or at > begun
         return at if at > begun else 0
 
@@ -131,6 +149,7 @@ class AnswerFilter:
     def _start(self, digits: bytes) -> None:
         # A pack without side-band is no pkt-line at all: PACK is not hexadecimal.
         length = _length_of(digits)
+        self._lines += 1
         self.raw = length == 3
         self._left = max(0, length - 4)
         self._fresh = True

@@ -32,7 +32,7 @@ from gitwire.gzipped import GzipReader
 from gitwire.http import ResponseHead
 from gitwire.smarthttp import Advertise, Fetch, Push, response_type
 from limits.quota import Pace
-from streams.client import NO_ANSWER
+from streams.client import NO_ANSWER, TOO_FINE
 from streams.relay import Broken, Outcome, Refuse, Relayed, Side, Unanswered
 
 log = Logger()
@@ -44,7 +44,7 @@ _DOUBTFUL = ("U101", "U104", "U110", "S101", "G305", "G306")
 # How often a transfer's rate is looked at. A server that thinks for long sends next to nothing
 # meanwhile; only what the client holds up is held against it.
 _PACE_SECONDS = 30.0
-_OURS = {QUOTA: "G305", SLOW: "G306"}
+_OURS = {QUOTA: "G305", SLOW: "G306", TOO_FINE: "U104"}
 _UNSURE = "; it may have been applied: fetch and look"
 
 Ended = Callable[[str | None, str], None]

@@ -15,7 +15,7 @@ from broker.answers import AnswerFilter
 from gitwire.framing import Length
 from gitwire.gzipped import GzipReader
 from gitwire.http import Piece, ResponseHead
-from streams.client import NO_REQUEST
+from streams.client import NO_REQUEST, TOO_FINE
 from streams.relay import Refuse, Relay, Relayed
 
 TOO_LARGE = "request is too large"
@@ -72,7 +72,12 @@ class GitRelay(Relay):
             self.answers.stop()
         super().to_client(self.answers.feed(data))
         if self.answers.over:
-            self._overrun(QUOTA if self.answers.stopped else None)
+            self._overrun(self._why_over())
+
+    def _why_over(self) -> str | None:
+        if self.answers.too_fine:
+            return TOO_FINE
+        return QUOTA if self.answers.stopped else None
 
     def _overrun(self, why: str | None) -> None:
         if not self._end_well(why):

@@ -30,6 +30,10 @@ NO_ANSWER: Final = "no answer in time"
 # The peer said its end in order, and nothing else: what it reads after that it drops.
 NOT_TAKEN: Final = "connection was closed before an answer"
 NO_REQUEST: Final = "request stopped coming"
+TOO_FINE: Final = "answer is cut too finely"
+# Of an answer, so much may be framing, and half of what it frames on top: chunks of a dozen bytes
+# pass, single bytes do not. They cost a thousand times what they carry.
+FRAMING: Final = 64 * 1024
 _CONSUMER: Final = "the response's reader is busy"
 _DEFAULT: Final = Timeouts()
 
@@ -47,6 +51,8 @@ class _Exchange:
         self._heads = ResponseReader(to_head=to_head)
         self._body: BodyReader | None = None
         self._spoken = False
+        self._framing = 0
+        self._carried = 0
         self.leftover = b""
 
     @property
@@ -66,6 +72,11 @@ class _Exchange:
             return self._take_head(data)
         pieces = self._body.feed(data)
         self.leftover = self._body.leftover
+        carried = sum(map(len, pieces))
+        self._carried += carried
+        self._framing += len(data) - len(self.leftover) - carried
+        if self._framing > FRAMING + self._carried // 2:
+            raise Malformed(TOO_FINE)
         if pieces:
             self.sink.body(*pieces)
         return b""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from itertools import islice
+from time import thread_time
 from typing import Any, Final
 
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
@@ -21,11 +22,9 @@ from twisted.internet.interfaces import (
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from streams.appetite import Appetite
 from streams.seqpacket import Reactor
 
-# What one turn moves. Large enough that Python is asked rarely, small enough that others wait
-# a millisecond.
-READ: Final = 512 * 1024
 _PIECES: Final = 64  # of one sendmsg(2)
 _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset, drop what is unsent
 
@@ -61,6 +60,7 @@ class Descriptor:
         self._reading = False
         self._broken = False
         self._gone = False
+        self._appetite = Appetite()
 
     def start(self) -> None:
         """Tell the protocol, then listen to the peer."""
@@ -132,14 +132,16 @@ class Descriptor:
 
     def doRead(self) -> Exception | None:
         try:
-            data = self._sock.recv(READ)
+            data = self._sock.recv(self._appetite.size)
         except BlockingIOError:
             return None
         except OSError as error:
             return _lost(error)
         if not data:
             return ConnectionDone()
+        began = thread_time()
         self.protocol.dataReceived(data)
+        self._appetite.took(len(data), thread_time() - began)
         return None
 
     def doWrite(self) -> Exception | None:

@@ -6,6 +6,7 @@ Twisted's own delivers each record of 16 KiB by itself and encrypts in such slic
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import thread_time
 from typing import Any, Final
 
 from OpenSSL import SSL
@@ -73,7 +74,7 @@ class Tls(Descriptor):
 
     def doRead(self) -> Exception | None:
         try:
-            count = self._sock.recv_into(openssl.INTO)
+            count = self._sock.recv_into(openssl.INTO, self._appetite.size)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -81,11 +82,13 @@ class Tls(Descriptor):
         if not count:
             # The peer's own end would have been in what came before.
             return ConnectionLost("the peer closed without saying so")
+        began = thread_time()
         self._records.take(count)
         try:
             self._step()
         finally:
             self._records.forget()
+        self._appetite.took(count, thread_time() - began)
         return None
 
     def readConnectionLost(self, reason: Failure) -> None:

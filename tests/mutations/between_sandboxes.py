@@ -129,4 +129,34 @@ BETWEEN = (
         "SELECT usage.session, usage.bytes, 0 FROM usage",
         (f"{SESSIONS}::test_what_an_ended_session_moved_is_on_disk_with_its_end",),
     ),
+    Mutation(
+        "broker: an upstream may slice its answer as finely as it likes",
+        "broker/answers.py",
+        "        self.too_fine = self._lines > self._most\n",
+        "",
+        (
+            "tests/unit/broker/test_answers.py"
+            "::test_an_answer_that_is_sliced_finely_without_end_is_ended_between_two_lines",
+        ),
+    ),
+    Mutation(
+        "streams: an answer may come in single bytes",
+        "streams/client.py",
+        "        if self._framing > FRAMING + self._carried // 2:\n",
+        "        if False:\n",
+        (
+            "tests/wire/streams/test_client.py"
+            "::test_an_answer_in_chunks_of_single_bytes_is_not_read_for_ever",
+        ),
+    ),
+    Mutation(
+        "streams: a turn reads as much of what takes long",
+        "streams/appetite.py",
+        "            self.size = max(LEAST, self.size // 4)\n",
+        "            pass\n",
+        (
+            "tests/unit/streams/test_appetite.py"
+            "::test_a_long_turn_is_followed_by_shorter_ones_and_never_by_none",
+        ),
+    ),
 )

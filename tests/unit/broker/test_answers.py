@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.answers import AnswerFilter, clean
+from broker.answers import FREE_LINES, AnswerFilter, clean
 from gitwire.pktline import FLUSH, format_data
 
 HUGE = 1 << 40
@@ -118,3 +118,52 @@ def test_a_raw_pack_over_the_limit_can_only_be_cut() -> None:
     walk = AnswerFilter(limit=100)
     walk.feed(b"PACK" + bytes(200))
     assert walk.over and walk.raw
+
+
+SHORT = [b"0000", b"0004", b"0005x", b"0005\x01", b"0006\x02.", b"0005E"]
+
+
+@pytest.mark.parametrize("line", SHORT)
+@pytest.mark.parametrize("report", [False, True])
+def test_an_answer_that_is_sliced_finely_without_end_is_ended_between_two_lines(
+    line: bytes, report: bool
+) -> None:
+    answers = AnswerFilter(HUGE, report=report)
+    passed = 0
+    for _ in range(20):
+        passed += len(answers.feed(line * 20_000))
+        if answers.over:
+            break
+    assert answers.over and answers.too_fine and answers.between
+    assert passed % len(line) == 0
+
+
+@pytest.mark.parametrize("line", SHORT)
+def test_so_many_short_lines_are_free(line: bytes) -> None:
+    answers = AnswerFilter(HUGE)
+    assert len(answers.feed(line * FREE_LINES)) == FREE_LINES * len(line)
+    assert not answers.over
+
+
+@pytest.mark.parametrize(
+    ("line", "report"),
+    [
+        (format_data(b"a" * 40 + b" refs/heads/x\n"), False),
+        (format_data(b"ACK " + b"a" * 40 + b"\n"), False),
+        (format_data(b"shallow " + b"a" * 40 + b"\n"), False),
+        (format_data(b"ok refs/heads/x\n"), True),
+    ],
+)
+def test_what_git_servers_send_is_never_too_fine(line: bytes, report: bool) -> None:
+    answers = AnswerFilter(HUGE, report=report)
+    for _ in range(20):
+        assert len(answers.feed(line * 10_000)) == len(line) * 10_000
+    assert not answers.over
+
+
+def test_progress_within_a_long_answer_is_earned_by_its_bytes() -> None:
+    answers = AnswerFilter(HUGE)
+    pack = format_data(b"\x01" + bytes(60_000))
+    for _ in range(200):
+        answers.feed(pack + b"0006\x02." * 1000)
+    assert not answers.over

@@ -12,7 +12,7 @@ import pytest
 
 from audit.events import TEXT_LIMIT
 from audit.journal import Sizes
-from broker import denials, governor, metrics_port, resolving
+from broker import answers, denials, governor, metrics_port, resolving
 from broker.sessions import REPORTS_PER_MINUTE
 from broker.settings import BrokerLimits, Timeouts
 from gitwire.http import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
@@ -23,6 +23,8 @@ from netpolicy.codes import CODES
 from netpolicy.policy import Limits
 from netpolicy.policy import Session as SessionTimes
 from sidecar import budgets, credential_socket, datagrams
+from streams.appetite import READ
+from streams.client import FRAMING
 
 PAGE = Path(__file__).parents[3] / "docs" / "limits.md"
 ROWS = [limit for group in GROUPS for limit in group.limits]
@@ -64,6 +66,9 @@ IN_FORCE: dict[str, float] = {
     "idle": TIMES.idle,
     "operation": TIMES.operation,
     "drain": TIMES.drain,
+    "sliced_lines": answers.FREE_LINES,
+    "sliced_framing": FRAMING,
+    "turn": READ,
     "minimum_rate": BROKER.minimum_rate,
     "connections": BROKER.connections,
     "operations": BROKER.operations,

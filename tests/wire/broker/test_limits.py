@@ -378,3 +378,17 @@ async def test_a_flood_of_refusals_is_a_number_in_the_audit_and_pushes_never(
     last = scene.world.audit("push.decision")[-1]
     assert len(last["refs"]) == 6 and last["refs"][-1]["ref"] == "and 895 more"
     assert len(scene.world.audit("push.decision")) == 11
+
+
+@on_reactor
+async def test_an_upstream_that_slices_its_answer_finely_is_cut_and_the_fetch_is_told(
+    scene: Scene,
+) -> None:
+    sidecar = await scene.world.session()
+    scene.upstream.on_request = lambda talk: talk.say(CHUNKED + chunk(b"0006\x02." * 10_000) * 10)
+    told = await sidecar.fetch()
+    assert b"(U104)" in told.data and told.data.endswith(b"0000")
+    (outcome,) = scene.world.audit("git.outcome")
+    assert outcome["code"] == "U104"
+    scene.upstream.answers(ADVERTISEMENT)
+    assert (await sidecar.refs()).status == 200

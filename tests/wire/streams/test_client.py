@@ -8,6 +8,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.python.failure import Failure
 
 from gitwire.http import Chunked, Length, NoBody, Piece, format_request, framing_headers
+from streams.client import FRAMING, TOO_FINE
 from streams.http import Timeouts
 from tests.fakes.hand_loop import small_pair, tcp_pair
 from tests.fakes.http_ends import Dialled, Endless, Recorder
@@ -272,3 +273,23 @@ def test_answer_cut_while_it_was_paused_fails_once_it_is_read() -> None:
 
 def lost() -> Failure:
     return Failure(ConnectionLost())
+
+
+def test_an_answer_in_chunks_of_single_bytes_is_not_read_for_ever() -> None:
+    dialled, sink = asked(tcp_pair)
+    dialled.server.say(OK + b"Transfer-Encoding: chunked\r\n\r\n")
+    for _ in range(100):
+        if sink.ends:
+            break
+        dialled.server.say(b"1\r\nx\r\n" * 1000)
+    assert sink.ends == [f"failed: {TOO_FINE}"]
+    assert len(sink.data) <= FRAMING
+
+
+def test_chunks_of_a_dozen_bytes_pass_however_many() -> None:
+    dialled, sink = asked(tcp_pair)
+    dialled.server.say(OK + b"Transfer-Encoding: chunked\r\n\r\n")
+    for _ in range(100):
+        dialled.server.say(b"c\r\nabcdefghijkl\r\n" * 1000)
+    dialled.server.say(b"0\r\n\r\n")
+    assert sink.ends == ["done"] and len(sink.data) == 1_200_000

@@ -11,7 +11,8 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from streams.descriptor import READ, Descriptor
+from streams.appetite import READ
+from streams.descriptor import Descriptor
 from tests.fakes.hand_loop import HandLoop, close_all, small_pair, tcp_pair
 from tests.waiting import PATIENCE
 
