@@ -39,6 +39,10 @@ log = Logger()
 
 _FETCH_REQUEST_MAX = 64 << 20
 _REPORT_MAX = 64 << 20
+# What a compressed request may unpack to: object ids are half of random, so git's own shrink to
+# half. Zeros shrink a thousandfold, and all others would wait while 64 KiB of them are unpacked.
+_UNPACKED = 1 << 20
+UNPACKED_TIMES = 16
 _LOST = ("connection was", "no answer")
 _DOUBTFUL = ("U101", "U104", "U110", "S101", "G305", "G306")
 # How often a transfer's rate is looked at. A server that thinks for long sends next to nothing
@@ -206,8 +210,11 @@ class Forwarding:
 
     def _packed(self) -> GzipReader | None:
         request = self.case.asked.request
-        gzip = isinstance(request, Fetch) and request.gzip
-        return GzipReader(_FETCH_REQUEST_MAX) if gzip else None
+        if not isinstance(request, Fetch) or not request.gzip:
+            return None
+        framing = self.case.incoming.head.framing
+        octets = framing.octets if isinstance(framing, Length) else _UNPACKED
+        return GzipReader(min(_FETCH_REQUEST_MAX, _UNPACKED + UNPACKED_TIMES * octets))
 
     def _ending(self, why: str | None) -> Ending | None:
         """How an answer that has begun can be ended in words, if it can."""

@@ -68,6 +68,10 @@ class Errand:
 
     what: str
 
+    @property
+    def session(self) -> str:
+        return ""
+
     def check(self) -> None:
         """It ends when it is done."""
 

@@ -24,6 +24,9 @@ _HEAD_START: Final = 0.3
 
 Address = IPv4Address | IPv6Address
 
+# Who waits for which name, by reactor.
+_asking: Final[dict[tuple[int, str], list[Deferred[list[Address]]]]] = {}
+
 
 async def dial(reactor: Any, host: str, port: int, seconds: float) -> socket.socket:
     """A connection to a name or an address; raises ConnectError or DNSLookupError."""
@@ -37,18 +40,25 @@ async def dial(reactor: Any, host: str, port: int, seconds: float) -> socket.soc
 
 
 def resolve(reactor: Any, host: str) -> Deferred[list[Address]]:
-    """What this machine finds for a name; an address stands for itself."""
-    receiver = _Receiver()
-    reactor.nameResolver.resolveHostName(receiver, host)
-    return receiver.done
+    """What this machine finds for a name; an address stands for itself.
+
+    Each name is looked up once at a time: a resolver that is silent about one holds up one thread,
+    however many ask for it, and the others are there for other names.
+    """
+    wanted: Deferred[list[Address]] = Deferred()
+    waiting = _asking.setdefault((id(reactor), host), [])
+    waiting.append(wanted)
+    if len(waiting) == 1:
+        reactor.nameResolver.resolveHostName(_Receiver((id(reactor), host)), host)
+    return wanted
 
 
 @implementer(IResolutionReceiver)
 @define(eq=False)
 class _Receiver:
-    """Collects what the system's resolver finds."""
+    """Collects what the system's resolver finds, for all who wait for it."""
 
-    done: Deferred[list[Address]] = field(factory=Deferred)
+    _key: tuple[int, str]
     _found: list[Address] = field(factory=list)
 
     def resolutionBegan(self, resolutionInProgress: object) -> None:
@@ -59,8 +69,9 @@ class _Receiver:
             self._found.append(ip_address(address.host))
 
     def resolutionComplete(self) -> None:
-        if not self.done.called:
-            self.done.callback(list(dict.fromkeys(self._found)))
+        for wanted in _asking.pop(self._key, []):
+            if not wanted.called:
+                wanted.callback(list(dict.fromkeys(self._found)))
 
 
 def connect(

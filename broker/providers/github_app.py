@@ -34,11 +34,14 @@ from broker.running import Errand
 from broker.settings import Api, AppProvider
 from gitwire.http import Length
 from identity.secret import Secret
+from limits.buckets import KeyedBuckets
 from streams.whole import NoAnswer, WholeAnswer
 
 _KEY_LIMIT = 64 * 1024
 _ANSWER_LIMIT = 1 << 20
 _PATIENCE = 15.0
+# What GitHub denies it counts all the same: one session must not use up the App's own rate.
+DENIED_PER_MINUTE = 20
 # Of all who wait for the same token: the first may leave, and the others still get it.
 _MINTING = Errand("minting a token")
 
@@ -66,14 +69,16 @@ class AppCredentials:
     _keeping: Keeping
     _skew: float = field(init=False, default=0.0)
     _quiet_until: float = field(init=False, default=0.0)
+    _denied: KeyedBuckets = field(
+        init=False, factory=lambda: KeyedBuckets(DENIED_PER_MINUTE / 60, DENIED_PER_MINUTE)
+    )
 
     def credential(self, need: Need) -> Deferred[Credential]:
         return self._keeping.get(_key(need), lambda: self._bounded(need))
 
     def refused(self, need: Need, credential: Credential) -> bool:
         """A token can be revoked before its time; another is minted, once."""
-        self._keeping.drop(_key(need), credential)
-        return True
+        return self._keeping.drop(_key(need), credential)
 
     def _bounded(self, need: Need) -> Deferred[Fresh]:
         minting = Deferred.fromCoroutine(self._mint(need))
@@ -83,10 +88,15 @@ class AppCredentials:
     async def _mint(self, need: Need) -> Fresh:
         if repository_name(need.repository) is None:
             raise unavailable("the path is not OWNER/NAME", "a GitHub App serves GitHub only")
+        denials = self._denied.bucket(need.permit.session)
+        if denials.wait(self._now()):
+            raise unavailable("too many tokens were asked for that GitHub does not give", "wait")
         outcome = await self._ask(need)
         if isinstance(outcome, Skewed):
             self._skew += outcome.seconds
             outcome = await self._ask(need)
+        if isinstance(outcome, Denied):
+            denials.take(self._now())
         return self._used(outcome)
 
     def _used(self, outcome: Outcome) -> Fresh:

@@ -40,8 +40,7 @@ class HelperCredentials:
 
     def refused(self, need: Need, credential: Credential) -> bool:
         """The owner may have logged in again since."""
-        self._keeping.drop(need.upstream.authority, credential)
-        return True
+        return self._keeping.drop(need.upstream.authority, credential)
 
     async def _ask(self, host: str) -> Fresh:
         begun = self._link.run(self._name)

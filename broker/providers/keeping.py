@@ -9,8 +9,13 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from broker.providers.credential import Credential
+from limits.buckets import KeyedBuckets
 
 _MOST = 1024
+# An upstream's 401 may be about a repository that somebody chose; others use the credential too.
+# So many times it is asked for anew at once, then every 30 s.
+DROPS = 3
+_DROP_RATE = 1 / 30
 
 
 @frozen
@@ -40,6 +45,7 @@ class Keeping:
     _now: Callable[[], float]
     _kept: dict[Hashable, _Kept] = field(factory=dict, init=False)
     _asking: dict[Hashable, Waiting] = field(factory=dict, init=False)
+    _drops: KeyedBuckets = field(factory=lambda: KeyedBuckets(_DROP_RATE, DROPS), init=False)
 
     def get(self, key: Hashable, ask: Callable[[], Deferred[Fresh]]) -> Deferred[Credential]:
         waiter: Deferred[Credential] = Deferred(lambda gone: self._leave(key, gone))
@@ -56,11 +62,15 @@ class Keeping:
         )
         return waiter
 
-    def drop(self, key: Hashable, credential: Credential) -> None:
-        """Only this one: another may have been asked for since it was given out."""
+    def drop(self, key: Hashable, credential: Credential) -> bool:
+        """Only this one: another may have been asked for since. Whether there may be another."""
         kept = self._kept.get(key)
-        if kept is not None and kept.credential is credential:
-            del self._kept[key]
+        if kept is None or kept.credential is not credential:
+            return True
+        if self._drops.take(key, self._now()):
+            return False
+        del self._kept[key]
+        return True
 
     def _leave(self, key: Hashable, gone: Deferred[Credential]) -> None:
         """One who waited has gone; the question goes on for the others, and for the next."""

@@ -159,4 +159,44 @@ BETWEEN = (
             "::test_a_long_turn_is_followed_by_shorter_ones_and_never_by_none",
         ),
     ),
+    Mutation(
+        "streams: every dial looks its name up by itself",
+        "streams/dialling.py",
+        "    if len(waiting) == 1:\n",
+        "    if True:\n",
+        (
+            "tests/wire/streams/test_dialling.py"
+            "::test_a_name_is_looked_up_once_at_a_time_however_many_ask",
+        ),
+    ),
+    Mutation(
+        "broker: every 401 has a credential asked for anew",
+        "broker/providers/keeping.py",
+        "        if self._drops.take(key, self._now()):\n",
+        "        if False:\n",
+        (
+            "tests/unit/broker/test_keeping.py"
+            "::test_who_has_it_refused_again_and_again_does_not_have_it_asked_for_each_time",
+        ),
+    ),
+    Mutation(
+        "broker: tokens that GitHub denies are asked for without end",
+        "broker/providers/github_app.py",
+        "        if denials.wait(self._now()):\n",
+        "        if False:\n",
+        (
+            "tests/wire/broker/test_github_app.py"
+            "::test_a_session_that_asks_for_what_github_denies_does_not_use_up_the_apps_rate",
+        ),
+    ),
+    Mutation(
+        "broker: a compressed request unpacks to any multiple",
+        "broker/forwarding.py",
+        "min(_FETCH_REQUEST_MAX, _UNPACKED + UNPACKED_TIMES * octets)",
+        "_FETCH_REQUEST_MAX",
+        (
+            "tests/wire/broker/test_git.py"
+            "::test_a_compressed_request_does_not_unpack_to_a_multiple_that_git_never_makes",
+        ),
+    ),
 )

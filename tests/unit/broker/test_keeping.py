@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 
 from broker.errors import Unavailable
 from broker.providers.credential import Credential, unavailable
-from broker.providers.keeping import Fresh, Keeping
+from broker.providers.keeping import DROPS, Fresh, Keeping
 from identity.secret import Secret
 
 
@@ -104,3 +104,17 @@ def test_what_is_kept_is_bounded() -> None:
         source.get(str(number))
         source.answer()
     assert len(source.keeping._kept) <= 1024
+
+
+def test_who_has_it_refused_again_and_again_does_not_have_it_asked_for_each_time() -> None:
+    source = Source()
+    for _ in range(DROPS):
+        source.get()
+        assert source.keeping.drop("k", source.answer(seconds=9999))
+    source.get()
+    given = source.answer(seconds=9999)
+    assert not source.keeping.drop("k", given)
+    assert value(source.get()) is given, "the others go on with it"
+    source.now += 30
+    assert source.keeping.drop("k", given)
+    assert not source.get().called

@@ -12,7 +12,8 @@ import pytest
 
 from audit.events import TEXT_LIMIT
 from audit.journal import Sizes
-from broker import answers, denials, governor, metrics_port, resolving
+from broker import answers, denials, forwarding, governor, metrics_port, resolving
+from broker.providers import github_app, keeping
 from broker.sessions import REPORTS_PER_MINUTE
 from broker.settings import BrokerLimits, Timeouts
 from gitwire.http import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
@@ -69,6 +70,9 @@ IN_FORCE: dict[str, float] = {
     "sliced_lines": answers.FREE_LINES,
     "sliced_framing": FRAMING,
     "turn": READ,
+    "unpacked": forwarding.UNPACKED_TIMES,
+    "credential_drops": keeping.DROPS,
+    "denied_tokens": github_app.DENIED_PER_MINUTE,
     "minimum_rate": BROKER.minimum_rate,
     "connections": BROKER.connections,
     "operations": BROKER.operations,

@@ -1,6 +1,8 @@
 """Fetching through the broker: what the upstream sees, and what the sidecar sees of it."""
 
+import gzip
 from functools import partial
+from secrets import token_hex
 from threading import Event
 
 import pytest
@@ -485,3 +487,19 @@ async def test_the_password_appears_in_nothing_the_sidecar_or_the_audit_gets(sce
         reply.data + scene.world.paths.broker_audit.read_bytes() + repr(reply.head).encode()
     )
     assert PASSWORD.encode() not in everything and BASIC[6:] not in everything
+
+
+@on_reactor
+async def test_a_compressed_request_does_not_unpack_to_a_multiple_that_git_never_makes(
+    scene: Scene,
+) -> None:
+    scene.upstream.answers(ok(UPLOAD, "result", b"0000"))
+    sidecar = await scene.world.session()
+    target, headers = post("acme/app", "git-upload-pack")
+    packed = [*headers, (b"Content-Encoding", b"gzip")]
+    wants = b"".join(format_data(b"have %s\n" % token_hex(20).encode()) for _ in range(60_000))
+    good = await sidecar.ask("POST", target, packed, gzip.compress(wants + b"0000"))
+    assert good.status == 200 and scene.upstream.heads
+    again: Sidecar = await scene.world.connect(sidecar.key, Sidecar)
+    bomb = await again.ask("POST", target, packed, gzip.compress(bytes(32 << 20)))
+    assert bomb.error or bomb.status == 413

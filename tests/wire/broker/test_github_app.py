@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from twisted.internet.defer import DeferredList, ensureDeferred
 
+from broker.providers.github_app import DENIED_PER_MINUTE
 from tests.fakes.broker_world import POLICY, commands
 from tests.fakes.github_api import APP, INSTALLATION, GitHub, app_pem
 from tests.fakes.reactor_tests import on_reactor
@@ -181,3 +182,17 @@ async def test_a_new_key_in_the_file_is_used_without_a_reload(scene: Scene, gith
     scene.world.write("app.pem", app_pem(), 0o400, owner=BROKER)
     assert (await sidecar.refs()).status == 200
     assert github.mints == 1
+
+
+@on_reactor
+async def test_a_session_that_asks_for_what_github_denies_does_not_use_up_the_apps_rate(
+    scene: Scene, github: GitHub
+) -> None:
+    many = POLICY.replace('"up:acme/app"', '"up:acme/*"')
+    hostile, other = await scene.world.session(many), await scene.world.session(many)
+    github.refusal = b"HTTP/1.1 422 X\r\nContent-Length: 0\r\n\r\n"
+    for number in range(DENIED_PER_MINUTE + 10):
+        assert b"U105" in (await hostile.refs(f"acme/none{number}")).data
+    assert github.mints == DENIED_PER_MINUTE
+    github.refusal = None
+    assert (await other.refs()).status == 200

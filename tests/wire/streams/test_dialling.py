@@ -6,10 +6,11 @@ from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
+from twisted.internet.address import IPv4Address as IPv4Place
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectError, ConnectionRefusedError, TimeoutError
 
-from streams.dialling import connect
+from streams.dialling import connect, resolve
 from tests.fakes.hand_loop import HandLoop
 
 HOME = IPv4Address("127.0.0.1")
@@ -113,3 +114,35 @@ def test_cancelled_attempt_leaves_nothing(deaf: tuple[socket.socket, int]) -> No
     assert isinstance(result.error, CancelledError)
     assert attempt.fileno() == -1
     assert not loop.writers and loop.getDelayedCalls() == []
+
+
+class Silent:
+    """A reactor whose resolver keeps its questions."""
+
+    def __init__(self) -> None:
+        self.nameResolver = self
+        self.asked: list[tuple[Any, str]] = []
+
+    def resolveHostName(self, receiver: Any, host: str) -> None:
+        self.asked.append((receiver, host))
+
+
+def test_a_name_is_looked_up_once_at_a_time_however_many_ask() -> None:
+    reactor = Silent()
+    found: list[Any] = []
+    waiting = [resolve(reactor, "slow.example") for _ in range(50)]
+    resolve(reactor, "other.example").addCallback(found.append)
+    assert [host for _, host in reactor.asked] == ["slow.example", "other.example"]
+    waiting[0].addErrback(lambda gone: None)
+    waiting[0].cancel()
+    for each in waiting[1:]:
+        each.addCallback(found.append)
+    receiver, _ = reactor.asked[0]
+    receiver.addressResolved(IPv4Place("TCP", "192.0.2.1", 0))
+    receiver.resolutionComplete()
+    assert found == [[IPv4Address("192.0.2.1")]] * 49
+    reactor.asked[1][0].resolutionComplete()
+    assert found[-1] == []
+    resolve(reactor, "slow.example")
+    assert len(reactor.asked) == 3
+    reactor.asked[2][0].resolutionComplete()
