@@ -113,16 +113,15 @@ async def test_a_refused_push_is_answered_early_and_its_pack_read_to_the_end(sce
     raw = await scene.world.connect_raw(sidecar.key)
     refused, size = commands(MAIN), 20 << 20
     raw.say(raw_push(f"Content-Length: {len(refused) + size}") + refused)
-    await scene.pause()
-    assert b"ng refs/heads/main" in raw.heard
+    await scene.until(lambda: b"ng refs/heads/main" in raw.heard)
     for _ in range(20):
         raw.say(bytes(1 << 20))
         await scene.pause(0.01)
     raw.heard = b""
     scene.upstream.answers(DONE)
     raw.say(raw_push(f"Content-Length: {len(commands(AGENT))}") + commands(AGENT))
-    await scene.pause(0.2)
-    assert REPORT in raw.heard and not raw.lost
+    await scene.until(lambda: REPORT in raw.heard)
+    assert not raw.lost
 
 
 @on_reactor
