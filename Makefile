@@ -20,12 +20,13 @@ TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
-	@echo "make test       set up, then lint and run every test but the long ones (root)"
+	@echo "make test       set up, then lint and run every test but the long ones, upgrades included (root)"
 	@echo "make test-long  1 GB transfers and long runs; saves docs/test-long.txt"
 	@echo "make soak       half an hour of random faults over 50 sandboxes; saves docs/soak.txt"
 	@echo "make lint       ruff and mypy"
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
-	@echo "make bench      what the chain costs beside nginx, haproxy and others (BENCH=--quick: less)"
+	@echo "make bench      what the chain costs beside nginx, haproxy and others, and a sandbox beside a hostile"
+	@echo "                one (BENCH=--quick: less; BENCH='--only neighbours': some)"
 	@echo "make bench-smoke  a minute of it: has a ratio slipped by half?"
 	@echo "make profile    where the time of our hops goes, and a sidecar's memory"
 	@echo "make docs       the documentation as a site: build/docs/index.html"

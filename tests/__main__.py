@@ -24,7 +24,10 @@ from tests.releases import missing, shown
 HERE = Path(__file__).parent
 AT_A_TIME = 2
 # The longest first, so that none of them is the last one that runs alone.
-_ORDER = ("live", "wire", "docker", "unit", "faults", "adversary", "fidelity", "smuggling", "cli")
+_ORDER = (
+    *("live", "wire", "docker", "unit", "faults", "adversary", "fidelity", "smuggling", "cli"),
+    "upgrade",
+)
 _NOTHING_CHOSEN = 5
 _COUNTED = re.compile(r"(\d+) (passed|failed|error|skipped|xfailed|xpassed)")
 
