@@ -94,7 +94,7 @@ def without_history(options: Sequence[str]) -> list[str]:
 def main(options: Sequence[str]) -> int:
     absent = missing()
     if absent:
-        print(f"tests: without those of releases: {shown(absent)}", flush=True)
+        print(f"tests: {shown(absent)}: what needs it is left out", flush=True)
     runs = Runs(without_history(options) if absent else options)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
