@@ -137,9 +137,7 @@ def _decide_command(rules: Sequence[GitRule], command: Command, options: bool) -
 def _speaks(rule: GitRule, command: Command) -> bool:
     push = rule.push
     return (
-        push is not None
-        and push.includes(command.change)
-        and push.covers(command.ref, fold=rule.effect == "deny")
+        push is not None and push.includes(command.change) and push.covers(command.ref, rule.effect)
     )
 
 

@@ -4,9 +4,12 @@ from collections.abc import Callable, Collection, Iterator
 
 from attrs import frozen
 
-from netpolicy.matchers import HostPattern
+from gitwire.repository import RepositoryPath
+from netpolicy.forgenames import companion
+from netpolicy.matchers import HostPattern, RepoPattern, segments_match
 from netpolicy.policy import EgressRule, GitRule, Policy, Session
 
+_SOME_COMPANIONS = ("\0.wiki", "\0.design")
 IsShared = Callable[[str], bool]  # does this domain belong to everybody, or to many tenants?
 
 
@@ -33,6 +36,8 @@ def lint(
             found += _of_hosts(f"egress[{index}]", rule, is_shared, git_hosts)
     for index, git_rule in enumerate(policy.git):
         found += _of_upstreams(f"git[{index}]", git_rule, upstreams)
+        if git_rule.effect == "allow":
+            found += _of_forge_names(f"git[{index}]", git_rule)
     found += _without_effect(policy)
     return found
 
@@ -69,6 +74,27 @@ def _of_upstreams(path: str, rule: GitRule, upstreams: Collection[str] | None) -
             yield Remark(f"{path}.repos[{index}]", what, "`hostctl upstream ls` lists them")
 
 
+def _of_forge_names(path: str, rule: GitRule) -> Iterator[Remark]:
+    """Wildcards that take in less than their letters do."""
+    for index, pattern in enumerate(rule.repos):
+        if _means_companions(pattern):
+            what = f"{pattern.text} takes in no wiki, and nothing else that belongs to a repository"
+            hint = "a wildcard never does: spell the end, as in `acme/*.wiki`"
+            yield Remark(f"{path}.repos[{index}]", what, hint)
+    for index, ref in enumerate(rule.push.refs if rule.push is not None else ()):
+        if "*" in ref.text.split("/")[1]:
+            what = f"{ref.text} takes in branches and tags alone"
+            hint = "name every other kind of ref, as in `refs/notes/**`"
+            yield Remark(f"{path}.push.refs[{index}]", what, hint)
+
+
+def _means_companions(pattern: RepoPattern) -> bool:
+    """Its letters fit the end of a companion's name, and do not spell it."""
+    last = pattern.path.rpartition("/")[2]
+    fits = any(segments_match((last,), (each,)) for each in _SOME_COMPANIONS)
+    return fits and bool(last.strip("*")) and companion(pattern.path) is None
+
+
 def _without_effect(policy: Policy) -> Iterator[Remark]:
     # The default is nobody's mistake.
     if Session().idle != policy.session.idle > policy.session.ttl:
@@ -80,11 +106,20 @@ def _without_effect(policy: Policy) -> Iterator[Remark]:
 
 
 def _overruled(rule: GitRule, rules: Collection[GitRule]) -> bool:
-    """Every repository it names is denied in these very words, to everybody it allows it."""
-    denied = {
+    """Every repository it names is denied to everybody it allows it: in these very words, or
+    because a rule denies the one repository that is meant, or the one it belongs to."""
+    denied = [
         pattern
         for other in rules
         if other.denies_everything and rule.who <= other.who
         for pattern in other.repos
-    }
-    return set(rule.repos) <= denied
+    ]
+    return all(
+        pattern in denied
+        or ("*" not in pattern.path and any(_denies(other, pattern) for other in denied))
+        for pattern in rule.repos
+    )
+
+
+def _denies(denied: RepoPattern, pattern: RepoPattern) -> bool:
+    return denied.denies(pattern.upstream, RepositoryPath(pattern.path))

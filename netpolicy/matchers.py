@@ -12,6 +12,7 @@ from attrs import field, frozen
 from gitwire.errors import Malformed
 from gitwire.receivepack import RefName, parse_ref
 from gitwire.repository import MAX_PATH, RepositoryPath, parse_repository
+from netpolicy.forgenames import companion, denied_with, refs_denied_with, takes_in_ref
 
 _UPSTREAM = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -106,6 +107,7 @@ class RepoPattern:
         return f"{self.upstream}:{self.path}"
 
     def matches(self, upstream: str, repository: RepositoryPath, fold: bool) -> bool:
+        """As a rule that allows means it: no wildcard takes in a companion."""
         if upstream != self.upstream:
             return False
         pattern, subject = self.path, repository.text
@@ -113,10 +115,26 @@ class RepoPattern:
             pattern, subject = pattern.lower(), subject.lower()
         return _path_matches(pattern, subject)
 
+    def denies(self, upstream: str, repository: RepositoryPath) -> bool:
+        """As a rule that denies means it: with what belongs to the repository, in any case."""
+        if upstream != self.upstream:
+            return False
+        names = denied_with(repository.text.lower())
+        return any(_plain_match(self.path.lower(), name) for name in names)
+
 
 @lru_cache(maxsize=512)
 def _path_matches(pattern: str, subject: str) -> bool:
     """Of two texts and nothing else, so it stays true whichever policy asks."""
+    found = companion(subject)
+    if found is None:
+        return segments_match(pattern.split("/"), subject.split("/"))
+    owners = found.without_tail(pattern)
+    return owners is not None and _path_matches(owners, found.owner)
+
+
+@lru_cache(maxsize=512)
+def _plain_match(pattern: str, subject: str) -> bool:
     return segments_match(pattern.split("/"), subject.split("/"))
 
 
@@ -141,7 +159,8 @@ def parse_repo_name(text: str) -> tuple[str, RepositoryPath]:
 
 @frozen
 class RefPattern:
-    """A full ref name with wildcards. Folded only in deny rules: then wider is safer."""
+    """A full ref name with wildcards. A deny rule folds case and takes in every namespace: there
+    wider is safer."""
 
     text: str = field()
 
@@ -154,11 +173,15 @@ class RefPattern:
         except Malformed:
             raise BadPattern("not a ref that git accepts", "see git check-ref-format") from None
 
-    def matches(self, ref: RefName, fold: bool = False) -> bool:
-        pattern, subject = self.text, ref.text
-        if fold:
-            pattern, subject = pattern.casefold(), subject.casefold()
-        return segments_match(pattern.split("/"), subject.split("/"))
+    def matches(self, ref: RefName) -> bool:
+        if not takes_in_ref(self.text, ref.text):
+            return False
+        return segments_match(self.text.split("/"), ref.text.split("/"))
+
+    def denies(self, ref: RefName) -> bool:
+        pattern = self.text.casefold().split("/")
+        names = refs_denied_with(ref.text.casefold())
+        return any(segments_match(pattern, name.split("/")) for name in names)
 
 
 def parse_branch_pattern(text: str) -> RefPattern:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from attrs import evolve, frozen
 
 from gitwire.repository import RepositoryPath
+from netpolicy.forgenames import companion, takes_in_ref
 from netpolicy.matchers import RefPattern, RepoPattern, parse_branch_pattern, segments_match
 from netpolicy.policy import GitRule, Policy, PushRule, Session
 from netpolicy.reading import PolicyError, parse_at
@@ -98,10 +99,19 @@ def _check_all_reach(rules: Sequence[GitRule], globs: Sequence[RefPattern]) -> N
 
 def covers(wide: RefPattern, narrow: RefPattern) -> bool:
     """Whether all that `narrow` matches, `wide` matches; False also when that is hard to tell."""
-    return covers_path(wide.text, narrow.text)
+    return takes_in_ref(wide.text, narrow.text) and _covers(wide.text, narrow.text)
 
 
 def covers_path(wide: str, narrow: str) -> bool:
+    """The same of repositories: a companion that is spelled is covered only where it is spelled."""
+    found = companion(narrow)
+    if found is None:
+        return _covers(wide, narrow)
+    owners = found.without_tail(wide)
+    return owners is not None and covers_path(owners, found.owner)
+
+
+def _covers(wide: str, narrow: str) -> bool:
     pattern = wide.split("/")
     reached = {0}
     for segment in narrow.split("/"):

@@ -52,7 +52,7 @@ def _denies(rule: GitRule, wish: PolicyTest, fold: bool) -> bool:
     if wish.ref is None:
         return rule.fetch
     push = rule.push
-    return push is not None and push.includes(wish.change) and push.covers(wish.ref, fold=True)
+    return push is not None and push.includes(wish.change) and push.covers(wish.ref, rule.effect)
 
 
 def _allowing(
@@ -106,7 +106,7 @@ def _ref(rule: GitRule, wish: PolicyTest) -> _Edit | None:
     if rule.push is None:
         push = _own_push(wish.ref, wish.change)
         return _Edit(f"add push = {_written_push(push)}", evolve(rule, push=push))
-    if rule.push.covers(wish.ref, fold=False):
+    if rule.push.covers(wish.ref, rule.effect):
         return None
     key, short = _spelling(wish.ref)
     push = _with_ref(rule.push, wish.ref)

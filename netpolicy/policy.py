@@ -67,9 +67,11 @@ class PushRule:
     workflows: bool
     options: bool = False
 
-    def covers(self, ref: RefName, fold: bool) -> bool:
+    def covers(self, ref: RefName, effect: Effect) -> bool:
         patterns = (*self.branches, *self.tags, *self.refs)
-        return any(pattern.matches(ref, fold) for pattern in patterns)
+        if effect == "deny":
+            return any(pattern.denies(ref) for pattern in patterns)
+        return any(pattern.matches(ref) for pattern in patterns)
 
     def includes(self, change: Change) -> bool:
         return {
@@ -96,10 +98,11 @@ class GitRule:
         return self.effect == "deny" and not self.fetch and self.push is None
 
     def applies(self, upstream: str, repository: RepositoryPath, tier: Tier, fold: bool) -> bool:
-        wide = fold or self.effect == "deny"
-        return tier in self.who and any(
-            pattern.matches(upstream, repository, wide) for pattern in self.repos
-        )
+        if tier not in self.who:
+            return False
+        if self.effect == "deny":
+            return any(pattern.denies(upstream, repository) for pattern in self.repos)
+        return any(pattern.matches(upstream, repository, fold) for pattern in self.repos)
 
 
 @frozen

@@ -47,8 +47,11 @@ def _texts(alphabet: str, longest: int) -> list[str]:
     return ["".join(letters) for size in sizes for letters in product(alphabet, repeat=size)]
 
 
-words = st.sampled_from(_texts("abA", 3))
-globs = st.sampled_from([text for text in _texts("abA*", 4) if "**" not in text])
+COMPANIONS: Final = ["a.wiki", "b.Wiki", "a.wiki.wiki", "wiki"]
+words = st.sampled_from([*_texts("abA", 3), *COMPANIONS])
+globs = st.sampled_from(
+    [text for text in _texts("abA*", 4) if "**" not in text] + ["*.wiki", *COMPANIONS]
+)
 pattern_segments = st.lists(globs | st.just("**"), min_size=1, max_size=4)
 subject_segments = st.lists(words, min_size=1, max_size=5)
 

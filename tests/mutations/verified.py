@@ -10,6 +10,7 @@ from tests.mutations.apart import APART
 from tests.mutations.between_sandboxes import BETWEEN
 from tests.mutations.containers import CONTAINERS
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
+from tests.mutations.wires import WIRES
 
 VERIFY = ("tests/live/test_verify.py::test_every_control_of_a_sandbox_is_enforced[agent]",)
 SEARCH = ("tests/wire/hostd/test_marker_search.py",)
@@ -296,4 +297,4 @@ VERIFIED = (
     ),
 )
 
-ALL = (*MUTATIONS, *VERIFIED, *CONTAINERS, *BETWEEN, *APART)
+ALL = (*MUTATIONS, *VERIFIED, *CONTAINERS, *BETWEEN, *APART, *WIRES)

@@ -112,6 +112,26 @@ def test_an_unknown_repository_is_denied_whatever_is_asked(path: bytes, service:
         assert isinstance(denied, Deny) and denied.code == "G101"
 
 
+def test_what_belongs_to_a_denied_repository_is_denied_and_no_wildcard_takes_it_in() -> None:
+    text = """version = 1
+name = "p"
+[[git]]
+repos = ["up:acme/*", "up:acme/secret.wiki", "up:acme/app.wiki"]
+fetch = true
+[[git]]
+effect = "deny"
+repos = ["up:acme/secret"]
+"""
+    policy = parse_policy(text)
+
+    def denied(path: bytes) -> bool:
+        verdict = decide_request(Asked(advertise(path), Tier.HELPER, policy, UP))
+        return isinstance(verdict, Deny)
+
+    assert denied(b"acme/secret.wiki.git") and denied(b"acme/other.wiki.git")
+    assert not denied(b"acme/app.wiki.git") and not denied(b"acme/app.git")
+
+
 def test_an_upstream_that_is_not_configured_looks_like_an_unknown_repository() -> None:
     denied = decide_request(asked(advertise(b"acme/open"), up=None))
     assert isinstance(denied, Deny) and denied.code == "G101"

@@ -188,15 +188,40 @@ def test_an_empty_policy_denies_everything() -> None:
         )
 
 
+def owner_of(path: str) -> str | None:
+    """The repository whose wiki this is."""
+    below = path.lower().endswith("/wiki") and path.count("/") >= 2
+    beside = path.lower().endswith(".wiki") and path[:-5].rpartition("/")[2]
+    return path[:-5] if below or beside else None
+
+
+def denied_with(path: str) -> list[str]:
+    """The path without what Gerrit may have in front, and all they belong to."""
+    names = [path, path.removeprefix("a/")]
+    for name in names:
+        owner = owner_of(name)
+        names += [owner] if owner is not None else []
+    return names
+
+
+def takes_in(pattern: str, path: str) -> bool:
+    owner = owner_of(path)
+    if owner is None:
+        return slow_match(pattern.split("/"), path.split("/"))
+    return pattern.endswith(path[-5:]) and takes_in(pattern[:-5], owner)
+
+
 def speaks(rule: GitRule, upstream: str, path: str, tier: Tier, fold: bool) -> bool:
     """Whether a rule is about the repository, by trying everything."""
-    wide = fold or rule.effect == "deny"
-    subject = (path.lower() if wide else path).split("/")
-    return tier in rule.who and any(
-        pattern.upstream == upstream
-        and slow_match((pattern.path.lower() if wide else pattern.path).split("/"), subject)
-        for pattern in rule.repos
-    )
+    patterns = [each.path for each in rule.repos if each.upstream == upstream]
+    if tier not in rule.who:
+        return False
+    if rule.effect == "deny":
+        pairs = [(p.lower(), name) for p in patterns for name in denied_with(path.lower())]
+        return any(slow_match(pattern.split("/"), name.split("/")) for pattern, name in pairs)
+    if fold:
+        return any(takes_in(pattern.lower(), path.lower()) for pattern in patterns)
+    return any(takes_in(pattern, path) for pattern in patterns)
 
 
 def speaks_of_ref(rule: GitRule, command: Command) -> bool:

@@ -52,6 +52,8 @@ HIDDEN = [
     "hub.example/acme/other",
     "hub.example/acme/web-secrets",
     "hub.example/acme/WEB-SECRETS",
+    "hub.example/acme/web-secrets.wiki",
+    "hub.example/acme/web-1.wiki",
     "nowhere.example/acme/app",
     "hub.example/acme/%61pp",
     "hub.example/acme/app/..",

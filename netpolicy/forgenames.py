@@ -1,0 +1,91 @@
+"""Names with a meaning of their own on a forge. Pure text: both hops, and all that explains or
+checks a policy, read them here.
+
+A companion is a repository that a forge keeps beside another, under that one's name: its wiki, its
+designs, its snippets. Who may not see the repository may not see them, and who wrote `acme/*`
+meant repositories. A ref outside `refs/heads` and `refs/tags` may be an order: a push to
+`refs/for/main` opens a review, one to `refs/meta/config` changes who may do what.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from attrs import frozen
+
+# GitHub, GitLab, Gitea, Forgejo, Gogs, Azure DevOps; GitLab alone.
+_BESIDE: Final = re.compile(r"(?P<owner>.*[^/])(?P<tail>\.wiki|\.design)", re.IGNORECASE)
+# Bitbucket; GitLab's snippets of a project. `acme/wiki` is a repository like any other.
+_BELOW: Final = re.compile(
+    r"(?P<owner>.*\*\*|[^/]+(?:/[^/]+)+?)(?P<tail>/wiki|(?:/-)?/snippets/[0-9*]+)", re.IGNORECASE
+)
+# Gerrit serves P as a/P and p/P too, Pagure keeps docs/P, requests/P and tickets/P beside P.
+_IN_FRONT: Final = re.compile(r"(?:a|p|docs|requests|tickets)/(?P<owner>.+)", re.IGNORECASE)
+# Azure DevOps: one repository, more or fewer of its refs.
+_VIEW: Final = re.compile(r"(?<=/_git/)_(?:full|optimized)/", re.IGNORECASE)
+_PLAIN_REFS: Final = ("heads", "tags")
+
+
+@frozen
+class Companion:
+    """`tail` is what makes the owner's path the companion's; both as they were written."""
+
+    owner: str
+    tail: str
+
+    def without_tail(self, pattern: str) -> str | None:
+        """What a pattern says of the owner; None when it does not spell the tail."""
+        tail = self.tail
+        if "/snippets/" in tail.lower():
+            tail, _, number = tail.rpartition("/")
+            pattern, _, last = pattern.rpartition("/")
+            if last not in (number, "*", "**"):
+                return None
+        return pattern.removesuffix(tail) if pattern.endswith(tail) else None
+
+
+def companion(path: str) -> Companion | None:
+    """Of a repository's path, or of a pattern that spells what a companion is called."""
+    found = _BESIDE.fullmatch(path) or _BELOW.fullmatch(path)
+    return Companion(found["owner"], found["tail"]) if found is not None else None
+
+
+@lru_cache(maxsize=256)
+def denied_with(path: str) -> tuple[str, ...]:
+    """The path, and every repository whose denial denies it too."""
+    names = dict.fromkeys([path, _VIEW.sub("", path)])
+    for name in tuple(names):
+        in_front = _IN_FRONT.fullmatch(name)
+        if in_front is not None:
+            names[in_front["owner"]] = None
+    return tuple(dict.fromkeys(each for name in names for each in _owners(name)))
+
+
+def _owners(path: str) -> Iterator[str]:
+    """A wiki's wiki has an owner and an owner's owner, though no forge is known to have one."""
+    yield path
+    while (found := companion(path)) is not None:
+        # `.git` is one spelling of nothing at all; a server may take it off behind the tail.
+        path = re.sub(r"\.git\Z", "", found.owner, flags=re.IGNORECASE) or found.owner
+        yield path
+
+
+def takes_in_ref(pattern: str, ref: str) -> bool:
+    """Whether a pattern may speak of the ref at all: a wildcard is branches and tags, every other
+    namespace is spelled, and so is the `%` behind which Gerrit takes options (`%submit`)."""
+    namespace = _namespace(ref)
+    if namespace in _PLAIN_REFS:
+        return True
+    return _namespace(pattern) == namespace and ("%" in pattern or "%" not in ref)
+
+
+def refs_denied_with(ref: str) -> tuple[str, ...]:
+    """The ref, and the one it is with options behind a `%`."""
+    if _namespace(ref) in _PLAIN_REFS or "%" not in ref:
+        return (ref,)
+    return (ref, ref.partition("%")[0])
+
+
+def _namespace(ref: str) -> str:
+    return ref.split("/", 2)[1]

@@ -1,0 +1,45 @@
+"""Controls over names and over what is sent on, weakened in one line each."""
+
+from __future__ import annotations
+
+from tests.mutations.table import GATE, SIDECAR_DECIDES, Mutation
+
+NAMES = "tests/unit/netpolicy/test_forgenames.py"
+
+WIRES = (
+    Mutation(
+        "policy: a wildcard takes in wikis",
+        "netpolicy/matchers.py",
+        "    return owners is not None and _path_matches(owners, found.owner)\n",
+        "    return _plain_match(pattern, subject)\n",
+        (NAMES, GATE, SIDECAR_DECIDES),
+    ),
+    Mutation(
+        "policy: a wiki is not denied with its repository",
+        "netpolicy/matchers.py",
+        "        names = denied_with(repository.text.lower())\n",
+        "        names = (repository.text.lower(),)\n",
+        (NAMES, GATE),
+    ),
+    Mutation(
+        "policy: a second name of a repository is not denied with it",
+        "netpolicy/forgenames.py",
+        '            names[in_front["owner"]] = None\n',
+        "            pass\n",
+        (NAMES,),
+    ),
+    Mutation(
+        "ceiling: a wildcard covers wikis",
+        "netpolicy/narrowing.py",
+        "    return owners is not None and covers_path(owners, found.owner)\n",
+        "    return _covers(wide, narrow)\n",
+        (NAMES,),
+    ),
+    Mutation(
+        "policy: a wildcard takes in magic refs",
+        "netpolicy/forgenames.py",
+        '    return _namespace(pattern) == namespace and ("%" in pattern or "%" not in ref)\n',
+        "    return True\n",
+        (NAMES,),
+    ),
+)
