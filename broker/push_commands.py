@@ -1,4 +1,4 @@
-"""Takes a push's body until its commands are whole; what came behind them waits."""
+"""Takes a push's body until its commands are whole; the beginning of the pack waits."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class CommandSink:
             return
         data = b"".join(pieces)
         self._taken += len(data)
-        found = self._feed(data)
+        found = self._understood(lambda: self._reader.feed(data))
         if found is not None:
             self._finish(found)
 
-    def _feed(self, data: bytes) -> PushCommands | BadPush | None:
+    def _understood(self, read: Callable[[], PushCommands | None]) -> PushCommands | BadPush | None:
         try:
-            return self._reader.feed(data)
+            return read()
         except PushRefused as refused:
             code = _CODES.get(refused.why, "G203")
             return BadPush(refused.what, refused.commands, refused.odd, code)
@@ -63,7 +63,9 @@ class CommandSink:
             return BadPush(malformed.what)
 
     def body_done(self) -> None:
-        self._finish(BadPush("push ends inside its commands"))
+        found = None if self._done else self._understood(self._reader.finish)
+        if found is not None:
+            self._finish(found)
 
     def body_failed(self, why: str) -> None:
         self._done = True

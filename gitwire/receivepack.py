@@ -30,6 +30,9 @@ __all__ = [
 MAX_REF: Final = 1024
 MAX_OPTIONS: Final = 64
 _OPTIONS_LIMIT: Final = 1 << 16
+# gitformat-pack: the signature, then the version; git itself writes version 2.
+_PACK_HEADS: Final = (b"PACK\0\0\0\2", b"PACK\0\0\0\3")
+_PACK_HEAD: Final = 8
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _OPTION = re.compile(r"[ -~]{1,1024}")
@@ -112,6 +115,11 @@ class PushCommands:
     options: tuple[str, ...] = ()
 
     @property
+    def has_pack(self) -> bool:
+        """Git sends one, if only of no objects, unless nothing but deletions is asked for."""
+        return any(each.change is not Change.DELETE for each in self.commands)
+
+    @property
     def report_status(self) -> bool:
         return "report-status" in self.capabilities or "report-status-v2" in self.capabilities
 
@@ -159,7 +167,11 @@ class PushRefused(Malformed):
 
 
 class CommandReader:
-    """Reads up to the pack; single use. Push options, if there are any, are read too."""
+    """Reads into the pack; single use. Push options, if there are any, are read too.
+
+    What stands behind the commands is looked at as well: receive-pack gets a pack there or
+    nothing, never a second list of commands that nobody decided on.
+    """
 
     def __init__(self, limit: int = 1 << 20, max_commands: int = 1000) -> None:
         self._pkts = PktReader(limit, stop_at_flush=True)
@@ -172,10 +184,15 @@ class CommandReader:
         self._options: list[str] | None = None
         self._refusal: Refusal | None = None
         self._failure: Malformed | None = None
+        self._read: PushCommands | None = None
+        self._behind = b""
         self._done = False
 
     def feed(self, data: bytes) -> PushCommands | None:
-        """Return the commands once they are whole; after an error every call raises it again."""
+        """Return the commands once their pack begins; after an error every call raises it again.
+
+        Those that have no pack are whole when the body is: `finish` returns them.
+        """
         if self._failure is not None:
             raise self._failure
         if self._done:
@@ -186,19 +203,25 @@ class CommandReader:
             self._failure = self._in_words(failure)
             raise self._failure from None
 
-    def finish(self) -> None:
-        """The body has ended: refuse one without a whole command list."""
+    def finish(self) -> PushCommands:
+        """The body has ended: refuse one without a whole command list, or without its pack."""
         if self._failure is not None:
             raise self._failure
-        if not self._done:
+        if self._read is None:
             raise Malformed("push ends inside its commands")
+        if self._read.has_pack and not self._done:
+            raise Malformed("push ends without a pack")
+        self._done = True
+        return self._read
 
     @property
     def leftover(self) -> bytes:
         """What came with the last of the commands: the beginning of the pack."""
-        return self._pkts.leftover if self._done else b""
+        return self._behind if self._done else b""
 
     def _take(self, data: bytes) -> PushCommands | None:
+        if self._read is not None:
+            return self._follow(self._read, data)
         for pkt in self._pkts.walk(data):
             match pkt:
                 case Data(payload):
@@ -283,10 +306,21 @@ class CommandReader:
                 rest, self._options = self._pkts.leftover, []
                 self._pkts = PktReader(_OPTIONS_LIMIT, stop_at_flush=True)
                 return self._take(rest)
-        self._done = True
         if self._refusal is not None:
             raise self._refused(self._refusal)
-        return self._whole()
+        self._read = self._whole()
+        return self._follow(self._read, self._pkts.leftover)
+
+    def _follow(self, commands: PushCommands, data: bytes) -> PushCommands | None:
+        self._behind += data
+        head = self._behind[:_PACK_HEAD]
+        if not commands.has_pack:
+            if head:
+                raise Malformed("something follows a push that has no pack")
+        elif not any(known.startswith(head) for known in _PACK_HEADS):
+            raise Malformed("what follows a push's commands is not a pack")
+        self._done = commands.has_pack and len(head) == _PACK_HEAD
+        return commands if self._done else None
 
     @property
     def _wants_options(self) -> bool:

@@ -29,7 +29,7 @@ class Transfers:
         (directory / "fetch").write_bytes(_FETCH)
         line = f"{_ZERO} {_ONE} refs/heads/main\0report-status".encode()
         with (directory / "push").open("wb") as file:
-            file.write(b"%04x%b0000PACK" % (len(line) + 4, line))
+            file.write(b"%04x%b0000PACK\0\0\0\2" % (len(line) + 4, line))
             for _ in range(raw >> 20):
                 file.write(bytes(range(256)) * 4096)
         return cls(directory)

@@ -198,6 +198,9 @@ def post(repo: str, service: str, **more: str) -> tuple[str, list[tuple[bytes, b
     return f"/git/up/{repo}.git/{service}", [*envelope(**more), kind]
 
 
+PACK_HEAD = b"PACK\0\0\0\2"
+
+
 def commands(*refs: str, capabilities: str = "report-status side-band-64k") -> bytes:
     """A push that creates `refs`, up to the flush in front of its pack."""
     lines = [f"{'0' * 40} {'1' * 40} {ref}".encode() for ref in refs]

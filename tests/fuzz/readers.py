@@ -167,14 +167,15 @@ def push_commands(data: bytes) -> None:
         for piece in pieces:
             if (commands := reader.feed(piece)) is not None:
                 return commands, reader.leftover + b"".join(pieces)
-        return None
+        return reader.finish(), b""
 
     found = _alike(data, read)
     if found is not None:
         commands, rest = found
-        assert data.endswith(rest)
+        assert data.endswith(rest) and rest.startswith(b"PACK") is commands.has_pack
         reader = CommandReader()
-        assert reader.feed(commands.serialise() + rest) == commands
+        reader.feed(commands.serialise() + rest)
+        assert reader.finish() == commands
         assert reader.leftover == rest
 
 

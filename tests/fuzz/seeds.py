@@ -72,6 +72,7 @@ def _requests() -> list[bytes]:
 _ZERO, _ONE = b"0" * 40, b"1" * 40
 _WANTED = b" report-status side-band-64k push-options agent=git/2"
 _LINE = _ZERO + b" " + _ONE + b" refs/heads/a\0" + _WANTED
+_PACK = b"PACK\0\0\0\2"
 _CERTIFICATE = (
     b"push-cert\0 report-status",
     b"certificate version 0.1\n",
@@ -130,8 +131,10 @@ def seeds() -> dict[str, list[bytes]]:
         "chunked_body": [b"4\r\n0000\r\n0\r\n\r\nrest", b"a\r\n0123456789\r\n1\r\nx\r\n0\r\n\r\n"],
         "pkt_line": [_pkts(b"a\n", b"") + b"00010002", b"0009done\n0000"],
         "push_commands": [
-            _pkts(_LINE, _ZERO + b" " + _ONE + b" refs/tags/v1") + _pkts(b"ci.skip") + b"PACK",
-            _pkts(b"shallow " + _ONE, _LINE.replace(b" push-options", b"")) + b"PACK",
+            _pkts(_LINE, _ZERO + b" " + _ONE + b" refs/tags/v1") + _pkts(b"ci.skip") + _PACK,
+            _pkts(b"shallow " + _ONE, _LINE.replace(b" push-options", b"")) + _PACK,
+            _pkts(_LINE.replace(b" push-options", b"")) + _pkts(_LINE) + _PACK,
+            _pkts(_ONE + b" " + _ZERO + b" refs/heads/a\0 delete-refs"),
             _pkts(*_CERTIFICATE),
             b"0000",
         ],

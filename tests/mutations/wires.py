@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tests.mutations.table import GATE, SIDECAR_DECIDES, Mutation
+from tests.mutations.table import BROKER_PUSH, GATE, SIDECAR_DECIDES, Mutation
 
+READS_PUSHES = "tests/unit/gitwire/test_receivepack.py"
+BEHIND = f"{BROKER_PUSH}::test_what_is_behind_the_commands_is_a_pack_or_nothing_goes_upstream"
 NAMES = "tests/unit/netpolicy/test_forgenames.py"
 
 WIRES = (
@@ -41,5 +43,19 @@ WIRES = (
         '    return _namespace(pattern) == namespace and ("%" in pattern or "%" not in ref)\n',
         "    return True\n",
         (NAMES,),
+    ),
+    Mutation(
+        "push: anything may follow the commands",
+        "gitwire/receivepack.py",
+        "        elif not any(known.startswith(head) for known in _PACK_HEADS):\n",
+        "        elif False:\n",
+        (READS_PUSHES, BEHIND),
+    ),
+    Mutation(
+        "push: anything may follow deletions",
+        "gitwire/receivepack.py",
+        "            if head:\n",
+        "            if False:\n",
+        (READS_PUSHES,),
     ),
 )

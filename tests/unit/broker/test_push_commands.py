@@ -9,7 +9,7 @@ from tests.fakes.chunking import cut_up, cuts
 
 LINE = b"0" * 40 + b" " + b"1" * 40 + b" refs/heads/a\0 report-status"
 COMMANDS = format_data(LINE) + FLUSH
-PACK = b"PACK" + bytes(100)
+PACK = b"PACK\0\0\0\2" + bytes(100)
 
 
 def fed(pieces: list[bytes]) -> tuple[CommandSink, list[PushCommands | BadPush], bytes]:
@@ -39,6 +39,32 @@ def test_commands_are_found_once_and_no_byte_of_the_pack_is_lost(lengths: list[i
 def test_a_body_that_ends_early_is_bad() -> None:
     _, found, _ = fed([COMMANDS[:-1]])
     assert found == [BadPush("push ends inside its commands")]
+
+
+def test_a_body_that_ends_without_its_pack_is_bad() -> None:
+    _, found, _ = fed([COMMANDS])
+    assert found == [BadPush("push ends without a pack")]
+
+
+@given(cuts())
+def test_a_second_list_of_commands_behind_the_first_is_bad_and_waits_nowhere(
+    lengths: list[int],
+) -> None:
+    sink, found, _ = fed(list(cut_up(COMMANDS + COMMANDS, lengths)))
+    assert found == [BadPush("what follows a push's commands is not a pack")]
+    assert sink.leftover == b""
+
+
+@given(cuts())
+def test_deletions_are_found_when_the_body_ends_and_nothing_may_follow_them(
+    lengths: list[int],
+) -> None:
+    deletion = format_data(b"1" * 40 + b" " + b"0" * 40 + b" refs/heads/a\0 delete-refs") + FLUSH
+    sink, (found,), _ = fed(list(cut_up(deletion, lengths)))
+    assert isinstance(found, PushCommands) and not found.has_pack
+    assert (sink.read, sink.leftover) == (len(deletion), b"")
+    _, more, _ = fed(list(cut_up(deletion + PACK, lengths)))
+    assert more == [BadPush("something follows a push that has no pack")]
 
 
 def test_a_body_that_cannot_be_read_is_bad_at_once() -> None:

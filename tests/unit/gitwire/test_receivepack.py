@@ -31,10 +31,19 @@ def body(*lines: bytes) -> bytes:
     return b"".join(map(format_data, lines)) + FLUSH
 
 
+PACK = b"PACK\0\0\0\2"
+
+
 def read(wire: bytes) -> PushCommands:
-    commands = CommandReader().feed(wire)
-    assert commands is not None
-    return commands
+    """Whole commands, and the pack behind them if there is to be one."""
+    for behind in (b"", PACK):
+        reader = CommandReader()
+        try:
+            reader.feed(wire + behind)
+            return reader.finish()
+        except Malformed as malformed:
+            failure = malformed
+    raise failure
 
 
 def command(old: bytes, new: bytes, ref: str) -> Command:
@@ -70,9 +79,10 @@ def test_our_spelling_is_gits_but_for_the_agent() -> None:
 
 def test_one_byte_at_a_time_reads_the_same() -> None:
     reader, end = CommandReader(), FROM_GIT.index(b"PACK")
+    end += len(PACK)
     answers = [reader.feed(FROM_GIT[at : at + 1]) for at in range(end)]
     assert answers == [None] * (end - 1) + [read(FROM_GIT)]
-    assert reader.leftover == b""
+    assert reader.leftover == PACK
 
 
 def test_the_probe_before_a_large_push_has_no_commands() -> None:
@@ -84,6 +94,51 @@ def test_shallow_lines_come_before_the_commands() -> None:
     commands = read(body(b"shallow " + TWO + b"\n", line() + CAPS))
     assert commands.shallow == (ObjectId(TWO.decode()),)
     assert commands.serialise().startswith(b"0035shallow " + TWO + b"\n")
+
+
+OPTIONS = body(b"ci.skip", b"topic=a b\n")
+DELETION = body(line(ONE, ZERO) + b"\0 delete-refs")
+BEHIND = [b"", b"P", b"PACK\0\0\0", b"PACK\0\0\0\1", b"PACK\0\0\0\4", b"pack\0\0\0\2", FROM_GIT]
+
+
+def whether_read(wire: bytes, sizes: list[int]) -> tuple[PushCommands, bytes] | None:
+    """The commands and what is left over of the pack; None when they are refused."""
+    reader, found = CommandReader(), None
+    try:
+        for size in [*sizes, len(wire)]:
+            piece, wire = wire[:size], wire[size:]
+            if (found := reader.feed(piece)) is not None:
+                break
+        found = reader.finish()
+    except Malformed:
+        with pytest.raises(Malformed):
+            reader.finish()
+        return None
+    return found, reader.leftover + wire
+
+
+@given(st.sampled_from(BEHIND), st.lists(st.integers(1, 40)))
+def test_only_a_pack_of_a_known_version_may_follow_the_commands(
+    behind: bytes, sizes: list[int]
+) -> None:
+    options = body(line() + b"\0 push-options") + OPTIONS
+    for wire in (body(line()), options, body(b"shallow " + TWO, line())):
+        assert whether_read(wire + behind, sizes) is None
+        for version in (b"\2", b"\3"):
+            pack = b"PACK\0\0\0" + version + behind
+            assert whether_read(wire + pack, sizes) == (read(wire), pack)
+
+
+@given(st.binary(min_size=1, max_size=20) | st.just(FROM_GIT), st.lists(st.integers(1, 40)))
+def test_nothing_may_follow_deletions_or_a_probe(behind: bytes, sizes: list[int]) -> None:
+    for wire in (DELETION, b"0000"):
+        assert whether_read(wire + behind, sizes) is None
+        assert whether_read(wire, sizes) == (read(wire), b"")
+
+
+def test_a_pack_is_wanted_for_every_change_but_a_deletion() -> None:
+    assert not read(DELETION).has_pack
+    assert read(body(line(ONE, ZERO), line(ONE, TWO, b"refs/heads/b"))).has_pack
 
 
 def test_a_trailing_newline_means_nothing() -> None:
@@ -134,20 +189,17 @@ def refusal(wire: bytes, **limits: int) -> PushRefused:
     return refused.value
 
 
-OPTIONS = body(b"ci.skip", b"topic=a b\n")
-
-
 def test_push_options_are_read_with_the_commands_and_the_pack_left_alone() -> None:
     wire = body(line() + b"\0 report-status push-options") + OPTIONS
     reader = CommandReader()
-    found = reader.feed(wire + b"PACK")
+    found = reader.feed(wire + PACK)
     assert found is not None and found.options == ("ci.skip", "topic=a b")
-    assert reader.leftover == b"PACK"
+    assert reader.leftover == PACK
     assert found.serialise() == wire.replace(b"000etopic=a b\n", b"000dtopic=a b")
 
 
 def test_push_options_are_read_one_byte_at_a_time_too() -> None:
-    wire = body(line() + b"\0 push-options") + OPTIONS
+    wire = body(line() + b"\0 push-options") + OPTIONS + PACK
     reader = CommandReader()
     answers = [reader.feed(wire[at : at + 1]) for at in range(len(wire))]
     assert answers == [None] * (len(wire) - 1) + [read(wire)]
@@ -292,7 +344,7 @@ def test_a_push_that_ends_inside_its_commands_is_refused() -> None:
 
 def test_too_many_refs_are_refused() -> None:
     lines = [line(ref=b"refs/heads/%d" % each) for each in range(4)]
-    full = CommandReader(max_commands=3).feed(body(*lines[:3]))
+    full = CommandReader(max_commands=3).feed(body(*lines[:3]) + PACK)
     assert full is not None and len(full.commands) == 3
     refused = refusal(body(*lines), max_commands=3)
     assert (refused.why, refused.status) == (Refusal.TOO_MANY, 413)
@@ -316,13 +368,13 @@ def test_a_command_list_beyond_the_limit_is_refused() -> None:
 def test_the_pack_does_not_count_against_the_limit() -> None:
     wire = body(line())
     reader = CommandReader(limit=len(wire))
-    assert reader.feed(wire + b"PACK" * 1000) is not None
-    assert reader.leftover == b"PACK" * 1000
+    assert reader.feed(wire + PACK * 1000) is not None
+    assert reader.leftover == PACK * 1000
 
 
 def test_a_reader_is_for_one_push() -> None:
     reader = CommandReader()
-    reader.feed(b"0000")
+    reader.feed(FROM_GIT)
     with pytest.raises(RuntimeError):
         reader.feed(b"0000")
 
@@ -432,18 +484,19 @@ PUSHES = st.builds(
 def test_any_chunking_reads_back_what_was_written(
     push: PushCommands, pack: bytes, sizes: list[int]
 ) -> None:
+    pack = PACK + pack if push.has_pack else b""
     reader, wire = CommandReader(), push.serialise() + pack
     for size in [*sizes, len(wire)]:
         piece, wire = wire[:size], wire[size:]
-        if (commands := reader.feed(piece)) is not None:
+        if reader.feed(piece) is not None:
             break
-    assert commands == push
+    assert reader.finish() == push
     assert reader.leftover + wire == pack
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 40)))
 def test_hostile_bytes_are_refused_alike_in_any_chunking(raw: bytes, sizes: list[int]) -> None:
-    wire = body(line() + b"\0" + raw)
+    wire = body(line() + b"\0" + raw) + PACK
     try:
         whole: PushCommands | None = CommandReader().feed(wire)
     except Malformed:

@@ -16,7 +16,7 @@ from twisted.internet.defer import ensureDeferred
 from audit.verify import verify_journal
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
-from tests.fakes.broker_world import World, commands
+from tests.fakes.broker_world import PACK_HEAD, World, commands
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -74,7 +74,7 @@ async def test_a_full_audit_disk_refuses_fetches_keeps_pushes_and_recovers_by_it
     assert b"B103" in refused[-1].data
     assert len(upstream.heads) - asked <= 4  # what fitted into the last block
     upstream.answers(ok(Service.RECEIVE_PACK, "result", REPORT))
-    pushed = await sidecar.push(commands("refs/heads/agent/a") + b"PACK")
+    pushed = await sidecar.push(commands("refs/heads/agent/a") + PACK_HEAD)
     assert pushed.status == 200 and b"ok refs/heads/agent/a" in pushed.data
     operations = world.broker.admin().operations
     status = operations["status"]({}, 0)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from gitwire.smarthttp import Service
-from tests.fakes.broker_world import commands, post
+from tests.fakes.broker_world import PACK_HEAD, commands, post
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -64,7 +64,7 @@ async def test_so_is_one_that_was_refused_and_a_push(scene: Scene) -> None:
     await sidecar.refs()
     with _left_over() as found:
         await sidecar.refs(repo="other/secret")
-        await sidecar.push(commands("refs/heads/agent/x") + b"PACK")
+        await sidecar.push(commands("refs/heads/agent/x") + PACK_HEAD)
         await scene.pause()
     assert _of_ours(found) == []
 

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import DeferredList, ensureDeferred
 
 from broker.providers.github_app import DENIED_PER_MINUTE
-from tests.fakes.broker_world import POLICY, commands
+from tests.fakes.broker_world import PACK_HEAD, POLICY, commands
 from tests.fakes.github_api import APP, INSTALLATION, GitHub, app_pem
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -52,7 +52,7 @@ async def test_a_token_is_minted_for_the_repository_and_for_reading_or_writing(
     sidecar = await scene.world.session()
     assert (await sidecar.refs()).status == 200
     assert (await sidecar.refs(service="git-receive-pack")).status == 200
-    pushed = await sidecar.push(commands("refs/heads/agent/a") + b"PACK")
+    pushed = await sidecar.push(commands("refs/heads/agent/a") + PACK_HEAD)
     assert pushed.status == 200 and b"unpack ok" in pushed.data
     assert permissions(github) == ["read", "write"]
     assert all(one["repositories"] == ["app"] for one in github.minted)
@@ -66,7 +66,7 @@ async def test_workflow_files_need_a_policy_and_only_the_push_itself_gets_them(
 ) -> None:
     sidecar = await scene.world.session(WORKFLOWS)
     assert (await sidecar.refs(service="git-receive-pack")).status == 200
-    await sidecar.push(commands("refs/heads/agent/a") + b"PACK")
+    await sidecar.push(commands("refs/heads/agent/a") + PACK_HEAD)
     assert ["workflows" in one["permissions"] for one in github.minted] == [False, True]
 
 

@@ -18,7 +18,7 @@ from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
 from identity.keyfile import public_text
 from tests.fakes.broker_process import ProcessWorld
-from tests.fakes.broker_world import PASSWORD, Sidecar, commands
+from tests.fakes.broker_world import PACK_HEAD, PASSWORD, Sidecar, commands
 from tests.fakes.connect_proxy import ConnectProxy
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.github_api import APP, INSTALLATION, GitHub, app_pem
@@ -99,7 +99,7 @@ async def test_nothing_is_imported_after_the_uid_is_dropped(
     sidecar = await world.session()
     assert (await sidecar.refs()).status == 200
     assert (await sidecar.fetch()).status == 200
-    assert (await sidecar.push(commands("refs/heads/main"))).status == 200
+    assert (await sidecar.push(commands("refs/heads/main") + PACK_HEAD)).status == 200
     assert (await sidecar.refs("acme/other")).status == 404
     assert (await sidecar.push(b"zzzz")).status == 400
     raw = await world.connect_raw(sidecar.key)

@@ -5,7 +5,7 @@ import pytest
 from gitwire.http import Chunked, Length
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
-from tests.fakes.broker_world import BASIC, ID, POLICY, commands, post
+from tests.fakes.broker_world import BASIC, ID, PACK_HEAD, POLICY, commands, post
 from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -19,7 +19,7 @@ REPORT = (
 DONE = ok(Service.RECEIVE_PACK, "result", REPORT)
 AGENT = "refs/heads/agent/a"
 MAIN = "refs/heads/main"
-PACK = b"PACK" + bytes(range(256)) * 1000
+PACK = PACK_HEAD + bytes(range(256)) * 1000
 
 
 @on_reactor
@@ -111,7 +111,7 @@ def raw_push(framing: str) -> bytes:
 async def test_a_refused_push_is_answered_early_and_its_pack_read_to_the_end(scene: Scene) -> None:
     sidecar = await scene.world.session()
     raw = await scene.world.connect_raw(sidecar.key)
-    refused, size = commands(MAIN), 20 << 20
+    refused, size = commands(MAIN) + PACK_HEAD, 20 << 20
     raw.say(raw_push(f"Content-Length: {len(refused) + size}") + refused)
     await scene.until(lambda: b"ng refs/heads/main" in raw.heard)
     for _ in range(20):
@@ -119,9 +119,67 @@ async def test_a_refused_push_is_answered_early_and_its_pack_read_to_the_end(sce
         await scene.pause(0.01)
     raw.heard = b""
     scene.upstream.answers(DONE)
-    raw.say(raw_push(f"Content-Length: {len(commands(AGENT))}") + commands(AGENT))
+    allowed = commands(AGENT) + PACK_HEAD
+    raw.say(raw_push(f"Content-Length: {len(allowed)}") + allowed)
     await scene.until(lambda: REPORT in raw.heard)
     assert not raw.lost
+
+
+DELETED = format_data(f"{'1' * 40} {'0' * 40} {AGENT}\0 report-status".encode()) + FLUSH
+DELETING = POLICY.replace("create = true", "delete = true, create = true")
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        b"",
+        b"PAC",
+        b"PACK\0\0\0\1",
+        b"PACK\0\0\0\4",
+        b"pack\0\0\0\2",
+        FLUSH + PACK,
+        commands(MAIN) + PACK,
+        bytes(1000),
+    ],
+)
+@on_reactor
+async def test_what_is_behind_the_commands_is_a_pack_or_nothing_goes_upstream(
+    scene: Scene, behind: bytes
+) -> None:
+    reply = await (await scene.world.session()).push(commands(AGENT) + behind)
+    assert reply.status == 400 and b"G203" in reply.data
+    assert not scene.upstream.talks
+
+
+@pytest.mark.parametrize("framing", [Chunked(), Length(len(DELETED))])
+@on_reactor
+async def test_a_deletion_has_no_pack_and_passes_when_it_is_whole(
+    scene: Scene, framing: Chunked | Length
+) -> None:
+    scene.upstream.answers(DONE)
+    sidecar = await scene.world.session(DELETING)
+    out, reply = sidecar.begin_push(framing)
+    out.write(DELETED[:50])
+    await scene.pause()
+    out.write(DELETED[50:])
+    out.finish()
+    await reply.done
+    assert reply.data == REPORT and scene.upstream.bodies == [DELETED]
+
+
+@pytest.mark.parametrize("behind", [b"0", commands(MAIN) + PACK, PACK])
+@on_reactor
+async def test_nothing_that_follows_a_deletion_goes_upstream(scene: Scene, behind: bytes) -> None:
+    sidecar = await scene.world.session(DELETING)
+    out, reply = sidecar.begin_push(Chunked())
+    out.write(DELETED)
+    await scene.pause()
+    assert not scene.upstream.talks
+    out.write(behind)
+    out.finish()
+    await reply.done
+    assert reply.status == 400 and b"G203" in reply.data
+    assert not scene.upstream.talks
 
 
 @on_reactor
@@ -260,8 +318,8 @@ async def test_a_push_to_a_repository_that_is_not_ours_is_404(scene: Scene) -> N
 @on_reactor
 async def test_a_push_that_announces_too_much_is_refused_at_once(scene: Scene) -> None:
     sidecar = await scene.world.session()
-    out, reply = sidecar.begin_push(Length(len(commands(AGENT)) + (2 << 20)))
-    out.write(commands(AGENT))
+    out, reply = sidecar.begin_push(Length(len(commands(AGENT) + PACK_HEAD) + (2 << 20)))
+    out.write(commands(AGENT) + PACK_HEAD)
     await reply.started
     out.write(bytes(2 << 20))
     out.finish()
@@ -276,7 +334,7 @@ async def test_a_push_that_grows_too_large_is_cut_upstream_and_told_below(scene:
     sidecar = await scene.world.session()
     raw = await scene.world.connect_raw(sidecar.key)
     raw.say(raw_push("Transfer-Encoding: chunked"))
-    raw.say(b"%x\r\n%s\r\n" % (len(commands(AGENT)), commands(AGENT)))
+    raw.say(chunk_of(commands(AGENT) + PACK_HEAD))
     for _ in range(30):
         raw.say(b"186a0\r\n" + bytes(100_000) + b"\r\n")
         await scene.pause(0.005)
@@ -305,7 +363,7 @@ async def test_a_push_that_grows_too_large_is_told_even_after_the_upstreams_head
     scene.upstream.on_head = lambda talk: talk.say(EARLY + chunk_of(PROGRESS))
     sidecar = await scene.world.session()
     out, reply = sidecar.begin_push(Chunked())
-    out.write(commands(AGENT))
+    out.write(commands(AGENT) + PACK_HEAD)
     await reply.started
     for _ in range(12):
         out.write(bytes(100_000))
@@ -342,7 +400,7 @@ async def test_half_a_report_is_not_completed_by_another(scene: Scene) -> None:
 async def test_a_push_of_exactly_the_limit_passes(scene: Scene) -> None:
     scene.upstream.answers(DONE)
     sidecar = await scene.world.session()
-    pack = bytes(1 << 20)
+    pack = PACK_HEAD + bytes((1 << 20) - len(PACK_HEAD))
     reply = await sidecar.push(commands(AGENT) + pack)
     assert reply.data == REPORT
     assert scene.upstream.bodies == [commands(AGENT) + pack]
@@ -371,7 +429,7 @@ async def test_an_early_answer_of_the_upstream_is_passed_on_while_the_pack_is_dr
     scene.upstream.on_head = lambda talk: talk.say(DONE)
     sidecar = await scene.world.session()
     out, reply = sidecar.begin_push(Chunked())
-    out.write(commands(AGENT) + bytes(1000))
+    out.write(commands(AGENT) + PACK_HEAD + bytes(1000))
     await reply.done
     assert reply.data == REPORT
 
@@ -407,7 +465,7 @@ async def test_a_push_over_the_rate_is_told_per_ref(scene: Scene) -> None:
 async def test_reports_of_the_upstream_are_cleaned(scene: Scene) -> None:
     evil = format_data(b"\x01" + format_data(b"ng refs/heads/agent/a \x1b[31mno\n") + FLUSH) + FLUSH
     scene.upstream.answers(ok(Service.RECEIVE_PACK, "result", evil))
-    reply = await (await scene.world.session()).push(commands(AGENT))
+    reply = await (await scene.world.session()).push(commands(AGENT) + PACK_HEAD)
     assert reply.data == evil.replace(b"\x1b", b"?")
 
 
@@ -415,7 +473,7 @@ async def test_reports_of_the_upstream_are_cleaned(scene: Scene) -> None:
 async def test_a_sidecar_that_leaves_in_a_push_cuts_the_upstream(scene: Scene) -> None:
     sidecar = await scene.world.session()
     out, _ = sidecar.begin_push(Chunked())
-    out.write(commands(AGENT) + bytes(1000))
+    out.write(commands(AGENT) + PACK_HEAD + bytes(1000))
     await scene.pause(0.2)
     sidecar.connection.abort()
     await scene.pause(0.2)

@@ -15,7 +15,7 @@ from gitwire.http import Chunked, Length
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
 from identity.grant import sign_grant
-from tests.fakes.broker_world import POLICY, Asker, Sidecar, World, commands, post
+from tests.fakes.broker_world import PACK_HEAD, POLICY, Asker, Sidecar, World, commands, post
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -214,7 +214,7 @@ async def test_a_revocation_cuts_a_running_fetch_at_once(scene: Scene) -> None:
 async def test_a_revocation_cuts_a_running_push_at_once(scene: Scene) -> None:
     sidecar = await scene.world.session()
     out, reply = sidecar.begin_push(Chunked())
-    out.write(commands("refs/heads/agent/a") + bytes(1000))
+    out.write(commands("refs/heads/agent/a") + PACK_HEAD + bytes(1000))
     await scene.pause(0.2)
     await tell(await scene.world.host(), "revoke", session="session-1")
     await reply.done

@@ -10,7 +10,7 @@ import pytest
 from gitwire.http import Chunked, Length
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
-from tests.fakes.broker_world import POLICY, Reply, Sidecar, commands, post
+from tests.fakes.broker_world import PACK_HEAD, POLICY, Reply, Sidecar, commands, post
 from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -140,7 +140,7 @@ async def test_an_upstream_that_takes_no_more_of_a_push_is_given_up(hasty: Scene
     hasty.upstream.on_head = lambda talk: talk.pause()
     sidecar = await hasty.world.session(POLICY.replace('push_max = "1MiB"', 'push_max = "1GiB"'))
     out, reply = sidecar.begin_push(Chunked())
-    out.write(commands(AGENT))
+    out.write(commands(AGENT) + PACK_HEAD)
     for _ in range(20):  # more than the kernel takes for nobody
         out.write(bytes(1 << 20))
         await hasty.pause(0.01)
@@ -158,10 +158,14 @@ BEGUN: dict[str, Callable[[], bytes]] = {
     "inside the head": lambda: head("git-receive-pack")[:-10],
     "behind the head": lambda: head("git-receive-pack"),
     "inside the commands": lambda: head("git-receive-pack") + chunk(commands(AGENT)[:40]),
-    "inside the pack": lambda: head("git-receive-pack") + chunk(commands(AGENT) + b"PACK"),
-    "inside a chunk": lambda: head("git-receive-pack") + chunk(commands(AGENT)) + b"ffff\r\nPACK",
+    "inside the pack": lambda: head("git-receive-pack") + chunk(commands(AGENT) + PACK_HEAD),
+    "inside a chunk": lambda: (
+        head("git-receive-pack") + chunk(commands(AGENT) + PACK_HEAD) + b"ffff\r\nPACK"
+    ),
     "inside a fetch": lambda: head("git-upload-pack") + chunk(b"0011command="),
-    "of a push that was refused": lambda: head("git-receive-pack") + chunk(commands("refs/x/y")),
+    "of a push that was refused": lambda: (
+        head("git-receive-pack") + chunk(commands("refs/x/y") + PACK_HEAD)
+    ),
 }
 
 
@@ -207,7 +211,7 @@ async def test_a_sidecar_that_resets_leaves_nothing_behind(scene: Scene, step: s
 async def test_a_sidecar_that_drips_a_push_is_ended_by_the_whole_time(hasty: Scene) -> None:
     sidecar = await hasty.world.session()
     raw = await hasty.world.connect_raw(sidecar.key)
-    raw.say(head("git-receive-pack") + chunk(commands(AGENT)))
+    raw.say(head("git-receive-pack") + chunk(commands(AGENT) + PACK_HEAD))
 
     def given_up() -> bool:
         return raw.lost or b"U101" in raw.heard
