@@ -31,6 +31,20 @@ _HOP_BY_HOP: Final = frozenset(
         b"content-length", b"expect", b"host", b"http2-settings", b"alt-svc",
     }
 )  # fmt: skip
+# What a request may carry besides: RFC 9110, 9111 and 6265, and what package managers say of
+# themselves. Servers heed others in place of what was decided: X-HTTP-Method-Override,
+# X-Original-URL, X-Forwarded-Host, with `_` for `-` too.
+_REQUEST: Final = frozenset(
+    {
+        b"accept", b"accept-charset", b"accept-encoding", b"accept-language", b"authorization",
+        b"cache-control", b"cache-store", b"cargo-protocol", b"content-disposition",
+        b"content-encoding", b"content-language", b"content-location", b"content-md5",
+        b"content-range", b"content-type", b"cookie", b"date", b"disable-module-fetch",
+        b"expires", b"from", b"if-match", b"if-modified-since", b"if-none-match", b"if-range",
+        b"if-unmodified-since", b"origin", b"pragma", b"range", b"referer", b"user-agent",
+    }
+)  # fmt: skip
+_PACKAGE_MANAGERS: Final = (b"npm-", b"pacote-")
 _OURS: Final = b"gitmoat-"
 _LOOKED_AT: Final = frozenset({b"accept", b"content-type"})
 # RFC 8484 and 9230, their drafts, and the JSON of several public resolvers.
@@ -135,7 +149,13 @@ def passed_on(head: ResponseHead, to_head: bool) -> Headers:
 def _plain(head: RequestHead, to: Destination, target: bytes) -> PlainRequest:
     if head.method == b"CONNECT":
         raise Malformed("CONNECT takes a host and a port")
-    return PlainRequest(to, head.method, target, _end_to_end(head.headers))
+    headers = _end_to_end(head.headers)
+    known = [(name, value) for name, value in headers if _may_be_asked(name)]
+    return PlainRequest(to, head.method, target, tuple(known))
+
+
+def _may_be_asked(name: bytes) -> bool:
+    return name in _REQUEST or name.startswith(_PACKAGE_MANAGERS)
 
 
 def _end_to_end(headers: Headers) -> Headers:

@@ -52,6 +52,13 @@ WIRES = (
         (READS_PUSHES, BEHIND),
     ),
     Mutation(
+        "egress: a request carries whatever header it likes",
+        "gitwire/proxying.py",
+        "    known = [(name, value) for name, value in headers if _may_be_asked(name)]\n",
+        "    known = headers\n",
+        ("tests/unit/gitwire/test_proxying.py",),
+    ),
+    Mutation(
         "push: anything may follow deletions",
         "gitwire/receivepack.py",
         "            if head:\n",

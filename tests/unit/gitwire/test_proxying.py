@@ -107,6 +107,56 @@ def test_a_plain_request_is_written_anew_without_what_is_between_neighbours() ->
     assert classify_proxy(again) == request
 
 
+# As pip 26, apt 2.6, npm 11, curl 7.88, wget 1.21, go 1.24 and cargo 1.95 send them.
+CLIENTS = {
+    "pip": "User-Agent: pip/26.3\nAccept-Encoding: gzip, deflate\nAccept: text/html; q=0.01\n"
+    "Cache-Control: max-age=0\nIf-None-Match: x\nAuthorization: Basic eA==",
+    "apt": "Cache-Control: max-age=0\nAccept: text/*\nUser-Agent: Debian APT-HTTP/1.3 (2.6.1)\n"
+    "Range: bytes=5-\nIf-Range: x\nIf-Modified-Since: x",
+    "npm": "user-agent: npm/11.19.1\npacote-version: 21.5.1\npacote-req-type: packument\n"
+    "pacote-pkg-id: registry:x\npacote-integrity: sha512-x\naccept: application/json\n"
+    "npm-auth-type: web\nnpm-command: view\nnpm-session: x\nreferer: x\n"
+    "Accept-Encoding: gzip,deflate",
+    "curl": "User-Agent: curl/7.88.1\nAccept: */*\nContent-Type: text/plain\nCookie: a=b\n"
+    "Range: bytes=5-\nReferer: x",
+    "wget": "User-Agent: Wget/1.21.3\nAccept: */*\nAccept-Encoding: identity\nRange: bytes=5-",
+    "go": "User-Agent: Go-http-client/1.1\nAccept-Encoding: gzip\nDisable-Module-Fetch: true",
+    "cargo": "User-Agent: cargo 1.95\nAccept: */*\nAccept-Encoding: gzip\n"
+    "cargo-protocol: version=1\nIf-None-Match: x",
+}
+OVERRIDES = [
+    "X-HTTP-Method-Override: DELETE",
+    "X-HTTP-Method: DELETE",
+    "X-Method-Override: DELETE",
+    "X_HTTP_METHOD_OVERRIDE: DELETE",
+    "X-Original-Method: DELETE",
+    "X-Original-URL: /other",
+    "X-Rewrite-URL: /other",
+    "X-Forwarded-Host: other.example",
+    "X-Host: other.example",
+    "Forwarded: host=other.example",
+    "X-Anything: at all",
+]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_package_managers_send_passes(client: str) -> None:
+    lines = CLIENTS[client]
+    request = plain(f"GET http://web.example/ HTTP/1.1\nHost: web.example\n{lines}")
+    names = [line.partition(":")[0].lower().encode() for line in lines.split("\n")]
+    assert [name for name, _ in request.headers] == names
+
+
+@pytest.mark.parametrize("line", OVERRIDES)
+def test_a_header_that_could_stand_for_another_method_path_or_host_is_dropped(line: str) -> None:
+    text = f"HTTP/1.1\nHost: web.example\n{line}\nAccept: */*"
+    for request in (
+        plain(f"GET http://web.example/ {text}"),
+        classify_direct(head(f"GET / {text}"), WEB),
+    ):
+        assert request.headers == ((b"accept", b"*/*"),)
+
+
 def test_no_path_is_the_root_and_another_port_is_in_the_host() -> None:
     asked = head("GET http://web.example:8080 HTTP/1.1\nHost: web.example:8080")
     request = classify_proxy(asked)

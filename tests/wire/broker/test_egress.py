@@ -343,7 +343,8 @@ async def test_a_plain_request_is_sent_in_our_words_and_answered_without_the_ser
 ) -> None:
     internet = await Internet(scene.world).open()
     sidecar = await scene.world.session(POLICY)
-    reply = ask_plain(sidecar, b"GET", (b"Accept", b"x/y"))
+    override = (b"X-HTTP-Method-Override", b"DELETE")
+    reply = ask_plain(sidecar, b"GET", (b"Accept", b"x/y"), override)
     made = Tunnel(scene.world, sidecar)
     await made.until(lambda: internet.servers and internet.servers[0].heard)
     assert internet.servers[0].heard == (
