@@ -75,7 +75,11 @@ class DnsDatagrams:
 
 
 class _Conversation(Protocol):
-    """One TCP connection: two octets of length before each message."""
+    """One TCP connection: two octets of length before each message.
+
+    It answers so many questions, then says that it is done and reads on until its client has
+    closed too: to close with questions unread is a reset, which takes the answers along.
+    """
 
     def __init__(self, loop: Loop, answers: DnsAnswers, on_lost: Callable[[], None]) -> None:
         self._loop = loop
@@ -87,25 +91,27 @@ class _Conversation(Protocol):
 
     def connectionMade(self) -> None:
         # From first to last: a connection is for a few questions, not for keeping.
-        self._timer = self._loop.callLater(_IDLE, self._end)
+        self._timer = self._loop.callLater(_IDLE, self._abort)
 
     def dataReceived(self, data: bytes) -> None:
+        if self._left == 0:
+            return
         self._buffer += data
         while len(self._buffer) >= 2:
             size = int.from_bytes(self._buffer[:2])
             if size > MAX_QUERY or self._left == 0:
                 self._end()
-                return
+                break
             if len(self._buffer) < 2 + size:
-                return
+                break
             message = bytes(self._buffer[2 : 2 + size])
             del self._buffer[: 2 + size]
             self._answer(message)
+        self._answers.settle()
 
     def _answer(self, message: bytes) -> None:
         self._left -= 1
         made = self._answers.reply(message)
-        self._answers.settle()
         transport: Any = self.transport
         if made is None:
             self._end()
@@ -113,8 +119,13 @@ class _Conversation(Protocol):
             transport.write(len(made).to_bytes(2) + made)
 
     def _end(self) -> None:
+        """No further answers; those that were given still go out (RFC 7766, 6.2.3)."""
         self._buffer.clear()
         self._left = 0
+        transport: Any = self.transport
+        transport.loseWriteConnection()
+
+    def _abort(self) -> None:
         transport: Any = self.transport
         transport.abortConnection()
 

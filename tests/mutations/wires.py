@@ -59,6 +59,13 @@ WIRES = (
         ("tests/unit/gitwire/test_proxying.py",),
     ),
     Mutation(
+        "dns: too many questions on a connection take the answers along",
+        "sidecar/dns_listener.py",
+        "        transport.loseWriteConnection()\n",
+        "        transport.abortConnection()\n",
+        ("tests/wire/sidecar/test_dns_conversations.py",),
+    ),
+    Mutation(
         "push: anything may follow deletions",
         "gitwire/receivepack.py",
         "            if head:\n",

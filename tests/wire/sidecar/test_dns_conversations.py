@@ -1,0 +1,92 @@
+"""DNS on TCP at a real socket: so many questions of a connection are answered, whatever follows."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.threads import deferToThread
+
+from netpolicy.document import parse_policy
+from netpolicy.upstreams import UpstreamTable
+from sidecar.dns_answers import DnsAnswers
+from sidecar.dns_listener import DnsConversations
+from sidecar.forwarding import Scope
+from sidecar.synthetic import SyntheticAddresses
+from tests.fakes.reactor_tests import on_reactor
+from tests.wire.sidecar.test_dns_datagrams import POLICY, question
+
+_PATIENCE = 60
+
+
+@pytest.fixture
+def place() -> Iterator[tuple[str, int]]:
+    from twisted.internet import reactor
+
+    scope = Scope(parse_policy(POLICY), UpstreamTable(()))
+    answers = DnsAnswers(scope, SyntheticAddresses(0), lambda *told: None)
+    listener = socket.create_server(("127.0.0.1", 0))
+    where = listener.getsockname()
+    loop: Any = reactor
+    conversations = DnsConversations(loop, listener, answers)
+    conversations.start()
+    yield where
+    conversations.close()
+
+
+def asked(numbers: range) -> bytes:
+    messages = [question(number, f"n{number}.cdn.example") for number in numbers]
+    return b"".join(len(each).to_bytes(2) + each for each in messages)
+
+
+def heard(sock: socket.socket) -> list[int]:
+    """The ids of all answers up to the end, which is an end and no reset."""
+    data = b"".join(iter(lambda: sock.recv(65536), b""))
+    found = []
+    while data:
+        size = int.from_bytes(data[:2])
+        found.append(int.from_bytes(data[2:4]))
+        data = data[2 + size :]
+    return found
+
+
+def conversation(place: tuple[str, int], *said: bytes) -> Callable[[], list[int]]:
+    def talk() -> list[int]:
+        with socket.create_connection(place, timeout=_PATIENCE) as sock:
+            for each in said:
+                sock.sendall(each)
+            return heard(sock)
+
+    return talk
+
+
+@on_reactor
+async def test_of_too_many_questions_the_first_hundred_are_answered(place: tuple[str, int]) -> None:
+    for many in (101, 250, 3000):
+        answered = await deferToThread(conversation(place, asked(range(many))))
+        assert answered == list(range(100))
+
+
+@on_reactor
+async def test_what_is_no_question_ends_it_behind_the_answers_before(
+    place: tuple[str, int],
+) -> None:
+    answered = await deferToThread(conversation(place, asked(range(5)), b"\xff\xff" + bytes(9)))
+    assert answered == list(range(5))
+
+
+@on_reactor
+async def test_a_client_that_ends_early_has_its_answers(place: tuple[str, int]) -> None:
+    def talk() -> list[int]:
+        with socket.create_connection(place, timeout=_PATIENCE) as sock:
+            sock.sendall(asked(range(3)))
+            got = b""
+            while got.count(b"\3cdn") < 3:
+                got += sock.recv(65536)
+            sock.shutdown(socket.SHUT_WR)
+            assert sock.recv(1) == b""
+        return [0]
+
+    assert await deferToThread(talk) == [0]
