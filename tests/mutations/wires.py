@@ -66,6 +66,13 @@ WIRES = (
         ("tests/wire/sidecar/test_dns_conversations.py",),
     ),
     Mutation(
+        "sidecar: its log has no bound",
+        "sidecar/logs.py",
+        "        if credit.take(now()):\n",
+        "        if False:\n",
+        ("tests/unit/sidecar/test_logs.py",),
+    ),
+    Mutation(
         "push: anything may follow deletions",
         "gitwire/receivepack.py",
         "            if head:\n",
