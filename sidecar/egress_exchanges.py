@@ -19,6 +19,7 @@ from sidecar.broker_link import shown
 from sidecar.connection_pool import BrokerUnreachable, Proof, Share
 from sidecar.egress_office import (
     ESTABLISHED,
+    OVER,
     UNREACHABLE,
     EgressOffice,
     LiveTunnel,
@@ -134,6 +135,8 @@ class EgressExchange:
             self._refuse("http", verdict.code, request.to.text)
         elif request.asks_for_dns:
             self._refuse("http", "E112", request.to.text)
+        elif self._office.over_rate():
+            self._refuse("http", OVER, request.to.text)
         else:
             self._waiting = self._office.pool.acquire(Share.EGRESS)
             self._waiting.addCallbacks(

@@ -13,6 +13,7 @@ from gitwire.formatting import format_response
 from gitwire.hostname import Destination
 from gitwire.http import Piece, ResponseHead
 from gitwire.proxying import format_connect
+from limits.buckets import TokenBucket
 from netpolicy.codes import CODES
 from netpolicy.decision import Deny
 from netpolicy.egress import EgressAllow, decide_egress, decide_plain
@@ -29,6 +30,7 @@ from streams.timing import Timeouts
 ESTABLISHED: Final = format_response(200, (), b"Connection established")
 CODE: Final = b"gitmoat-code"
 UNREACHABLE: Final = "B101"
+OVER: Final = "E108"
 # Longer than the broker's own patience, so that it is the broker who ends an idle tunnel.
 _LONGER: Final = 30.0
 
@@ -43,6 +45,8 @@ class EgressOffice:
     new_id: Callable[[], str]
     timeouts: Timeouts
     tunnels: set[LiveTunnel] = field(factory=set)
+    _per_minute: int = field(default=0, init=False)
+    _rate: TokenBucket | None = field(default=None, init=False)
 
     @property
     def idle(self) -> float:
@@ -54,6 +58,14 @@ class EgressOffice:
     def decide_plain(self, to: Destination, method: bytes) -> EgressAllow | Deny:
         names = self.scope.upstreams.names
         return decide_plain(self.scope.policy, to, method.decode("ascii"), names)
+
+    def over_rate(self) -> bool:
+        """Never before the broker would say so; but it need not say it a thousand times a second,
+        to a sandbox that asks as often."""
+        per_minute = self.scope.policy.limits.egress_per_minute
+        if self._rate is None or per_minute != self._per_minute:
+            self._per_minute, self._rate = per_minute, TokenBucket.per_minute(per_minute)
+        return bool(self._rate.take(self.loop.seconds()))
 
     def refused(
         self, op: str, code: str, to: str | None, request_id: str | None = None, count: int = 1
@@ -100,6 +112,10 @@ class OpenTunnel:
     _code: str = field(default=UNREACHABLE, init=False)
 
     def start(self) -> None:
+        if self._office.over_rate():
+            self._office.refused("tunnel", OVER, self._to.text, self._request_id)
+            self._refused(OVER)
+            return
         self._waiting = self._office.pool.acquire(Share.EGRESS)
         self._waiting.addCallbacks(self._connect, self._unreachable)
 

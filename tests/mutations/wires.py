@@ -73,6 +73,13 @@ WIRES = (
         ("tests/unit/sidecar/test_logs.py",),
     ),
     Mutation(
+        "sidecar: every request for another host reaches the broker",
+        "sidecar/egress_office.py",
+        "        if self._office.over_rate():\n",
+        "        if False:\n",
+        ("tests/wire/sidecar/test_proxy_port.py",),
+    ),
+    Mutation(
         "push: anything may follow deletions",
         "gitwire/receivepack.py",
         "            if head:\n",

@@ -37,6 +37,10 @@ def connect(world: World) -> Client:
     return world.request(world.proxy_port, CONNECT)
 
 
+def heard(world: World, client: Client, wanted: bytes) -> None:
+    world.loop.turn_until(lambda: wanted in client.received)
+
+
 def test_tunnels_that_nobody_waits_for_cost_others_no_time(world: World) -> None:
     """Each takes a link with it. The clock stands still: a back-off would never end."""
     world.start()
@@ -82,3 +86,23 @@ def test_a_client_that_goes_meanwhile_is_not_asked_for_again(world: World) -> No
     world.loop.settle()
     world.loop.pass_time(5)
     assert len(world.broker.heads) == 1
+
+
+def test_who_asks_more_often_than_the_policy_says_does_not_reach_the_broker_with_it(
+    tmp_path: Path,
+) -> None:
+    text = POLICY_TEXT + EGRESS + "[limits]\negress_per_minute = 3\n"
+    with whole_world(tmp_path, policy=parse_policy(text)) as world:
+        world.start()
+        world.broker.handler = opens
+        for number in range(12):
+            client = connect(world)
+            wanted = OPENED if number < 3 else b"(E108)"
+            heard(world, client, wanted)
+            client.vanish()
+            world.loop.settle()
+        assert [head.method for head in world.broker.heads].count(b"CONNECT") == 3
+        world.loop.pass_time(20)
+        client = connect(world)
+        world.loop.turn_until(lambda: client.received.startswith(OPENED))
+        client.close()
