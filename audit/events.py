@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from enum import Enum
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -71,6 +72,14 @@ class RefChange:
         return {"ref": plain(self.ref), "old": plain(self.old, 64), "new": plain(self.new, 64)}
 
 
+class Claim(Enum):
+    """What of the disk space that is kept an event may use when the rest is full."""
+
+    NOTHING = "nothing"
+    SHARE = "the share of its sandbox"
+    OWN = "what no sandbox can use up"
+
+
 @frozen(kw_only=True)
 class Event:
     """One thing that happened. Only the subclasses of this module are recorded."""
@@ -78,7 +87,16 @@ class Event:
     event: ClassVar[str]
     verdict: ClassVar[Decision | None] = None  # where the event itself says it
     reported: ClassVar[bool] = False  # told by a sidecar, not seen by the writer itself
-    reserved: ClassVar[bool] = False  # disk space is kept for it
+    kept: ClassVar[Claim] = Claim.NOTHING
+
+    @property
+    def claim(self) -> Claim:
+        return self.kept
+
+    @property
+    def payer(self) -> str:
+        """Whose share it uses."""
+        return str(getattr(self, "sandbox", ""))
 
     def fields(self) -> dict[str, Value]:
         """What is known, by audit key; texts made plain."""
@@ -153,13 +171,16 @@ class GitDecision(Event):
     req: str | None = None
     reason: str | None = None
 
+    @property
+    def claim(self) -> Claim:
+        return Claim.SHARE if self.decision == "allow" else Claim.NOTHING
+
 
 @frozen(kw_only=True)
 class PushDecision(Event):
     """May this session make these changes to these refs?"""
 
     event = "push.decision"
-    reserved = True
     sandbox: str
     session: str
     decision: Decision
@@ -172,12 +193,17 @@ class PushDecision(Event):
     req: str | None = None
     reason: str | None = None
 
+    @property
+    def claim(self) -> Claim:
+        return Claim.SHARE if self.decision == "allow" else Claim.NOTHING
+
 
 @frozen(kw_only=True)
 class GitOutcome(Event):
     """How an allowed operation ended; without `code` it went well."""
 
     event = "git.outcome"
+    kept = Claim.SHARE
     sandbox: str
     session: str
     op: str
@@ -207,7 +233,7 @@ class GrantIssued(Event):
     """A host signed a grant."""
 
     event = "grant.issued"
-    reserved = True
+    kept = Claim.OWN
     sandbox: str
     session: str
     name: str | None = None
@@ -218,7 +244,7 @@ class GrantRegistered(Event):
     """The broker took a grant, still closed."""
 
     event = "grant.registered"
-    reserved = True
+    kept = Claim.OWN
     verdict = "allow"
     sandbox: str
     session: str
@@ -242,7 +268,7 @@ class SessionActivated(Event):
     """A session may be used from here on, by exactly this: what its later events are of."""
 
     event = "session.activated"
-    reserved = True
+    kept = Claim.OWN
     verdict = "allow"
     sandbox: str
     session: str
@@ -259,7 +285,7 @@ class SessionRevoked(Event):
     """Somebody ended a session."""
 
     event = "session.revoked"
-    reserved = True
+    kept = Claim.OWN
     session: str
     reason: str
     sandbox: str | None = None
@@ -271,7 +297,7 @@ class SessionEnded(Event):
     """A session ended by itself: its time was up, or it was silent too long."""
 
     event = "session.ended"
-    reserved = True
+    kept = Claim.OWN
     sandbox: str
     session: str
     reason: str
@@ -282,6 +308,7 @@ class SessionExtended(Event):
     """A session's hard end was moved; `reason` says to how long from now."""
 
     event = "session.extended"
+    kept = Claim.OWN
     sandbox: str
     session: str
     reason: str
@@ -404,6 +431,7 @@ class PolicyReplaced(Event):
     """A running sandbox got another policy; what it does not allow is cut now."""
 
     event = "policy.replaced"
+    kept = Claim.OWN
     sandbox: str
     session: str
     name: str
@@ -414,7 +442,6 @@ class CredentialStored(Event):
     """An upstream credential was added or replaced; its name, never its value."""
 
     event = "credential.stored"
-    reserved = True
     name: str
     peer_uid: int | None = None
 
@@ -446,10 +473,14 @@ class SandboxRemoved(Event):
     """A sandbox is gone."""
 
     event = "sandbox.removed"
-    reserved = True
+    kept = Claim.OWN
     sandbox: str
     name: str | None = None
     reason: str | None = None
+
+
+# A push needs the first one; the others take something away.
+_KEPT_OPERATIONS = ("credential helper", "freeze", "cred-rm")
 
 
 @frozen(kw_only=True)
@@ -465,12 +496,19 @@ class AdminOperation(Event):
     code: str | None = None
     reason: str | None = None
 
+    @property
+    def claim(self) -> Claim:
+        if self.op.startswith("git "):
+            return Claim.SHARE
+        return Claim.OWN if self.op in _KEPT_OPERATIONS else Claim.NOTHING
+
 
 @frozen(kw_only=True)
 class ConfigLoaded(Event):
     """A configuration is in force."""
 
     event = "config.loaded"
+    kept = Claim.OWN
     reason: str | None = None
 
 
@@ -479,6 +517,7 @@ class DaemonStarted(Event):
     """The writer of this journal started."""
 
     event = "daemon.started"
+    kept = Claim.OWN
     name: str
     reason: str | None = None
 
@@ -488,7 +527,7 @@ class DaemonStopped(Event):
     """The writer of this journal stopped in good order."""
 
     event = "daemon.stopped"
-    reserved = True
+    kept = Claim.OWN
     name: str
     reason: str | None = None
 
@@ -498,7 +537,7 @@ class JournalRepaired(Event):
     """A last line that was never finished was cut off."""
 
     event = "journal.repaired"
-    reserved = True
+    kept = Claim.OWN
     reason: str
 
 
@@ -507,5 +546,14 @@ class JournalPruned(Event):
     """The oldest parts of this journal were removed: all records up to number `count`."""
 
     event = "journal.pruned"
-    reserved = True
+    kept = Claim.OWN
+    count: int
+
+
+@frozen(kw_only=True)
+class RecordsDropped(Event):
+    """So many records before this one were not written: the disk was full."""
+
+    event = "journal.dropped"
+    kept = Claim.OWN
     count: int

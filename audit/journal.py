@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import hashlib
 import json
 import os
-import stat
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -15,37 +12,26 @@ from pathlib import Path
 
 from attrs import frozen
 
-from audit.events import Event, JournalPruned, JournalRepaired
+from audit.events import Event, JournalPruned, JournalRepaired, RecordsDropped
 from audit.reserve import SIZE as RESERVE
 from audit.reserve import Reserve
+from audit.resuming import (
+    FIRST_PREV,
+    LINE_LIMIT,
+    Head,
+    JournalUnavailable,
+    end_before,
+    line_hash,
+    open_file,
+    resume,
+    unavailable,
+)
 from audit.segments import list_segments, segment_name
 
+__all__ = ["FIRST_PREV", "LINE_LIMIT", "Journal", "JournalUnavailable", "Sizes", "line_hash"]
+
 VERSION = 1
-LINE_LIMIT = 2 * 1024 * 1024
-FIRST_PREV = "0" * 64
-
-
-class JournalUnavailable(Exception):
-    """An event could not be recorded, so what it describes must not happen."""
-
-    code = "B103"
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-
-@frozen
-class _Head:
-    """The last line: its number, its hash, and where the next one begins.
-
-    `first` is the number of the first line of this file.
-    """
-
-    seq: int
-    hash: str
-    offset: int
-    first: int
+_LEAST_ROOM = 1 << 20  # a disk with less is as good as full
 
 
 @frozen
@@ -55,11 +41,6 @@ class Sizes:
     segment: int = 64 << 20
     keep: int = 64
     reserve: int = RESERVE
-
-
-def line_hash(line: bytes) -> str:
-    """What the next line's `prev` must be; `line` without its newline."""
-    return hashlib.sha256(line).hexdigest()
 
 
 def open_journal(
@@ -80,24 +61,25 @@ def open_journal(
     try:
         folder = os.open(where.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as problem:
-        raise _unavailable(problem) from problem
+        raise unavailable(problem) from problem
     opened = [folder]
     try:
-        opened.append(fd := _open_file(folder, where.name, owner))
-        head, torn = _resume(fd, _before(folder, where.name))
-        opened.append(spare := _open_file(folder, f"{where.stem}.reserve", owner))
+        opened.append(fd := open_file(folder, where.name, owner))
+        head, torn = resume(fd, end_before(folder, where.name))
     except JournalUnavailable:
         for each in opened:
             os.close(each)
         raise
-    place = _Place(folder, where.name, owner, sizes)
-    return Journal(place, fd, Reserve(spare, sizes.reserve), head, torn, host, now, sync)
+    _remove(folder, f"{where.stem}.reserve")  # what version 0.1 kept space with
+    place = _Place(folder, where.name, str(where.parent), owner, sizes)
+    return Journal(place, fd, head, torn, host, now, sync)
 
 
 @frozen
 class _Place:
     folder: int
     name: str
+    path: str
     uid: int
     sizes: Sizes
 
@@ -109,22 +91,23 @@ class Journal:
         self,
         place: _Place,
         fd: int,
-        reserve: Reserve,
-        head: _Head,
+        head: Head,
         torn: bytes,
         host: str,
         now: Callable[[], float],
         sync: Callable[[int], None],
     ) -> None:
         self._place, self._folder, self._name, self._fd = place, place.folder, place.name, fd
-        self._reserve = reserve
+        self._reserve = Reserve(fd, place.sizes.reserve)
         self._head = head
         self._excess = bool(torn)  # the file is longer than the chain
         self._owed: tuple[Event, ...] = (_repair(torn),) if torn else ()
         self._unwanted: tuple[str, ...] = ()
         self._held: int | None = None  # being synced
         self._host, self._now, self._sync = json.dumps(host), now, sync
-        self._working = reserve.hold()  # whether the last attempt to write went well
+        self._dropped = 0
+        self._working = True  # whether the last attempt to write went well
+        self._reserve.hold(head.offset)
 
     def record(self, event: Event, durable: bool = True) -> int:
         """Append an event and return its number; when this returns it is on disk if `durable`.
@@ -132,23 +115,37 @@ class Journal:
         On JournalUnavailable nothing was recorded; the next call tries afresh.
         """
         worked, self._working = self._working, False
-        if not event.reserved and not self._reserve.hold():
-            raise JournalUnavailable("the disk is full but for what is kept for pushes and grants")
-        data, head = self._chain((*self._owed, event))
-        if self._head.offset and head.offset > self._place.sizes.segment:
-            self._begin_file()
-            data, head = self._chain((*self._owed, event))
-        try:
-            self._append(data, durable)
-        except OSError as problem:
-            if not self._make_room(event, problem):
-                raise _unavailable(problem) from problem
-            self._try_again(data, durable)
+        data, head, dropped = self._admit(event)
+        self._append(data, durable)
         # A line that nobody waits for says nothing of the disk: what failed there still does.
         self._head, self._owed, self._working = head, (), durable or worked
+        self._dropped -= dropped
         if self._unwanted:
             self._remove_unwanted()
         return head.seq
+
+    def _admit(self, event: Event) -> tuple[bytes, Head, int]:
+        """What is written, where it ends, and how many dropped records it tells of.
+
+        JournalUnavailable where the disk is full and nothing is kept for this event.
+        """
+        if self._reserve.hold(self._head.offset):
+            data, head = self._chain(self._told(event))
+            if self._head.offset and head.offset > self._place.sizes.segment:
+                self._begin_file()
+                data, head = self._chain(self._told(event))
+            return data, head, self._dropped
+        data, head = self._chain((*self._owed, event))
+        why = self._reserve.refuses(event, self._head.offset, len(data))
+        if why is not None:
+            self._dropped += 1
+            raise JournalUnavailable(why)
+        return data, head, 0
+
+    def _told(self, event: Event) -> tuple[Event, ...]:
+        """With what must be said before it."""
+        dropped = (RecordsDropped(count=self._dropped),) if self._dropped else ()
+        return (*self._owed, *dropped, event)
 
     def syncing(self) -> Callable[[], None]:
         """What syncs all that was recorded, in any thread; one at a time, and `synced` follows.
@@ -166,7 +163,7 @@ class Journal:
         if problem is None:
             return None
         self._working = False
-        return _unavailable(problem)
+        return unavailable(problem)
 
     def _append(self, data: bytes, durable: bool) -> None:
         try:
@@ -176,31 +173,43 @@ class Journal:
             _write_all(self._fd, data)
             if durable:
                 self._sync(self._fd)
-        except OSError:
+        except OSError as problem:
             self._take_back()
-            raise
+            raise unavailable(problem) from problem
         self._excess = False
 
-    def _make_room(self, event: Event, problem: OSError) -> bool:
-        full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
-        return full and event.reserved and self._reserve.give_up()
+    def problem(self) -> str | None:
+        """What is wrong with the journal or its disk, and what to do; None when nothing is."""
+        if not self._works():
+            return f"the audit journal cannot be written (B103): look at {self._place.path}"
+        if not self._reserve.hold(self._head.offset) or self._is_full():
+            kept = "only git, grants and revocations have space kept for their records (B103)"
+            return f"the disk of the audit journal is full: {kept}; free some at {self._place.path}"
+        return None
 
-    def _try_again(self, data: bytes, durable: bool) -> None:
-        try:
-            self._append(data, durable)
-        except OSError as problem:
-            raise _unavailable(problem) from problem
+    def keeps_space(self) -> bool:
+        """False on a file system that keeps none: where it is full nothing can be recorded."""
+        return self._reserve.real
 
-    def works(self) -> bool:
-        """Whether records can be written; after a failure it is found out anew, without one."""
+    def _works(self) -> bool:
+        """After a failure it is found out anew, without a record."""
         if not self._working:
             try:
                 self._check_place()
                 self._sync(self._fd)
-                self._working = self._reserve.hold()
+                self._working = True
             except (OSError, JournalUnavailable):
                 pass
         return self._working
+
+    def _is_full(self) -> bool:
+        """Also before a record has met with it. Some file systems do not count files."""
+        found = os.fstatvfs(self._fd)
+        blocks, files = (
+            (found.f_bavail, found.f_favail) if os.geteuid() else (found.f_bfree, found.f_ffree)
+        )
+        little = found.f_blocks > 0 and blocks * found.f_frsize < _LEAST_ROOM
+        return little or (found.f_files > 0 and files == 0)
 
     def head(self) -> tuple[int, str]:
         """Number and hash of the last line; (0, zeros) before the first."""
@@ -222,7 +231,6 @@ class Journal:
 
     def close(self) -> None:
         self.keep_head()
-        self._reserve.close()
         self.synced()
         os.close(self._fd)
         os.close(self._folder)
@@ -238,10 +246,14 @@ class Journal:
             fd = self._make_file(fresh)
         except (OSError, JournalUnavailable):
             return
+        reserve = self._reserve.of_next(fd)
         try:
+            if not reserve.hold(0):  # what this file keeps must not be left for less
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             _rename(self._folder, self._name, closed)
         except OSError:
             os.close(fd)
+            _remove(self._folder, fresh)
             return
         try:
             _rename(self._folder, fresh, self._name)
@@ -250,18 +262,16 @@ class Journal:
             _rename(self._folder, closed, self._name)
             os.close(fd)
             return
+        os.ftruncate(self._fd, self._head.offset)  # what was kept behind its end is free
         if self._fd != self._held:
             os.close(self._fd)
-        self._fd, self._excess = fd, False
-        self._head = _Head(self._head.seq, self._head.hash, 0, self._head.seq + 1)
+        self._fd, self._reserve, self._excess = fd, reserve, False
+        self._head = Head(self._head.seq, self._head.hash, 0, self._head.seq + 1)
         self._prune()
 
     def _make_file(self, name: str) -> int:
-        try:
-            os.unlink(name, dir_fd=self._folder)  # of a writer that died here
-        except FileNotFoundError:
-            pass
-        return _open_file(self._folder, name, self._place.uid)
+        _remove(self._folder, name)  # of a writer that died here
+        return open_file(self._folder, name, self._place.uid)
 
     def _prune(self) -> None:
         """The next record says that the oldest files go; then they do."""
@@ -274,12 +284,9 @@ class Journal:
     def _remove_unwanted(self) -> None:
         unwanted, self._unwanted = self._unwanted, ()
         for name in unwanted:
-            try:
-                os.unlink(name, dir_fd=self._folder)
-            except OSError:
-                pass  # it stays a part of the chain, and goes the next time
+            _remove(self._folder, name)  # or it stays a part of the chain, and goes the next time
 
-    def _chain(self, events: Sequence[Event]) -> tuple[bytes, _Head]:
+    def _chain(self, events: Sequence[Event]) -> tuple[bytes, Head]:
         data, head = b"", self._head
         for event in events:
             line = self._line(event, head)
@@ -287,10 +294,10 @@ class Journal:
                 raise JournalUnavailable("the event is too long for a journal line")
             data += line + b"\n"
             end = head.offset + len(line) + 1
-            head = _Head(head.seq + 1, line_hash(line), end, head.first)
+            head = Head(head.seq + 1, line_hash(line), end, head.first)
         return data, head
 
-    def _line(self, event: Event, head: _Head) -> bytes:
+    def _line(self, event: Event, head: Head) -> bytes:
         begun = f'{{"v":{VERSION},"ts":"{_timestamp(self._now())}","seq":{head.seq + 1}'
         told = f',"host":{self._host}{event.members()},"prev":"{head.hash}"}}'
         return (begun + told).encode("ascii")
@@ -308,6 +315,8 @@ class Journal:
         if self._excess:
             os.ftruncate(self._fd, self._head.offset)
             self._excess = False
+            self._reserve.lost()
+            self._reserve.hold(self._head.offset)
 
     def _take_back(self) -> None:
         """Leave no half line; where even that fails, the next record begins with it."""
@@ -317,94 +326,15 @@ class Journal:
             pass
 
 
-def _open_file(folder: int, name: str, uid: int) -> int:
-    try:
-        fd = _open_or_create(folder, name, uid)
-    except OSError as problem:
-        raise _unavailable(problem) from problem
-    try:
-        _check_file(os.fstat(fd), uid)
-        _lock(fd)
-    except JournalUnavailable:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _open_or_create(folder: int, name: str, uid: int) -> int:
-    flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        return os.open(name, flags, dir_fd=folder)
-    except FileNotFoundError:
-        fd = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
-        if uid != os.geteuid():
-            os.fchown(fd, uid, -1)
-        os.fsync(folder)
-        return fd
-
-
-def _lock(fd: int) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
-        raise JournalUnavailable("another process writes this journal") from problem
-
-
-def _check_file(found: os.stat_result, uid: int) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise JournalUnavailable("the journal is not a regular file")
-    if found.st_uid != uid:
-        raise JournalUnavailable(f"the journal belongs to uid {found.st_uid}, not {uid}")
-    if stat.S_IMODE(found.st_mode) & ~0o600:
-        raise JournalUnavailable("the journal has a mode wider than 0600")
-    if found.st_nlink != 1:
-        raise JournalUnavailable("the journal has a second name")
-
-
-def _before(folder: int, name: str) -> _Head:
-    """Where the files before this one end."""
-    known = list_segments(folder, name)
-    if not known:
-        return _Head(0, FIRST_PREV, 0, 1)
-    try:
-        fd = os.open(known[-1].name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except OSError as problem:
-        raise _unavailable(problem) from problem
-    try:
-        last, torn = _resume(fd, _Head(0, FIRST_PREV, 0, 1))
-    finally:
-        os.close(fd)
-    if torn or not last.seq:
-        raise JournalUnavailable("the file before the last one is damaged")
-    return _Head(last.seq, last.hash, 0, last.seq + 1)
-
-
-def _resume(fd: int, before: _Head) -> tuple[_Head, bytes]:
-    """Where the chain ends, and the unfinished bytes behind it."""
-    size = os.fstat(fd).st_size
-    start = max(0, size - 2 * LINE_LIMIT)
-    tail = os.pread(fd, size - start, start)
-    end = tail.rfind(b"\n") + 1
-    if end == 0:
-        if start:
-            raise JournalUnavailable("the journal ends in something that is not a line")
-        return before, tail
-    last = tail[: end - 1].rpartition(b"\n")[2]
-    return _Head(_seq_of(last), line_hash(last), start + end, before.seq + 1), tail[end:]
-
-
-def _seq_of(line: bytes) -> int:
-    try:
-        seq = json.loads(line)["seq"]
-    except (ValueError, TypeError, KeyError, RecursionError) as problem:
-        raise JournalUnavailable("the last line of the journal is damaged") from problem
-    if type(seq) is not int:
-        raise JournalUnavailable("the last line of the journal is damaged")
-    return seq
-
-
 def _repair(torn: bytes) -> JournalRepaired:
     return JournalRepaired(reason=f"cut {len(torn)} bytes, sha256 {line_hash(torn)}")
+
+
+def _remove(folder: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        pass
 
 
 def _rename(folder: int, old: str, new: str) -> None:
@@ -426,8 +356,3 @@ def _write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
-
-
-def _unavailable(problem: BaseException | None) -> JournalUnavailable:
-    why = problem.strerror if isinstance(problem, OSError) else None
-    return JournalUnavailable(f"the journal cannot be written: {why or 'I/O error'}")

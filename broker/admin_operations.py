@@ -71,6 +71,7 @@ class AdminOperations:
             "clock_behind": self._clock.behind(),
             "healthy": not (wrong := problems(self._desk)),
             "problems": wrong,
+            "keeps_space": self._desk.journal.keeps_space(),
             "uid": os.getuid(),
             "sessions": len(self._desk.sessions.living()),
             "upstreams": sorted(self._desk.routes.now.by_upstream),

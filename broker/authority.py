@@ -256,8 +256,14 @@ class Authority:
             self._sessions.end(session, how)
 
     def expire(self, session: Session, reason: str) -> None:
+        """It ends, and is on record, whatever the store says."""
+        try:
+            self._sessions.end(session, reason)
+        finally:
+            self._record_end(session, reason)
+
+    def _record_end(self, session: Session, reason: str) -> None:
         event = SessionEnded(sandbox=session.stored.sandbox, session=session.id, reason=reason)
-        self._sessions.end(session, reason)
         try:
             self._journal.record(event)
         except JournalUnavailable as error:

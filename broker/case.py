@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from audit.events import Decision, GitDecision, GitOutcome, PushDecision, RefChange
 from audit.journal import JournalUnavailable
@@ -116,15 +117,8 @@ class Case:
 
     def record_allowed(self, rule: str) -> Deferred[None]:
         """Fires when it is on disk; fails with JournalUnavailable otherwise."""
-        event = self._decision("allow", rule, None, None)
-        if isinstance(event, PushDecision):  # with the space that is kept for it
-            recorded = maybeDeferred(self._record_now, event)
-        else:
-            recorded = self.desk.recorder.record(event)
+        recorded = self.desk.recorder.record(self._decision("allow", rule, None, None))
         return recorded.addCallback(lambda _: self._count("allow", ""))
-
-    def _record_now(self, event: PushDecision) -> None:
-        self.desk.journal.record(event)
 
     def record_denied(self, code: str, rule: str, reason: str) -> None:
         """A refusal takes effect whether or not it can be recorded.
@@ -135,10 +129,12 @@ class Case:
         if self.commands is None and not self.session.denials.own_record(code, self.desk.now()):
             return
         event = self._decision("deny", rule or None, code, reason or None)
-        try:
-            self.desk.journal.record(event, durable=isinstance(self.asked.request, Push))
-        except JournalUnavailable as error:
-            log.error("refusal {req} not recorded: {what}", req=self.request_id, what=error.what)
+        self.desk.recorder.record(event).addErrback(self._not_recorded)
+
+    def _not_recorded(self, failure: Failure) -> None:
+        failure.trap(JournalUnavailable)
+        what = failure.getErrorMessage()
+        log.error("refusal {req} not recorded: {what}", req=self.request_id, what=what)
 
     def _count(self, decision: Decision, code: str) -> None:
         self.desk.metrics.decided(self.op, self.tier, decision, code)

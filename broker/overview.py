@@ -58,7 +58,8 @@ def upstream_states(desk: Desk) -> dict[str, str]:
 
 def problems(desk: Desk) -> list[str]:
     """Why the broker is not healthy; empty when it is."""
-    return [] if desk.journal.works() else ["the audit journal cannot be written (B103)"]
+    found = desk.journal.problem()
+    return [] if found is None else [found]
 
 
 def samples(desk: Desk, connections: int) -> Iterator[Sample]:

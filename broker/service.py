@@ -162,6 +162,7 @@ class Broker:
     def tick(self) -> None:
         self._ticks += 1
         try:
+            self.desk.sessions.save_ends()
             self.desk.authority.sweep()
             self.desk.upstreams.sweep()
             if self._ticks % _SLOW_TICKS == 0:

@@ -122,6 +122,7 @@ class Sessions:
     _by_id: dict[str, Session] = field(factory=dict, init=False)
     _living: dict[str, Session] = field(factory=dict, init=False)
     _by_key: dict[bytes, Session] = field(factory=dict, init=False)
+    _unsaved: dict[str, tuple[str, int | None]] = field(factory=dict, init=False)
 
     def load(self, boot: str) -> None:
         """Takes up what the store has; after a reboot nothing is valid until granted again.
@@ -184,11 +185,21 @@ class Sessions:
         over = None if reason in _GIVEN_BACK else self._wall()
         if over is not None:
             self._over[session.stored.host, session.stored.sandbox] = reason
+        self._unsaved[session.id] = (reason, over)
         try:
-            self._store.end(session.id, reason, over)
+            self.save_ends()
             self._keep([session])
         finally:
             session.running.end("S101")
+
+    def save_ends(self) -> None:
+        """What could not be written stays ended, and is written as soon as it can be.
+
+        Without that a broker that starts again would know nothing of the end.
+        """
+        for name, (reason, over) in list(self._unsaved.items()):
+            self._store.end(name, reason, over)
+            del self._unsaved[name]
 
     def rescope(self, session: Session, counter: int, policy: Policy) -> int:
         """Another policy, durably; then cut what it does not allow, and say how many.

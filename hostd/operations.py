@@ -61,13 +61,15 @@ class Operations:
         }
 
     async def status(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        problem = self._host.journal.problem()
         return {
             "pid": os.getpid(),
             "version": self._version,
             "launcher": self._host.spawner.pid,
             "zygote": self._host.nursery.pid,
-            "healthy": (works := self._host.journal.works()),
-            "problems": [] if works else ["the audit journal cannot be written (B103)"],
+            "healthy": problem is None,
+            "problems": [] if problem is None else [problem],
+            "keeps_space": self._host.journal.keeps_space(),
             "sandboxes": len(self._sandboxes.live()),
             "broker_reachable": await self._broker.healthy(),
             "host": self._host.grants.host,

@@ -47,6 +47,10 @@ CREATE TABLE IF NOT EXISTS audit_head (
 """
 _VERSION = 2
 _FROM_1 = "ALTER TABLE session ADD COLUMN latest REAL NOT NULL DEFAULT 0"
+# Space that is kept for a full disk: a few thousand ends. The log is begun anew long before it
+# is that long, and SQLite keeps what file and log once had.
+_SPARE = 512 << 10
+_LOG_PAGES = 64
 _COLUMNS = tuple(one.name for one in fields(StoredSession))
 
 
@@ -185,6 +189,22 @@ def _prepare(db: sqlite3.Connection) -> None:
         db.execute(_FROM_1)
     db.executescript(_SCHEMA)
     db.execute(f"PRAGMA user_version = {_VERSION}")
+    _keep_space(db)
+
+
+def _keep_space(db: sqlite3.Connection) -> None:
+    """Makes database and log long enough, so that grants and ends need no space of the disk."""
+    db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+    try:
+        with db:
+            db.execute("CREATE TABLE IF NOT EXISTS spare (bytes BLOB)")
+            db.execute("INSERT INTO spare VALUES (randomblob(?))", (_SPARE,))
+        db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        with db:
+            db.execute("DROP TABLE spare")
+        db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+    except sqlite3.OperationalError:
+        pass  # full already: what it has must do, and what cannot be kept is told then
 
 
 def open_sqlite(path: Path) -> SqliteStore:

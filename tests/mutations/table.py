@@ -209,15 +209,15 @@ MUTATIONS = (
     Mutation(
         "audit: what could not be recorded happens all the same",
         "broker/case.py",
-        "            recorded = self.desk.recorder.record(event)\n",
-        "            recorded = maybeDeferred(lambda: None)\n",
+        '        recorded = self.desk.recorder.record(self._decision("allow", rule, None, None))\n',
+        "        recorded: Deferred[None] = Deferred()\n        recorded.callback(None)\n",
         (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
     ),
     Mutation(
         "audit: a push need not be recorded",
-        "broker/case.py",
-        "        self.desk.journal.record(event)\n",
-        "        pass\n",
+        "broker/recording.py",
+        "            self._journal.record(event, durable=False)\n",
+        "            pass\n",
         (f"{BROKER_PUSH}::test_the_record_of_a_push_is_on_disk_before_the_upstream_hears_of_it",),
     ),
     Mutation(

@@ -1,10 +1,8 @@
-"""Many files, one chain; old ones go, and the chain says so; space is kept for what matters."""
+"""Many files, one chain; old ones go, and the chain says so."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from audit.events import ConfigLoaded, GitOutcome, SessionRevoked
-from audit.journal import Journal, JournalUnavailable, Sizes, open_journal
+from audit.events import ConfigLoaded, SessionRevoked
+from audit.journal import Journal, Sizes, open_journal
 from audit.verify import JournalBroken, Verified, kept_head, read_events, verify_journal
 
 EVENT = SessionRevoked(session="s-1", reason="asked")
@@ -139,50 +137,6 @@ def test_a_cut_end_is_found_by_the_head_that_was_left(path: Path) -> None:
     assert verify_journal(path).count == sum(1 for _ in read_events(path))
     with pytest.raises(JournalBroken, match="elsewhere"):
         verify_journal(path, kept_head(path))
-
-
-class FullDisk:
-    """Stands in for the kernel's write: the disk has room only while the reserve is given up."""
-
-    def __init__(self, journal: Journal) -> None:
-        self.reserve = journal._reserve
-        self.full = True
-
-    def __call__(self, fd: int) -> None:
-        if self.full and self.reserve._held:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_on_a_full_disk_the_reserve_is_for_revocations_and_comes_back_with_space(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcome = GitOutcome(
-        sandbox="a", session="b", op="fetch", repo="g:a", bytes_up=1, bytes_down=1, ms=1
-    )
-    with opened(path) as journal:
-        disk = FullDisk(journal)
-        journal._sync = disk
-        with pytest.raises(JournalUnavailable, match="No space"):
-            journal.record(outcome)
-        assert not journal.works()
-        assert journal.record(EVENT) == 1
-        assert journal.record(EVENT) == 2
-
-        def no_room(fd: int, offset: int, length: int) -> None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        with monkeypatch.context() as full:
-            full.setattr(os, "posix_fallocate", no_room)
-            with pytest.raises(JournalUnavailable, match="kept for pushes"):
-                journal.record(ConfigLoaded())
-            assert journal.record(EVENT) == 3
-            journal._working = False
-            assert not journal.works()
-        disk.full = False
-        assert journal.works()
-        assert journal.record(ConfigLoaded()) == 4
-    assert verify_journal(path).count == 4
-    assert (path.parent / "audit.reserve").stat().st_size == SMALL.reserve
 
 
 def test_a_journal_without_a_reserve_works(path: Path) -> None:

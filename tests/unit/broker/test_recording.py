@@ -142,13 +142,13 @@ def test_a_disk_that_does_not_sync_lets_nobody_go_on_until_it_does(world: World)
     world.clock.advance(0)
     world.apart.go()
     assert outcomes(waiting) == [JournalUnavailable] * 3
-    assert not world.journal.works()
+    assert world.journal.problem() is not None
     world.disk.broken = False
     after = recorder.record(decision(4))
     world.clock.advance(0)
     world.apart.go()
     assert outcomes([after]) == [None]
-    assert world.journal.works()
+    assert world.journal.problem() is None
 
 
 def test_a_sync_under_way_outlives_its_file(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Sessions: closed, active, ended, and nothing else; ends cut what is live."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from broker.sessions import RELEASED, Sessions
-from broker.store.interface import CounterSeen, Moved, State, StoredSession
+from broker.store.interface import CounterSeen, Moved, State, Store, StoredSession
 from broker.store.sqlite import open_sqlite
 from netpolicy.document import PolicyError, adhoc_policy, policy_to_mapping
 from tests.fakes.tasks import FakeTask
@@ -86,6 +87,42 @@ def test_an_end_cuts_live_streams_and_lasts(world: World) -> None:
     again = world.start().by_key((1).to_bytes(32))
     assert again is not None and again.state is State.ENDED
     assert again.stored.reason == "revoked"
+
+
+class FullStore:
+    """A store whose disk is full while the test says so: it does not write ends."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.full = store, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def end(self, session: str, reason: str, over: int | None = None) -> None:
+        if self.full:
+            raise sqlite3.OperationalError("database or disk is full")
+        self.store.end(session, reason, over)
+
+
+def test_an_end_that_cannot_be_stored_holds_and_is_stored_as_soon_as_it_can_be(
+    world: World,
+) -> None:
+    disk = FullStore(world.sessions._store)
+    world.sessions._store = disk
+    session = world.sessions.register(stored())
+    world.sessions.activate(session, 1, 1, None)
+    task = FakeTask()
+    session.running.enter(task)
+    with pytest.raises(sqlite3.OperationalError):
+        world.sessions.end(session, "revoked")
+    assert session.state is State.ENDED and task.cuts == ["S101"]
+    assert world.sessions.living() == []
+    with pytest.raises(sqlite3.OperationalError):
+        world.sessions.save_ends()
+    disk.full = False
+    world.sessions.save_ends()
+    after = world.start()
+    assert after.over_for_good("h", "sb1") == "revoked" and after.living() == []
 
 
 def test_the_hard_end_is_the_deadline_and_a_live_stream_does_not_move_it(world: World) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from audit import reserve
 from audit.events import TEXT_LIMIT
 from audit.journal import Sizes
 from broker import answers, denials, forwarding, governor, metrics_port, resolving
@@ -92,6 +93,8 @@ IN_FORCE: dict[str, float] = {
     "audit_segment": Sizes().segment,
     "audit_keep": Sizes().keep,
     "audit_reserve": Sizes().reserve,
+    "audit_reserve_own": Sizes().reserve / reserve.OWN,
+    "audit_reserve_share": Sizes().reserve / reserve.SHARES,
 }
 
 

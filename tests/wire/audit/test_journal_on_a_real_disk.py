@@ -75,7 +75,7 @@ def test_a_full_disk_refuses_every_record_whole_and_recovers_with_space(tmp_path
     assert ended.stderr == ""
     assert ended.stdout.splitlines() == [
         "No space left on device",
-        "the journal cannot be written: No space left on device",
+        "the disk is full, and what was kept is used up",
         "works again",
     ]
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_twisted
 from twisted.internet.defer import ensureDeferred
 
+from audit.events import PeerRefused
+from audit.journal import JournalUnavailable
 from audit.verify import verify_journal
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
-from tests.fakes.broker_world import PACK_HEAD, World, commands
+from tests.fakes.broker_world import PACK_HEAD, POLICY, Sidecar, World, commands
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -25,19 +30,21 @@ REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FL
 REPORT = format_data(b"unpack ok\n") + format_data(b"ok refs/heads/agent/a\n") + FLUSH
 
 
+PUSHABLE = ok(Service.RECEIVE_PACK, "advertisement", format_data(b"version 1\n") + FLUSH)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Scene]:
-    """The journal alone on a file system of two megabytes."""
+    """All that the broker writes, on a file system of a few megabytes and files."""
     from twisted.internet import reactor
 
     upstream = FakeUpstream(reactor)
     world = World(reactor, tmp_path, upstream.port)
-    folder = world.paths.broker_audit.parent
-    folder.mkdir(parents=True, mode=0o700)
-    world.paths.broker_state.chmod(0o700)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "none", folder], check=True)
-    for each in (world.paths.broker_state, folder):
-        os.chown(each, 1999999999, 1999999999)
+    folder = world.paths.broker_state
+    folder.mkdir(parents=True)
+    options = "size=24m,nr_inodes=64,mode=0700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", folder], check=True)
+    os.chown(folder, 1999999999, 1999999999)
     world.start()
     yield Scene(world, upstream)
 
@@ -49,42 +56,99 @@ def small_disk(tmp_path: Path) -> Iterator[Scene]:
     subprocess.run(["umount", folder], check=True)
 
 
-def fill(path: Path) -> None:
-    with path.open("wb", buffering=0) as ballast:
+def fill(scene: Scene) -> Path:
+    path = scene.world.paths.broker_state / "ballast"
+    with path.open("ab", buffering=0) as ballast:
         try:
             while ballast.write(bytes(4096)):
                 pass
         except OSError:
             pass
+    return path
+
+
+def use_up_files(scene: Scene) -> list[Path]:
+    made: list[Path] = []
+    try:
+        while True:
+            made.append(scene.world.paths.broker_state / f"file-{len(made)}")
+            made[-1].touch(exist_ok=False)
+    except OSError:
+        return made[:-1]
+
+
+def use_up_what_was_taken_ahead(scene: Scene) -> None:
+    """With records for which nothing is kept."""
+    with pytest.raises(JournalUnavailable, match="disk is full"):
+        for _ in range(5000):
+            scene.world.opened.journal.record(PeerRefused(code="C102"), durable=False)
+
+
+def status(scene: Scene) -> dict[str, Any]:
+    found = scene.world.broker.admin().operations["status"]({}, 0)
+    assert isinstance(found, dict)
+    return found
+
+
+async def git_passes(scene: Scene, sidecar: Sidecar) -> None:
+    """A push with its discovery, and a fetch."""
+    scene.upstream.answers(PUSHABLE)
+    assert (await sidecar.refs(service="git-receive-pack")).status == 200
+    scene.upstream.answers(ok(Service.RECEIVE_PACK, "result", REPORT))
+    pushed = await sidecar.push(commands("refs/heads/agent/a") + PACK_HEAD)
+    assert pushed.status == 200 and b"ok refs/heads/agent/a" in pushed.data
+    scene.upstream.answers(REFS)
+    assert (await sidecar.refs()).status == 200
+
+
+async def revoke(scene: Scene, session: str) -> int:
+    host = await scene.world.host()
+    fields = json.dumps({"session": session}).encode()
+    return (await host.ask("POST", "/host/revoke", (), fields)).status
+
+
+@pytest.mark.parametrize("what", ["space", "files"])
+@on_reactor
+async def test_on_a_full_disk_git_passes_sessions_begin_and_end_and_status_tells(
+    small_disk: Scene, what: str
+) -> None:
+    world = small_disk.world
+    sidecar, other = await world.session(), await world.session()
+    await git_passes(small_disk, sidecar)
+    assert status(small_disk)["healthy"] is True
+    ballast = [fill(small_disk)] if what == "space" else use_up_files(small_disk)
+    for _ in range(5):
+        await git_passes(small_disk, sidecar)
+        fill(small_disk) if what == "space" else None
+    await git_passes(small_disk, await world.session())
+    assert await revoke(small_disk, "session-2") == 200
+    assert (await other.refs()).status == 401
+    world.broker.tick()
+    told = status(small_disk)
+    assert told["healthy"] is False and "B103" in told["problems"][0]
+    assert str(world.paths.broker_audit.parent) in told["problems"][0]
+    for each in ballast:
+        each.unlink()
+    await git_passes(small_disk, sidecar)
+    assert status(small_disk)["healthy"] is True
+    verify_journal(world.paths.broker_audit, world.opened.journal.head())
 
 
 @on_reactor
-async def test_a_full_audit_disk_refuses_fetches_keeps_pushes_and_recovers_by_itself(
+async def test_on_a_full_disk_one_sandbox_cannot_use_up_what_is_kept_for_the_others(
     small_disk: Scene,
 ) -> None:
     world, upstream = small_disk.world, small_disk.upstream
-    sidecar = await world.session()
+    policy = re.sub("git_requests_per_minute = .*", "git_requests_per_minute = 9999", POLICY)
+    hostile, other = await world.session(policy), await world.session()
     upstream.answers(REFS)
-    assert (await sidecar.refs()).status == 200
-    ballast = world.paths.broker_audit.parent / "ballast"
-    fill(ballast)
-    asked = len(upstream.heads)
-    refused = [await sidecar.refs() for _ in range(8)]
-    assert {each.status for each in refused[-4:]} == {503}
-    assert b"B103" in refused[-1].data
-    assert len(upstream.heads) - asked <= 4  # what fitted into the last block
-    upstream.answers(ok(Service.RECEIVE_PACK, "result", REPORT))
-    pushed = await sidecar.push(commands("refs/heads/agent/a") + PACK_HEAD)
-    assert pushed.status == 200 and b"ok refs/heads/agent/a" in pushed.data
-    operations = world.broker.admin().operations
-    status = operations["status"]({}, 0)
-    assert isinstance(status, dict) and status["healthy"] is False
-    ballast.unlink()
-    upstream.answers(REFS)
-    assert (await sidecar.refs()).status == 200
-    status = operations["status"]({}, 0)
-    assert isinstance(status, dict) and status["healthy"] is True
-    verify_journal(world.paths.broker_audit, world.opened.journal.head())
+    fill(small_disk)
+    use_up_what_was_taken_ahead(small_disk)
+    answers = [(await hostile.refs()).status for _ in range(120)]
+    served = answers.count(200)
+    assert 20 < served < 100 and set(answers[served:]) == {503}
+    await git_passes(small_disk, other)
+    assert await revoke(small_disk, "session-1") == 200
 
 
 CROWD = """
