@@ -11,53 +11,22 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import frozen
 
-from audit.redaction import LONGEST, SHORTEST, redacted
+from audit.texts import NAMES, WORDS, Quoted, digest, is_whole, name, plain
 
 Decision = Literal["allow", "deny"]
-Value = str | int | bool | list[dict[str, str]]
+Value = str | int | bool | list[dict[str, str]] | dict[str, str]
 
-TEXT_LIMIT = 512
-_REMEMBERED = 8192  # the names of a few thousand sessions
-_REMEMBERED_LENGTH = 128
 REFS_LIMIT = 1000
-# The order they are written in. `tier`, `name`, `to`, `count`, `reason`, `reported` and what a
-# sandbox is known by (`container` to `epoch`) are additions to the published keys; v, ts, seq,
-# host, event and prev are the journal's own.
+# The order they are written in. `tier`, `name`, `to`, `count`, `reason`, `reported`, `sha256` and
+# what a sandbox is known by (`container` to `epoch`) are additions to the published keys; v, ts,
+# seq, host, event and prev are the journal's own.
 KEYS = (
     "sandbox", "session", "name", "container", "pid", "started", "netns", "cgroup", "epoch",
     "decision", "op", "tier", "repo", "refs", "to", "rule", "code",
-    "peer_uid", "bytes_up", "bytes_down", "ms", "count", "req", "reason", "reported",
+    "peer_uid", "bytes_up", "bytes_down", "ms", "count", "req", "reason", "reported", "sha256",
 )  # fmt: skip
-
-
-def plain(text: str, limit: int = TEXT_LIMIT) -> str:
-    """Text as one capped run of printable ASCII; everything else is escaped, `\\` too.
-
-    What looks like a credential is left out, before anything is cut off.
-    """
-    clean = redacted(text[: limit + LONGEST])
-    shown = clean[:limit].encode("unicode_escape").decode("ascii")
-    return shown if len(clean) <= limit >= len(shown) else shown[:limit] + "..."
-
-
+_WORDS = ("reason",)  # every other text is a name
 _JSON = json.JSONEncoder(separators=(",", ":"))
-# Names of sessions, sandboxes and repositories come again and again. Nothing that was left out,
-# escaped or cut is kept here.
-_quoted: dict[str, str] = {}
-
-
-def _quote(text: str) -> str:
-    """As JSON, made plain."""
-    simple = len(text) < SHORTEST and text.isascii() and text.isalnum()
-    if simple and not text.isalpha():  # a request's number comes twice
-        return f'"{text}"'
-    shown = text if simple else plain(text)
-    quoted = _JSON.encode(shown)
-    if shown == text and len(text) <= _REMEMBERED_LENGTH:
-        if len(_quoted) >= _REMEMBERED:
-            _quoted.clear()
-        _quoted[text] = quoted
-    return quoted
 
 
 @frozen
@@ -69,7 +38,9 @@ class RefChange:
     new: str
 
     def fields(self) -> dict[str, str]:
-        return {"ref": plain(self.ref), "old": plain(self.old, 64), "new": plain(self.new, 64)}
+        shown = name(self.ref)
+        found = {"ref": shown, "old": plain(self.old, 64), "new": plain(self.new, 64)}
+        return found if is_whole(self.ref, shown) else found | {"sha256": digest(self.ref)}
 
 
 class Claim(Enum):
@@ -108,15 +79,18 @@ class Event:
         """The same, the event's name first, as members of a JSON object; a comma before each."""
         kind = type(self)
         shape = _shapes.get(kind) or _shapes.setdefault(kind, _shape_of(kind))
-        written = ""
-        for key, value in zip(shape.keys, shape.values(self), strict=True):
+        written = hashes = ""
+        for key, texts, value in zip(shape.keys, shape.texts, shape.values(self), strict=True):
             if type(value) is str:
-                written += key + (_quoted.get(value) or _quote(value))
+                if (quoted := texts.known.get(value)) is None:
+                    quoted, whole = texts.quote(value)
+                    hashes += "" if whole else f'{key}"{digest(value)}"'
+                written += key + quoted
             elif type(value) is int:
                 written += f"{key}{value}"
             elif value is not None:
                 written += key + _shown(value)
-        return written
+        return written if not hashes else f'{written},"sha256":{{{hashes[1:]}}}'
 
 
 @frozen
@@ -124,6 +98,7 @@ class _Shape:
     """The keys that events of a kind can have, as they are written, and what finds the values."""
 
     keys: tuple[str, ...]
+    texts: tuple[Quoted, ...]
     values: Callable[[Event], tuple[Any, ...]]
 
 
@@ -138,13 +113,12 @@ def _shape_of(kind: type[Event]) -> _Shape:
         names["reported"] = "reported"
     keys = ["event", *(key for key in KEYS if key in names)]
     values = attrgetter(*(names.get(key, key) for key in keys))
-    return _Shape(tuple(f',"{key}":' for key in keys), values)
+    texts = tuple(WORDS if key in _WORDS else NAMES for key in keys)
+    return _Shape(tuple(f',"{key}":' for key in keys), texts, values)
 
 
 def _shown(value: object) -> str:
     match value:
-        case str():
-            return _quote(value)
         case bool() | int():
             return _JSON.encode(value)
         case tuple():

@@ -31,7 +31,7 @@ from audit.segments import list_segments, segment_name
 __all__ = ["FIRST_PREV", "LINE_LIMIT", "Journal", "JournalUnavailable", "Sizes", "line_hash"]
 
 VERSION = 1
-_LEAST_ROOM = 1 << 20  # a disk with less is as good as full
+_LEAST_ROOM, _LEAST_FILES = 1 << 20, 64  # a disk with less is as good as full
 
 
 @frozen
@@ -209,7 +209,7 @@ class Journal:
             (found.f_bavail, found.f_favail) if os.geteuid() else (found.f_bfree, found.f_ffree)
         )
         little = found.f_blocks > 0 and blocks * found.f_frsize < _LEAST_ROOM
-        return little or (found.f_files > 0 and files == 0)
+        return little or (found.f_files > 0 and files < _LEAST_FILES)
 
     def head(self) -> tuple[int, str]:
         """Number and hash of the last line; (0, zeros) before the first."""

@@ -1,7 +1,8 @@
-"""Texts that look like a credential do not get into a journal, wherever they came from.
+"""Words that look like a credential do not get into a journal, wherever they came from.
 
-No field of an event holds a secret. But a sandbox chooses ref names, and an upstream may repeat
-what it was told; whoever puts a token there must not find it in a file that others read.
+No field of an event holds a secret. But an upstream may repeat what it was told, and a program
+what it read; whoever puts a token there must not find it in a file that others read. Names are
+not looked at here: `audit.texts` says why.
 """
 
 from __future__ import annotations

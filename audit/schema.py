@@ -7,20 +7,22 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import attrs
 
 from audit import events
-from audit.events import REFS_LIMIT, TEXT_LIMIT, Event
+from audit.events import REFS_LIMIT, Event
 from audit.journal import VERSION
+from audit.texts import DIGITS, TEXT_LIMIT
 
 SCHEMA_ID = f"urn:gitmoat:audit:{VERSION}"
 _HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 # Capped text may end in three dots.
 _TEXT = {"type": "string", "maxLength": TEXT_LIMIT + 3, "pattern": "^[ -~]*$"}
+_DIGEST = {"type": "string", "pattern": f"^[0-9a-f]{{{DIGITS}}}$"}
 _OBJECT = {"type": "string", "maxLength": 67, "pattern": "^[ -~]*$"}
 _REFS = {
     "type": "array",
     "maxItems": REFS_LIMIT + 1,
     "items": {
         "type": "object",
-        "properties": {"ref": _TEXT, "old": _OBJECT, "new": _OBJECT},
+        "properties": {"ref": _TEXT, "old": _OBJECT, "new": _OBJECT, "sha256": _DIGEST},
         "required": ["ref"],
         "additionalProperties": False,
     },
@@ -66,6 +68,9 @@ def _of(kind: type[Event]) -> dict[str, Any]:
     if kind.reported:
         members["reported"] = {"const": True}
         required.append("reported")
+    texts = [key for key, value in members.items() if value is _TEXT]
+    if texts:
+        members["sha256"] = _digests(texts)
     description = (kind.__doc__ or "").partition("\n")[0]
     return {
         "title": kind.__name__,
@@ -74,6 +79,12 @@ def _of(kind: type[Event]) -> dict[str, Any]:
         "required": required,
         "additionalProperties": False,
     }
+
+
+def _digests(texts: list[str]) -> dict[str, Any]:
+    """Of those that were cut or from which something was left out."""
+    found = {"type": "object", "minProperties": 1, "additionalProperties": False}
+    return found | {"properties": dict.fromkeys(texts, _DIGEST)}
 
 
 def _value(hint: Any) -> dict[str, Any]:

@@ -158,8 +158,13 @@ def event_line(event: Record) -> str:
     return plain("  ".join(parts))
 
 
+def _ref_name(ref: Record) -> str:
+    """With the hash of a name that was cut."""
+    return f"{ref.get('ref')} sha256={ref['sha256']}" if "sha256" in ref else str(ref.get("ref"))
+
+
 def _ref_names(refs: object) -> list[str]:
     if not isinstance(refs, list):
         return []
-    names = [str(ref.get("ref")) if isinstance(ref, Mapping) else str(ref) for ref in refs]
+    names = [_ref_name(ref) if isinstance(ref, Mapping) else str(ref) for ref in refs]
     return names[:5] + ([f"and {len(names) - 5} more"] if len(names) > 5 else [])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hostctl.demo_stage import ALLOWED
 from hostctl.failure import Failure
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World, ended, git_works, kill_and_wait
@@ -164,3 +165,65 @@ def test_a_full_disk_refuses_new_sandboxes_and_lets_old_ones_go(world: World) ->
         assert world.items() == {}
         filler.unlink()
         world.stage.hostctl("run", "--rm", "--", "true").expect_success("run again")
+
+
+@contextmanager
+def one_small_disk(world: World, options: str) -> Iterator[Path]:
+    """All that broker, hostd and sandboxes write, logs too, on one small file system."""
+    world.down()
+    var, aside = world.stage.root / "var", world.stage.root / "var.aside"
+    var.rename(aside)
+    var.mkdir(mode=0o755)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", var], check=True)
+    try:
+        subprocess.run(["cp", "-a", f"{aside}/.", var], check=True)
+        world.up()
+        yield var
+        world.down()
+    finally:
+        subprocess.run(["umount", "--lazy", var], check=True)
+
+
+# They take what becomes free at once.
+FILLS_THE_DISK = "while :; do cat /dev/zero >> /workspace/filler 2> /dev/null; sleep 0.05; done"
+MAKES_FILES = """n=0; while :; do
+if echo 2> /dev/null > /workspace/$n; then n=$((n+1)); else sleep 0.05; fi; done"""
+
+
+def is_full(var: Path) -> bool:
+    found = os.statvfs(var)
+    return found.f_bfree == 0 or found.f_ffree < 16
+
+
+@pytest.mark.parametrize(
+    ("options", "hostile"),
+    [("size=48m", FILLS_THE_DISK), ("size=256m,nr_inodes=2000", MAKES_FILES)],
+    ids=["space", "files"],
+)
+def test_a_sandbox_that_fills_the_disk_stops_neither_git_of_another_nor_a_revocation(
+    fresh_world: World, options: str, hostile: str
+) -> None:
+    world = fresh_world
+    with one_small_disk(world, options) as var, world.box("--agent", "--push", "agent/**") as box:
+        with world.box("--agent", command=("/bin/sh", "-c", hostile)) as other:
+            eventually(lambda: is_full(var), "a full disk", 120)
+            url = world.stage.url(ALLOWED)
+            box.sh(f"git clone -q {url} /tmp/c").expect_success("a clone")  # memory, not disk
+            box.sh(COMMIT_AND_PUSH).expect_success("a push")
+            box.sh("git -C /tmp/c fetch -q").expect_success("a fetch")
+            assert world.stage.upstream_ref("refs/heads/agent/full") is not None
+            told = world.stage.hostctl("status")
+            assert told.code == 1, told.text
+            assert told.out.count("the disk of the audit journal is full") == 2, told.out
+            assert str(world.stage.paths.broker_audit.parent) in told.out
+            world.stage.hostctl("session", "revoke", other.name).expect_success("a revocation")
+            assert other.name not in world.sessions().values()
+            assert "S101" in other.sh(f"git ls-remote {url}").err
+            world.stage.hostctl("rm", "--force", other.name).expect_success("rm")
+        eventually(lambda: world.stage.hostctl("status").code == 0, "health with space", 60)
+        world.stage.hostctl("audit", "verify").expect_success("audit verify")
+
+
+COMMIT_AND_PUSH = """cd /tmp/c &&
+git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x &&
+git push -q origin HEAD:refs/heads/agent/full"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 
@@ -12,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import audit.events as events
-from audit.events import KEYS, TEXT_LIMIT, Event, RefChange, plain
+from audit.events import KEYS, Event, RefChange
+from audit.texts import TEXT_LIMIT, name, plain
 
 PUBLISHED = {
     "v", "ts", "seq", "host", "sandbox", "session", "event", "decision", "op", "repo", "refs",
@@ -32,6 +34,7 @@ ADDED = {
     "count",
     "reason",
     "reported",
+    "sha256",
 }
 ALL = [
     kind
@@ -108,7 +111,7 @@ def test_what_is_not_known_is_not_written() -> None:
 def test_any_text_becomes_one_short_printable_line(kind: type[Event], text: str) -> None:
     line = json.dumps(sample(kind, text).fields())
     assert line.isascii() and line.isprintable()
-    assert len(line) < 20 * 2 * (TEXT_LIMIT + 40)
+    assert len(line) < 20 * 2 * (TEXT_LIMIT + 80)
 
 
 @given(st.text())
@@ -135,16 +138,55 @@ def test_control_bytes_are_shown_not_kept(text: str, shown: str) -> None:
 def test_texts_that_come_again_are_shown_as_the_first_time() -> None:
     """More of them than are remembered, among them some that must not be."""
 
-    def shown(text: str) -> object:
-        return events.SessionRevoked(session=text, reason="asked").fields()["session"]
+    def shown(text: str) -> tuple[object, object]:
+        told = events.SessionRevoked(session=text, reason=text).fields()
+        return told["session"], told["reason"]
 
     texts = [f"sb-{number}" for number in range(9000)]
     texts += [f"ghp_{number:036d}" for number in range(50)] + ["a\\b", "\x1b[2J", "x" * 128, '"']
     texts += ["x" * (TEXT_LIMIT + 1), "0123456789abcdef", "\u00e9", "", "ASIA0123456789ABCDEF"]
     first = [shown(text) for text in texts]
-    assert first == [plain(text) for text in texts]
-    assert first[:9000] == texts[:9000] and not any("ghp_" in str(text) for text in first)
+    assert first == [(name(text), plain(text)) for text in texts]
+    assert first[:9000] == [(text, text) for text in texts[:9000]]
+    assert not any("ghp_" in str(words) for _, words in first)
     assert [shown(text) for text in texts] == first
+
+
+TOKENS = ["agent/secret=hunter2hunter2", "agent/secret=hunter3hunter3", "agent/ghp_" + "a" * 36]
+
+
+@pytest.mark.parametrize("text", TOKENS)
+def test_a_name_that_a_policy_decided_on_is_told_whatever_it_looks_like(text: str) -> None:
+    """A sandbox that puts a token into a ref must not make the audit forget which ref it was."""
+    push = events.PushDecision(
+        sandbox="sb", session="s", decision="allow", tier="helper", repo=f"up:acme/{text}",
+        refs=(RefChange(f"refs/heads/{text}", "0" * 40, "1" * 40),), rule="r",
+    )  # fmt: skip
+    told = push.fields()
+    assert told["repo"] == f"up:acme/{text}"
+    assert told["refs"] == [{"ref": f"refs/heads/{text}", "old": "0" * 40, "new": "1" * 40}]
+    assert "sha256" not in told
+    to = events.EgressDecision(sandbox="sb", session="s", decision="deny", op="tunnel", to=text)
+    assert to.fields()["to"] == text
+
+
+@given(st.text(min_size=500), st.text(max_size=40))
+def test_names_that_are_cut_are_told_apart_by_a_hash_of_the_whole(text: str, more: str) -> None:
+    one, other = RefChange(text, "", "").fields(), RefChange(text + more, "", "").fields()
+    assert (one == other) == (more == "")
+
+
+def test_words_that_lost_something_are_told_apart_by_a_hash_of_the_whole() -> None:
+    def told(reason: str) -> dict[str, events.Value]:
+        return events.SessionRevoked(session="s", reason=reason).fields()
+
+    one, other = told("password=hunter2hunter2"), told("password=hunter3hunter3")
+    assert one["reason"] == other["reason"] == "[redacted]"
+    assert (
+        one["sha256"] == {"reason": hashlib.sha256(b"password=hunter2hunter2").hexdigest()[:16]}
+        and one["sha256"] != other["sha256"]
+    )
+    assert "sha256" in told("x" * 513) and "sha256" not in told("a\x1b \u00e9")
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -1,4 +1,4 @@
-"""Secrets planted in any text of any event do not reach the journal."""
+"""Secrets planted in the words of any event do not reach the journal; names are facts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from audit.events import Event, RefChange, plain
+from audit.events import Event, RefChange
 from audit.journal import open_journal
 from audit.redaction import SHORTEST, SHOWN, redacted
 from audit.schema import kinds
+from audit.texts import plain
 
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
@@ -42,7 +43,7 @@ _AROUND = st.text(st.characters(exclude_characters="@", max_codepoint=0x2FF), ma
 
 
 def filled(kind: type[Event], text: str) -> Event:
-    """An event that says `text` wherever it can."""
+    """An event that says `text` in words, and something else as a name."""
     hints = get_type_hints(kind)
     given: dict[str, object] = {}
     for each in attrs.fields(kind):
@@ -50,9 +51,9 @@ def filled(kind: type[Event], text: str) -> Event:
         if hint in (int, int | None):
             given[each.name] = 1
         elif hint in (str, str | None):
-            given[each.name] = text
+            given[each.name] = text if each.name == "reason" else "name"
         elif each.name == "refs":
-            given[each.name] = (RefChange(text, text, text),)
+            given[each.name] = (RefChange("refs/heads/main", text, text),)
         else:
             given[each.name] = "deny"
     return kind(**given)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from audit import reserve
-from audit.events import TEXT_LIMIT
 from audit.journal import Sizes
+from audit.texts import TEXT_LIMIT
 from broker import answers, denials, forwarding, governor, metrics_port, resolving
 from broker.providers import github_app, keeping
 from broker.sessions import REPORTS_PER_MINUTE

@@ -42,7 +42,7 @@ def small_disk(tmp_path: Path) -> Iterator[Scene]:
     world = World(reactor, tmp_path, upstream.port)
     folder = world.paths.broker_state
     folder.mkdir(parents=True)
-    options = "size=24m,nr_inodes=64,mode=0700"
+    options = "size=24m,nr_inodes=256,mode=0700"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", folder], check=True)
     os.chown(folder, 1999999999, 1999999999)
     world.start()

@@ -1,0 +1,73 @@
+"""How text stands in a record: one capped run of printable ASCII, and a hash where some is missing.
+
+Names that a policy decided on (refs, repositories, hosts) are facts and stand as they are: a
+sandbox that could have a part of a name left out could push two refs that look like one. Words,
+which an upstream or a program put together, lose what has the shape of a credential.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from attrs import define, field
+
+from audit.redaction import LONGEST, SHORTEST, redacted
+
+TEXT_LIMIT = 512
+DIGITS = 16
+_REMEMBERED = 8192  # the names of a few thousand sessions
+_REMEMBERED_LENGTH = 128
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
+
+def name(text: str, limit: int = TEXT_LIMIT) -> str:
+    """A fact. Everything that is not printable ASCII is escaped, `\\` too."""
+    return _capped(text[: limit + 1], limit)
+
+
+def plain(text: str, limit: int = TEXT_LIMIT) -> str:
+    """Words: what looks like a credential is left out, before anything is cut off."""
+    return _capped(redacted(text[: limit + LONGEST]), limit)
+
+
+def _capped(clean: str, limit: int) -> str:
+    shown = clean[:limit].encode("unicode_escape").decode("ascii")
+    return shown if len(clean) <= limit >= len(shown) else shown[:limit] + "..."
+
+
+def digest(text: str) -> str:
+    """By which two texts are told apart of which the same is shown."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+
+
+def is_whole(text: str, shown: str) -> bool:
+    """Whether nothing was cut off or left out; what is escaped is there."""
+    return shown == text or shown == text.encode("unicode_escape").decode("ascii")
+
+
+@define(eq=False)
+class Quoted:
+    """Texts as JSON. Those of sessions, sandboxes and repositories come again and again.
+
+    Nothing that was left out, escaped or cut is remembered.
+    """
+
+    _words: bool
+    known: dict[str, str] = field(factory=dict, init=False)
+
+    def quote(self, text: str) -> tuple[str, bool]:
+        """And whether it is there whole."""
+        simple = len(text) < SHORTEST and text.isascii() and text.isalnum()
+        if simple and not text.isalpha():  # a request's number comes twice
+            return f'"{text}"', True
+        shown = text if simple else (plain if self._words else name)(text)
+        quoted = _JSON.encode(shown)
+        if shown == text and len(text) <= _REMEMBERED_LENGTH:
+            if len(self.known) >= _REMEMBERED:
+                self.known.clear()
+            self.known[text] = quoted
+        return quoted, is_whole(text, shown)
+
+
+NAMES, WORDS = Quoted(words=False), Quoted(words=True)
