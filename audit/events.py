@@ -129,6 +129,10 @@ def _shown(value: object) -> str:
             raise TypeError("an event holds text, numbers and ref changes only")
 
 
+def _of_git(decision: Decision) -> Claim:
+    return Claim.SHARE if decision == "allow" else Claim.NOTHING
+
+
 @frozen(kw_only=True)
 class GitDecision(Event):
     """May this session see, or fetch from, this repository?"""
@@ -147,7 +151,7 @@ class GitDecision(Event):
 
     @property
     def claim(self) -> Claim:
-        return Claim.SHARE if self.decision == "allow" else Claim.NOTHING
+        return _of_git(self.decision)
 
 
 @frozen(kw_only=True)
@@ -169,7 +173,7 @@ class PushDecision(Event):
 
     @property
     def claim(self) -> Claim:
-        return Claim.SHARE if self.decision == "allow" else Claim.NOTHING
+        return _of_git(self.decision)
 
 
 @frozen(kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -16,7 +16,7 @@ from broker.desk import Desk
 from broker.gate import Asked
 from broker.refusals import Reply, answer_probe, has_own_status, refuse, refuse_commands
 from broker.sessions import Session
-from gitwire.receivepack import PushCommands
+from gitwire.receivepack import Command, PushCommands
 from gitwire.reportstatus import refuse_push
 from gitwire.smarthttp import Advertise, Fetch, GitRequest, Push, Service
 from netpolicy.codes import CODES
@@ -47,6 +47,12 @@ def _op(request: GitRequest) -> str:
             return "push"
         case _:
             assert_never(request)
+
+
+class TooMuchToRecord(JournalUnavailable):
+    """A session over what it may have written; it can come again later."""
+
+    code = "G303"
 
 
 @define(eq=False)
@@ -117,18 +123,27 @@ class Case:
 
     def record_allowed(self, rule: str) -> Deferred[None]:
         """Fires when it is on disk; fails with JournalUnavailable otherwise."""
+        if self.session.denials.wait(self._lengths(len(self._commands)), self.desk.now()):
+            return fail(TooMuchToRecord("this session has had written all it may for now"))
         recorded = self.desk.recorder.record(self._decision("allow", rule, None, None))
         return recorded.addCallback(lambda _: self._count("allow", ""))
 
     def record_denied(self, code: str, rule: str, reason: str) -> None:
         """A refusal takes effect whether or not it can be recorded.
 
-        Of a push whose commands are known always; of anything else in a flood only the number.
+        Of a push whose commands are known, while the session may have more written; of anything
+        else in a flood only the number.
         """
         self._count("deny", code)
-        if self.commands is None and not self.session.denials.own_record(code, self.desk.now()):
+        denials, now = self.session.denials, self.desk.now()
+        most = denials.refs_shown(len(self._commands), now)
+        if self.commands is None:
+            own = denials.own_record(code, now)
+        else:
+            own = denials.own_push_record(code, self._lengths(most), now)
+        if not own:
             return
-        event = self._decision("deny", rule or None, code, reason or None)
+        event = self._decision("deny", rule or None, code, reason or None, most)
         self.desk.recorder.record(event).addErrback(self._not_recorded)
 
     def _not_recorded(self, failure: Failure) -> None:
@@ -140,8 +155,14 @@ class Case:
         self.desk.metrics.decided(self.op, self.tier, decision, code)
 
     def _decision(
-        self, decision: Decision, rule: str | None, code: str | None, reason: str | None
+        self,
+        decision: Decision,
+        rule: str | None,
+        code: str | None,
+        reason: str | None,
+        most: int | None = None,
     ) -> GitDecision | PushDecision:
+        """What is allowed is written whole; of what is refused, in a flood, only `most` refs."""
         stored = self.session.stored
         if self.commands is None:
             return GitDecision(
@@ -162,19 +183,19 @@ class Case:
             decision=decision,
             tier=self.tier,
             repo=self.repo,
-            refs=_changes(self.commands, self._refs_shown(decision)),
+            refs=_changes(self.commands, most),
             rule=rule,
             code=code,
             req=self.request_id,
             reason=reason,
         )
 
-    def _refs_shown(self, decision: Decision) -> int:
-        """What is allowed is written whole; of what is refused, in a flood, only the first."""
-        count = len(self.commands.commands) if self.commands is not None else 0
-        if decision == "allow":
-            return count
-        return self.session.denials.refs_shown(count, self.desk.now())
+    @property
+    def _commands(self) -> Sequence[Command]:
+        return () if self.commands is None else self.commands.commands
+
+    def _lengths(self, most: int) -> list[int]:
+        return [len(one.ref.text) for one in self._commands[:most]]
 
     def record_outcome(self, code: str | None, reason: str, up: int, down: int) -> None:
         stored, seconds = self.session.stored, self.desk.now() - self.began
@@ -197,7 +218,7 @@ class Case:
             log.error("outcome of {req} not recorded: {what}", req=self.request_id, what=error.what)
 
 
-def _changes(commands: PushCommands, most: int) -> tuple[RefChange, ...]:
+def _changes(commands: PushCommands, most: int | None) -> tuple[RefChange, ...]:
     shown = commands.commands[:most]
     changes = [RefChange(one.ref.text, one.old.hex, one.new.hex) for one in shown]
     rest = len(commands.commands) - len(shown)

@@ -99,7 +99,9 @@ def open_session(stored: StoredSession, now: float) -> Session:
     policy = policy_from_mapping(json.loads(stored.scope))
     limits = policy.limits
     budget = Budget(limits.git_requests_per_minute, limits.git_concurrency)
-    return Session(stored, policy, budget, ByteQuota(limits.session_max), used=now)
+    denials = DenialLog(limits.git_requests_per_minute)
+    bytes_left = ByteQuota(limits.session_max)
+    return Session(stored, policy, budget, bytes_left, used=now, denials=denials)
 
 
 def _reopen(stored: StoredSession, boot: str, now: float) -> Session | None:
@@ -214,6 +216,7 @@ class Sessions:
         session.budget.limit(policy.limits.git_requests_per_minute, policy.limits.git_concurrency)
         session.bytes.limit = policy.limits.session_max
         session.brake.free = policy.limits.free_refusals
+        session.denials.limit(policy.limits.git_requests_per_minute)
         return session.running.rescope(policy)
 
     def extend(self, session: Session, seconds: int) -> None:

@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,6 +128,30 @@ def room(paths: Paths) -> Iterator[Finding]:
         yield problem("disk", what, f"df -h {place}, then remove something")
     else:
         yield good("disk", f"{free >> 30} GiB are free at {place}")
+    yield from _shared_disk(paths)
+
+
+def _shared_disk(paths: Paths) -> Iterator[Finding]:
+    """What sandboxes fill: without a disk of their own, that of the journals and the store."""
+    sandboxes = paths.hostd_state / "sandboxes"
+    found = {name: _device(path) for name, path in _written(paths).items()}
+    device = _device(sandboxes)
+    shared = [name for name, each in found.items() if each is not None and each == device]
+    if shared:
+        what = f"sandboxes can fill the disk of {' and '.join(shared)}; their sizes have no limit"
+        yield note("disk", what, f"give {sandboxes} a file system of its own")
+
+
+def _written(paths: Paths) -> dict[str, Path]:
+    broker = "the broker's journal and store"
+    return {broker: paths.broker_audit.parent, "hostd's journal": paths.hostd_audit.parent}
+
+
+def _device(path: Path) -> int | None:
+    try:
+        return path.stat().st_dev
+    except OSError:
+        return None
 
 
 def daemons(paths: Paths, version: str) -> Iterator[Finding]:
@@ -150,11 +174,19 @@ def daemons(paths: Paths, version: str) -> Iterator[Finding]:
         elif status["healthy"]:
             yield good("daemons", f"{name} runs, pid {status['pid']}")
             yield from few_descriptors(name, status["pid"])
+            yield from _keeps_no_space(name, status)
         elif socket.exists():
             what = f"{socket} is there and nobody answers"
             yield problem("daemons", what, f"rm {socket}", socket.unlink)
         else:
             yield note("daemons", f"{name} does not run", "hostctl up")
+
+
+def _keeps_no_space(name: str, status: Mapping[str, object]) -> Iterator[Finding]:
+    """A copy-on-write file system may promise space and not have it (ZFS), or keep none (NFS)."""
+    if status.get("keeps_space") is False:
+        what = f"the file system of {name}'s journal keeps no space: when it is full git stops"
+        yield note("daemons", what, "put it on ext4, XFS, btrfs or tmpfs")
 
 
 def few_descriptors(name: str, pid: object, proc: Path = Path("/proc")) -> Iterator[Finding]:

@@ -133,6 +133,8 @@ GROUPS = (
             Limit("audit_text", "characters of a text", 512, "", "", "cut, with three dots"),
             Limit("audit_segment", "one journal file", 64 << 20, "bytes", "", "another is begun, in the same chain", f"{BROKER} `audit.segment`"),
             Limit("audit_keep", "older journal files", 64, "", "", "the oldest is removed, and a record says so", f"{BROKER} `audit.keep`"),
+            Limit("audit_request", "journal for each git request that a session may make, in the average; with 120 a minute and all its refusals some 300 MiB a day", 1024, "bytes", "G303", "a push with many refs waits, refused ones are only counted, so that no sandbox has the records of the others removed"),
+            Limit("audit_burst", "journal that a session may have written above that", 16 << 20, "bytes", "G303", "the same"),
             Limit("audit_reserve", "disk space kept behind the end of each journal for git, grants and revocations", 4 << 20, "bytes", "B103", "when only that is left everything else is refused, or dropped and counted, until there is space"),
             Limit("audit_reserve_own", "of it, for grants, revocations and ends alone", 1 << 20, "bytes", "B103", "no sandbox's records get there"),
             Limit("audit_reserve_share", "of it, the records of one sandbox's git, some 35 requests", 32 << 10, "bytes", "B103", "its git is refused, until there is space; that of the others is not"),

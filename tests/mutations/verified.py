@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.mutations.apart import APART
 from tests.mutations.between_sandboxes import BETWEEN
 from tests.mutations.containers import CONTAINERS
+from tests.mutations.recorded import RECORDED
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
 from tests.mutations.wires import WIRES
 
@@ -297,4 +298,4 @@ VERIFIED = (
     ),
 )
 
-ALL = (*MUTATIONS, *VERIFIED, *CONTAINERS, *BETWEEN, *APART, *WIRES)
+ALL = (*MUTATIONS, *VERIFIED, *CONTAINERS, *BETWEEN, *APART, *WIRES, *RECORDED)

@@ -32,6 +32,28 @@ def test_refused_pushes_keep_their_refs_until_they_are_a_flood() -> None:
     assert log.refs_shown(1000, 100.0) == 1000
 
 
+def test_what_a_session_may_ask_never_waits_for_the_journal() -> None:
+    log = DenialLog(120)
+    assert not any(log.wait([30], minute * 60.0) for minute in range(2000) for _ in range(120))
+
+
+def test_a_day_of_pushes_with_many_refs_leaves_the_records_of_the_others_alone() -> None:
+    """All that is written at 120 a minute, against the 4 GiB that are kept."""
+    log, names = DenialLog(120), [512] * 1000
+    second, taken = 0.0, 0
+    while second < 86400:
+        taken += not log.wait(names, second)
+        second += 0.5
+    assert 20 < taken * sum(names) < 300 << 20
+
+
+def test_refused_pushes_beyond_what_a_session_may_have_written_are_counted() -> None:
+    log = DenialLog(120)
+    own = [log.own_push_record("G201", [512] * 1000, 0.0) for _ in range(100)]
+    assert own[:20] == [True] * 20 and not own[-1]
+    assert log.summary() == {"G201": own.count(False)}
+
+
 @given(st.lists(st.tuples(st.sampled_from(["G101", "G105", "G303", "U108"]), st.floats(0, 5))))
 def test_every_refusal_is_recorded_or_counted(steps: list[tuple[str, float]]) -> None:
     log, now, own, counted = DenialLog(), 0.0, 0, 0

@@ -219,3 +219,19 @@ def test_a_daemon_with_few_descriptors_is_noted(tmp_path: Path, limit: int, note
     found = list(checkup_files.few_descriptors("hostd", 7, tmp_path))
     assert [each.level for each in found] == [NOTE] * notes
     assert not list(checkup_files.few_descriptors("hostd", 8, tmp_path))
+
+
+def test_the_doctor_says_when_sandboxes_can_fill_the_disk_of_the_journals(paths: Paths) -> None:
+    (paths.hostd_state / "sandboxes").mkdir()
+    paths.broker_audit.parent.mkdir(parents=True)
+    (found,) = wrong(checkup_files.room(paths))
+    assert found.level == NOTE
+    assert "the broker's journal and store and hostd's journal" in found.what
+    assert found.fix == f"give {paths.hostd_state}/sandboxes a file system of its own"
+
+
+def test_the_doctor_says_when_a_journals_file_system_keeps_no_space() -> None:
+    (found,) = checkup_files._keeps_no_space("broker", {"keeps_space": False})
+    assert found.level == NOTE and "git stops" in found.what
+    assert list(checkup_files._keeps_no_space("broker", {"keeps_space": True})) == []
+    assert list(checkup_files._keeps_no_space("broker", {})) == []

@@ -92,6 +92,8 @@ IN_FORCE: dict[str, float] = {
     "audit_text": TEXT_LIMIT,
     "audit_segment": Sizes().segment,
     "audit_keep": Sizes().keep,
+    "audit_request": denials.REQUEST_OCTETS,
+    "audit_burst": denials.BURST_OCTETS,
     "audit_reserve": Sizes().reserve,
     "audit_reserve_own": Sizes().reserve / reserve.OWN,
     "audit_reserve_share": Sizes().reserve / reserve.SHARES,

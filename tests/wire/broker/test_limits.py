@@ -12,7 +12,7 @@ from gitwire.framing import Chunked
 from gitwire.http import Length
 from gitwire.pktline import format_data
 from gitwire.smarthttp import Service
-from tests.fakes.broker_world import POLICY, Asker, Reply, Sidecar, commands, post
+from tests.fakes.broker_world import PACK_HEAD, POLICY, Asker, Reply, Sidecar, commands, post
 from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -392,3 +392,21 @@ async def test_an_upstream_that_slices_its_answer_finely_is_cut_and_the_fetch_is
     assert outcome["code"] == "U104"
     scene.upstream.answers(ADVERTISEMENT)
     assert (await sidecar.refs()).status == 200
+
+
+@on_reactor
+async def test_a_push_beyond_what_a_session_may_have_written_is_told_to_wait(
+    scene: Scene,
+) -> None:
+    """Else pushes of a thousand long names would have everybody's older records removed."""
+    greedy, modest = await scene.world.session(), await scene.world.session()
+    scene.upstream.answers(ADVERTISEMENT)
+    session = scene.world.sessions.by_id("session-1")
+    assert session is not None
+    while not session.denials.wait([512] * 1000, scene.world.now):
+        pass
+    names = [f"refs/heads/agent/{number:0500d}" for number in range(1000)]
+    refused = await greedy.push(commands(*names) + PACK_HEAD)
+    assert b"G303" in refused.data and not scene.upstream.talks
+    assert scene.world.audit("push.decision") == []
+    assert (await modest.refs()).status == 200
