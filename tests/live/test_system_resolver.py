@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[2]
 # The search list is a trap: a name that does not exist must not become another one.
 FILES = {
-    "resolv.conf": "nameserver 127.0.0.1\nsearch corp.example\noptions timeout:5 attempts:1\n",
+    "resolv.conf": "nameserver 127.0.0.1\nsearch corp.example\noptions timeout:30 attempts:1\n",
     "hosts": "127.0.0.1 localhost\n10.1.2.3 mirror.example other\n2001:db8::3 mirror.example\n",
     "nsswitch.conf": "hosts: files dns\n",
 }

@@ -43,9 +43,16 @@ class Result:
 
 
 def soak(
-    seed: int, seconds: float, sandboxes: int, say: Callable[[str], None] = lambda text: None
+    seed: int,
+    seconds: float,
+    sandboxes: int,
+    say: Callable[[str], None] = lambda text: None,
+    least: int = 0,
 ) -> Result:
-    """AssertionError, with the seed and the step, when something does not hold."""
+    """AssertionError, with the seed and the step, when something does not hold.
+
+    So long, and so many steps at least.
+    """
     with surroundings() as around, around.host.entered(), opened() as stage:
         with stage.paths.broker_toml.open("a") as config:
             config.write(f'\n[egress]\nresolvers = ["{RESOLVER}"]\n')
@@ -57,7 +64,7 @@ def soak(
             world.up()
             before = at_rest(world)
             storm = Storm.over(world, around, seed, sandboxes)
-            return _run(world, storm, before, seed, seconds, say)
+            return _run(world, storm, before, seed, (seconds, least), say)
 
 
 def _run(
@@ -65,13 +72,14 @@ def _run(
     storm: Storm,
     before: Inventory,
     seed: int,
-    seconds: float,
+    length: tuple[float, int],
     say: Callable[[str], None],
 ) -> Result:
+    seconds, least = length
     begun, steps, most, said = time.monotonic(), 0, 0, 0.0
     name = "the beginning"
     try:
-        while time.monotonic() - begun < seconds:
+        while steps < least or time.monotonic() - begun < seconds:
             name = storm.step()
             steps += 1
             most = max(most, len(storm.members))

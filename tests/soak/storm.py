@@ -23,6 +23,7 @@ from tests.faults.world import World, ended, kill_and_wait, new_name
 from tests.live.boxes import Box, eventually, outcome
 from tests.live.internet import Surroundings
 from tests.soak.watch import Watch
+from tests.waiting import PATIENCE
 
 # Generous where a storm is not what the limits are for.
 POLICY = f"""\
@@ -45,7 +46,6 @@ scheme = "http"
 """
 # A plain request through the proxy that the environment names.
 _REACH = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())"
-_BOUND = 90.0
 _STATE = {True: "running", False: "stopped"}
 _SENTINELS = 2
 _QUICK = ["network", "egress", "dns", "metadata", "ports", "squatting", "credential"]
@@ -149,7 +149,7 @@ class Storm:
 
     def hostctl(self, *words: str) -> Ran:
         """Ends within the bound, whatever happens to it, and shows no secret."""
-        ran = self.world.stage.hostctl(*words, timeout=_BOUND)
+        ran = self.world.stage.hostctl(*words, timeout=PATIENCE)
         self.watch.look(ran.text, words[0])
         return ran
 
@@ -171,7 +171,7 @@ class Storm:
         self._until_served(member, "exec", member.name, "--", "git", "ls-remote", "-q", url)
 
     def _until_served(self, member: Member, *words: str) -> Ran:
-        deadline = time.monotonic() + _BOUND
+        deadline = time.monotonic() + PATIENCE
         while (ran := self.hostctl(*words)).code != 0:
             assert time.monotonic() < deadline, f"{member.name}: {ran.text[-300:]}"
             time.sleep(0.3)
@@ -219,7 +219,7 @@ class Storm:
         process = member.box.begin(*inside)
         time.sleep(self.chance.uniform(0.0, 0.4))
         self._kill_sidecar_of(member)
-        ran = outcome(process, _BOUND)
+        ran = outcome(process, PATIENCE)
         self.watch.look(ran.text, "a cut push")
         found = self.upstream_refs().get(ref)
         assert found in (None, commit), found
@@ -239,7 +239,7 @@ class Storm:
 
     def kill_forker(self, name: str) -> None:
         old = self.world.kill(name)
-        eventually(lambda: self.world.pid(name) != old and ended(old), f"another {name}", _BOUND)
+        eventually(lambda: self.world.pid(name) != old and ended(old), f"another {name}", PATIENCE)
 
     def kill_hostd(self) -> None:
         self.world.kill("hostd")
@@ -281,7 +281,7 @@ class Storm:
     # What must hold
 
     def check(self) -> None:
-        eventually(self._as_modelled, "the sandboxes of the model", _BOUND)
+        eventually(self._as_modelled, "the sandboxes of the model", PATIENCE)
         assert self.upstream_refs() == self.refs, "the git server's refs are not the model's"
         self.watch.check()
         named = {str(each.get("name") or each.get("host")) for each in self.around.heard()}
@@ -309,7 +309,7 @@ class Storm:
         """A sidecar that is just being replaced is waited for; a wall is not."""
         if member.revoked and groups is None:
             return
-        eventually(lambda: self.world.inspect(member.name)["sidecar"]["pid"], "a sidecar", _BOUND)
+        eventually(lambda: self.world.inspect(member.name)["sidecar"]["pid"], "a sidecar", PATIENCE)
         report = self.world.ask("verify", sandbox=member.name, groups=groups)["report"]
         wrong = [row for row in report["probes"] if not row["ok"]]
         assert not wrong, f"{member.name}: {wrong[:3]}"

@@ -10,5 +10,5 @@ pytestmark = pytest.mark.live
 
 
 def test_a_short_storm_breaks_no_invariant_and_leaves_nothing() -> None:
-    result = soak(seed=7, seconds=8, sandboxes=4)
-    assert result.steps >= 3, result.lines()
+    """By its steps: how many a machine takes in a time is up to it."""
+    assert soak(seed=7, seconds=0, sandboxes=4, least=8).steps == 8
