@@ -97,10 +97,25 @@ def check(world: World, text: str) -> None:
 def test_transcript(file: Path, request: pytest.FixtureRequest) -> None:
     text = file.read_text(encoding="utf-8")
     if text.startswith("# running"):
-        check(request.getfixturevalue("running"), text)
+        world = request.getfixturevalue("running")
+        try:
+            check(world, text)
+        except BaseException:
+            empty(world)  # what it has left is no reason for the next one to fail
+            raise
         return
     with fresh_world() if text.startswith("# fresh") else quiet_world(text) as world:
         check(world, text)
+
+
+def empty(world: World) -> None:
+    def hostctl(*words: str) -> str:
+        whole = command(world.root, *words)
+        given = {"capture_output": True, "text": True, "env": environment(), "timeout": PATIENCE}
+        return str(subprocess.run(whole, **given).stdout)  # type: ignore[call-overload]
+
+    for identifier in hostctl("ls", "-q").split():
+        hostctl("rm", "--force", identifier)
 
 
 def rewrite(file: Path, world: World) -> None:

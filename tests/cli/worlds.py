@@ -41,9 +41,9 @@ _DIFFERS = (
     (r"\b\d+ records", "56 records"),
     (rf'("(?:key_)?(?:{_NUMBERS})": )[\d.]+', r"\g<1>1"),
     (r"((?:pid|netns|uids\.\w+): +)\d+", r"\g<1>1"),
-    (r"\b20000000\d\d\b", "2000000005"),
+    (r"\b2000\d{6}\b", "2000000005"),
     (r'"(boot|kernel|machine|python)": "[^"]*"', r'"\1": "[...]"'),
-    (r"\b\d+s(?= ago| +\d+h)", "9s"),
+    (r"\b\d+[sm](?= ago| +\d+h)", "9s"),
     (r"\b7h5\dm\b", "7h59m"),
 )  # fmt: skip
 _IN_SCRIPT = 1  # scripted answers have numbers that are meant

@@ -130,39 +130,21 @@ def test_a_sidecar_that_died_or_hangs_when_hostd_starts_is_replaced(
     assert list(world.sessions().values()).count(box.name) == 1
 
 
-def test_a_sandbox_whose_removal_had_begun_is_gone(world: World) -> None:
+@pytest.mark.parametrize("moment", ["noted", "processes ended"])
+def test_a_sandbox_that_was_half_removed_is_gone(world: World, moment: str) -> None:
     world.kill("hostd")  # both times a hostd that has just started
     world.up()
     before = at_rest(world)
     with world.box(repo=None) as box:
-        hostd = world.pid("hostd")
+        hostd, room = world.pid("hostd"), int(world.inspect(box.name)["pid"])
         with world.stopped_at("removing") as stop:
             remove = hostctl_process(world.stage, "rm", "--force", box.name)
             stop.wait()
+            if moment == "noted":
+                kill_and_wait(hostd)
+        if moment != "noted":  # from here on any moment is right
+            eventually(lambda: ended(room), "the end of its processes")
             kill_and_wait(hostd)
-        outcome(remove)
-        world.up()
-        assert box.name not in world.items()
-    world.kill("hostd")
-    world.up()
-    assert_settles(world, before)
-
-
-def test_a_sandbox_of_which_only_the_files_were_left_is_gone(world: World) -> None:
-    world.kill("hostd")
-    world.up()
-    before = at_rest(world)
-    with world.box(repo=None) as box:
-        identifier = str(world.inspect(box.name)["sandbox"])
-        hostd, launcher = world.pid("hostd"), world.pid("launcher")
-        with world.stopped_at("removing") as stop:
-            remove = hostctl_process(world.stage, "rm", "--force", box.name)
-            stop.wait()
-            os.kill(launcher, signal.SIGSTOP)  # who is to start `rm`
-        run_files = world.stage.paths.sandboxes_run / identifier
-        eventually(lambda: not run_files.exists(), "the end of all but its files")
-        kill_and_wait(hostd)
-        kill_and_wait(launcher)
         outcome(remove)
         world.up()
         assert box.name not in world.items()
