@@ -13,7 +13,7 @@ from tests.fakes.broker_world import TIMEOUTS, World
 from tests.fakes.fake_upstream import FakeUpstream
 from tests.waiting import PATIENCE
 
-_TURNS = 20
+_TURNS = 50
 
 
 @define(eq=False)
@@ -26,7 +26,7 @@ class Scene:
         busy machine all of the time may pass within one of them."""
         await self._later(seconds)
         for _ in range(_TURNS):
-            await self._later(0.001)
+            await self._later(0)
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Waits for what must become true; generous, since a busy machine is no failure."""
