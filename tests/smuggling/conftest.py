@@ -49,6 +49,12 @@ def box(raw_stage: Stage) -> Iterator[Box]:
         yield make("--policy", "one", repo=None)
 
 
+@pytest.fixture
+def new_box(raw_stage: Stage) -> Iterator[Box]:
+    with box_maker(raw_stage) as make:
+        yield make("--policy", "one", repo=None)
+
+
 @pytest.fixture(scope="session")
 def spelling(raw_stage: Stage) -> Spelling:
     return Spelling(f"/localhost:{raw_stage.upstream.port}/", "play", "one")
