@@ -21,8 +21,6 @@ CONTROLLERS = ("memory", "pids", "cpu")
 _CPU_PERIOD = 100_000
 _MIB = 1 << 20
 _LEAST_RESERVE, _MOST_RESERVE = 256 * _MIB, 4096 * _MIB
-# Of 100 (1024), which every other group of the machine has: daemons go first.
-_WEIGHT, _SHARES = "50", "512"
 
 
 @frozen
@@ -107,13 +105,6 @@ def settings_for(limits: ResourceLimits, controller: str, v2: bool) -> dict[str,
             return {"cpu.max": f"{quota} {_CPU_PERIOD}"}
         return {"cpu.cfs_period_us": str(_CPU_PERIOD), "cpu.cfs_quota_us": quota}
     return {}
-
-
-def weight_for(controller: str, v2: bool) -> dict[str, str]:
-    """How much of a busy processor all rooms together get, beside others who want it."""
-    if controller != "cpu":
-        return {}
-    return {"cpu.weight": _WEIGHT} if v2 else {"cpu.shares": _SHARES}
 
 
 def together(memory: int, numbers: int) -> ResourceLimits:
@@ -240,7 +231,7 @@ class Cgroups:
         """Each room has its own limits besides; where these cannot be set, those are left."""
         v2 = self._hierarchies.is_unified(controller)
         group = hierarchy / self._parent
-        settings = settings_for(self._all_rooms, controller, v2) | weight_for(controller, v2)
+        settings = settings_for(self._all_rooms, controller, v2)
         with contextlib.suppress(OSError):
             group.mkdir(exist_ok=True)
             if v2:  # also for the rooms: among each other they get equal parts of the processor

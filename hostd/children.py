@@ -10,11 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from attrs import define, field
 
 DEADLINE = 10.0  # seconds from the fork to the exec, or to the child's own answer
+LONGEST = 60.0  # the same for a child that nobody holds up, on a machine that is too busy for it
 MOST_OF_ONE_CAUSE = 64
 _MAX_PROBLEM = 4000  # what a pipe takes, and gives, in one piece
 
@@ -31,6 +34,15 @@ class Child:
     cause: str
     lasting: bool
     answered: bool = False
+    begun: float = field(factory=time.monotonic)
+
+    def starved(self, now: float) -> bool:
+        """It could run and gets no processor: that is nobody's lease, signal or file system."""
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return False
+        return text.rpartition(")")[2].split()[0] == "R" and now - self.begun < LONGEST
 
     def problem(self) -> str | None:
         """What it says went wrong; "" when its pipe is at its end, None when it says nothing."""

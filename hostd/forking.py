@@ -121,10 +121,13 @@ class Forker:
 
     def _end_overdue(self) -> None:
         """A child that began at the last moment has begun."""
-        for child in self._children.overdue(time.monotonic()):
+        now = time.monotonic()
+        for child in self._children.overdue(now):
             if child.problems >= 0:
                 self._hear(child)
-            if not child.answered:
+            if not child.answered and child.starved(now):
+                child.deadline = now + 1.0
+            elif not child.answered:
                 child.kill()
                 what = f"the program did not start within {DEADLINE:.0f} s and was ended"
                 self._refuse(child, what, code=_HELD_UP)

@@ -16,7 +16,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from hostd.children import DEADLINE
+from hostd.children import DEADLINE, LONGEST
 from hostd.failures import Failed
 from hostd.process import Process, Watch
 from streams.seqpacket import SeqpacketConnection
@@ -131,7 +131,12 @@ class Forks:
         self._life = self._reactor.callLater(_STARTING, self._gave_no_sign)
 
     def _bound(self, number: int) -> None:
-        self._bounds[number] = self._reactor.callLater(_ANSWER, self._overdue, number)
+        self._bounds[number] = self._reactor.callLater(_ANSWER, self._slow, number)
+
+    def _slow(self, number: int) -> None:
+        """A busy machine's, or nobody's: it must be there to end what takes too long."""
+        self._bounds[number] = self._reactor.callLater(LONGEST - DEADLINE, self._overdue, number)
+        self._ask_for_life()
 
     def _overdue(self, number: int) -> None:
         self._late.add(number)

@@ -133,4 +133,11 @@ APART = (
         '*("--perms", "1777", "--tmpfs", "/dev/shm")',
         (f"{LIMITS}::test_shared_memory_has_a_size",),
     ),
+    Mutation(
+        "launcher: who is stopped counts as one that gets no processor",
+        "hostd/children.py",
+        '.split()[0] == "R" and now',
+        '.split()[0] != "Z" and now',
+        ("tests/wire/hostd/test_children.py::test_one_that_is_stopped_or_waits_has_not",),
+    ),
 )

@@ -14,7 +14,6 @@ from hostd.cgroups import (
     settings_for,
     thaw,
     together,
-    weight_for,
 )
 
 NONE = ResourceLimits()
@@ -113,12 +112,6 @@ def test_a_sidecars_group_of_an_earlier_version_is_found_where_that_made_it(
 )
 def test_all_rooms_together_leave_memory_for_the_rest(memory: int, left: int) -> None:
     assert together(memory, 32768) == ResourceLimits(memory=left, pids=28672)
-
-
-def test_rooms_get_less_of_a_busy_processor_than_others() -> None:
-    assert weight_for("cpu", v2=True) == {"cpu.weight": "50"}
-    assert weight_for("cpu", v2=False) == {"cpu.shares": "512"}
-    assert weight_for("memory", v2=True) == {}
 
 
 def test_a_process_is_joined_in_every_hierarchy_it_is_in() -> None:
