@@ -17,6 +17,8 @@ from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Sandbox
 from hostd.spawner import Command, Spawner
 
+_OPEN_FILES = 4096
+_SPARE = 16  # what hostd itself starts in there: the pause, a probe, the gate's questions
 _FORWARDED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
               signal.SIGUSR2, signal.SIGKILL}  # fmt: skip
 _HANGUP_GRACE = 5.0
@@ -50,7 +52,17 @@ def command_for(
         cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
         tty=tty,
         cause=sandbox.plan.id,
+        limits=_limits(sandbox) if untrusted else {"open_files": _OPEN_FILES},
     )
+
+
+def _limits(sandbox: Sandbox) -> dict[str, int | None]:
+    """A little below the cgroup's number of processes, by uid: fork() fails on RLIMIT_NPROC at its
+    start, on pids.max only after it has taken the lock of all cgroups (copy_process() and
+    cgroup_can_fork() in kernel/fork.c). A fork bomb at the limit would keep every start waiting."""
+    pids = sandbox.plan.limits.pids
+    most = None if pids is None else max(pids - _SPARE, pids // 2)
+    return {"open_files": _OPEN_FILES, "processes": most}
 
 
 def _give(descriptors: Sequence[int], uid: int) -> None:

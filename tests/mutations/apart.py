@@ -140,4 +140,14 @@ APART = (
         '.split()[0] != "Z" and now',
         ("tests/wire/hostd/test_children.py::test_one_that_is_stopped_or_waits_has_not",),
     ),
+    Mutation(
+        "hostd: a fork bomb is stopped by its cgroup alone",
+        "hostd/commands.py",
+        "    most = None if pids is None else max(pids - _SPARE, pids // 2)\n",
+        "    most = None\n",
+        (
+            "tests/live/test_limits.py"
+            "::test_a_fork_bomb_stops_at_the_limit_and_the_git_gate_still_works",
+        ),
+    ),
 )
