@@ -16,8 +16,10 @@ from tests.live.boxes import eventually
 @contextmanager
 def running(source: str) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, "-I", "-c", source]) as process:
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def state(pid: int) -> str:
