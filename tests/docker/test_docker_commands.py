@@ -131,7 +131,8 @@ def test_a_terminal_is_a_terminal(stage: Stage) -> None:
     )  # fmt: skip
     os.close(theirs)
     try:
-        assert ends_with_its_test(process).wait(PATIENCE) == 42
+        code = ends_with_its_test(process).wait(PATIENCE)
+        assert code == 42, os.read(ours, 4096)
     finally:
         os.close(ours)
 
