@@ -51,7 +51,7 @@ def ending_what_it_began() -> Iterator[None]:
     try:
         yield
     finally:
-        _blocks.remove(begun)
+        _blocks.pop()  # they are nested
         for process in begun:
             end(process)
 

@@ -28,6 +28,17 @@ def test_what_was_begun_in_a_block_has_ended_after_it_also_when_it_fails() -> No
     assert outer.returncode == -9
 
 
+def test_blocks_in_which_nothing_began_are_told_apart() -> None:
+    with ending_what_it_began():
+        with ending_what_it_began():
+            pass
+        process = begin()
+        with ending_what_it_began():
+            pass
+        assert process.poll() is None
+    assert process.returncode == -9
+
+
 def test_what_has_ended_by_itself_keeps_its_status() -> None:
     process = begin()
     process.terminate()
