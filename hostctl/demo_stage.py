@@ -32,7 +32,7 @@ AGENT = "demo-agent"
 SPLIT = "demo-split"
 _PROGRAMS = {"git": "git", "bwrap": "bubblewrap", "nft": "nftables", "python3": "python3"}
 _SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-_TIMEOUT = 60.0
+_TIMEOUT = 180.0
 PYTHON = 'exec python3 -I -c "$1"'
 
 

@@ -11,7 +11,7 @@ from broker.running import Kind
 from gitwire.framing import Chunked
 from gitwire.http import Length
 from netpolicy.document import parse_policy, policy_to_mapping
-from tests.fakes.broker_world import POLICY, Reply, Sidecar, commands, post
+from tests.fakes.broker_world import PACK_HEAD, POLICY, Reply, Sidecar, commands, post
 from tests.fakes.fake_upstream import Talk
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -69,7 +69,7 @@ async def refused_while_reading_commands(scene: Scene, sidecar: Sidecar) -> Begu
 
 async def pushing(scene: Scene, sidecar: Sidecar) -> Begun:
     out, reply = sidecar.begin_push(Chunked())
-    out.write(commands("refs/heads/agent/a") + b"PACK")
+    out.write(commands("refs/heads/agent/a") + PACK_HEAD)
     await scene.until(lambda: scene.upstream.heads)
     return Begun(lambda: reply.done.called and scene.upstream.talks[0].lost)
 
@@ -185,7 +185,7 @@ async def test_a_push_under_way_to_a_ref_that_is_denied_now_is_cut_and_told(scen
         b"Transfer-Encoding: chunked\r\n\r\n"
     )
     out, reply = sidecar.begin_push(Chunked())
-    out.write(commands("refs/heads/agent/a") + b"PACK")
+    out.write(commands("refs/heads/agent/a") + PACK_HEAD)
     await reply.started
     assert await another_policy(scene, EVERYTHING.replace("agent/**", "other/**")) == 1
     await scene.until(lambda: reply.done.called)
@@ -202,7 +202,7 @@ async def test_commands_that_come_after_another_policy_are_decided_by_it(scene: 
     out.write(said[:40])
     await scene.until(lambda: len(scene.world.sessions.living()[0].running))
     assert await another_policy(scene, EVERYTHING.replace("agent/**", "other/**")) == 0
-    out.write(said[40:] + b"PACK")
+    out.write(said[40:] + PACK_HEAD)
     out.finish()
     await scene.until(lambda: reply.done.called)
     assert b"G201" in reply.data

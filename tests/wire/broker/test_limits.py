@@ -70,7 +70,7 @@ async def test_who_waits_too_long_for_a_turn_is_told_when_to_come_back(scene: Sc
     turned = await other.refs()
     assert turned.status == 503 and turned.header(b"retry-after") == b"1"
     assert b"B106" in turned.data
-    pushed = await other.push(commands("refs/heads/agent/a") + b"PACK")
+    pushed = await other.push(commands("refs/heads/agent/a") + PACK_HEAD)
     assert pushed.status == 200 and b"B106" in pushed.data
     # Neither a host nor its revocation has to wait for anybody.
     host = await scene.world.host()
@@ -239,7 +239,7 @@ async def test_a_push_over_the_quota_is_told_per_ref(scene: Scene) -> None:
     sidecar = await scene.world.session(quota("50KiB"))
     scene.upstream.on_request = lambda talk: None
     out, reply = sidecar.begin_push(Chunked())
-    out.write(commands("refs/heads/agent/a") + b"PACK" + bytes(60_000))
+    out.write(commands("refs/heads/agent/a") + PACK_HEAD + bytes(60_000))
     out.finish()
     told = await reply.done
     assert told.status == 200 and b"ng refs/heads/agent/a" in told.data and b"(G305)" in told.data
@@ -270,7 +270,7 @@ async def test_a_trickle_is_ended_and_said(scene: Scene) -> None:
     sidecar = await scene.world.session()
     scene.upstream.on_request = lambda talk: None
     out, reply = sidecar.begin_push(Chunked())
-    out.write(commands("refs/heads/agent/a") + b"PACK")
+    out.write(commands("refs/heads/agent/a") + PACK_HEAD)
     await scene.until(lambda: watches(scene))
     scene.world.now += 30
     out.write(b"x")
@@ -366,7 +366,7 @@ async def test_a_flood_of_refusals_is_a_number_in_the_audit_and_pushes_never(
     for _ in range(30):
         await sidecar.refs("acme/other")
     for _ in range(5):
-        await sidecar.push(commands("refs/heads/main") + b"PACK")
+        await sidecar.push(commands("refs/heads/main") + PACK_HEAD)
     scene.world.broker.desk.authority.summarise()
     denied = [one for one in scene.world.audit("git.decision") if one["decision"] == "deny"]
     (summary,) = scene.world.audit("denials.summarised")
@@ -374,7 +374,7 @@ async def test_a_flood_of_refusals_is_a_number_in_the_audit_and_pushes_never(
     assert summary["code"] == "G101" and summary["count"] >= 5
     assert len(scene.world.audit("push.decision")) == 5
     for _ in range(6):
-        await sidecar.push(commands(*(f"refs/heads/no/{n}" for n in range(900))) + b"PACK")
+        await sidecar.push(commands(*(f"refs/heads/no/{n}" for n in range(900))) + PACK_HEAD)
     last = scene.world.audit("push.decision")[-1]
     assert len(last["refs"]) == 6 and last["refs"][-1]["ref"] == "and 895 more"
     assert len(scene.world.audit("push.decision")) == 11
