@@ -1,4 +1,4 @@
-"""The present code takes over what the last release left running: nobody in a sandbox notices."""
+"""The present code takes over what an older release left running: nobody in a sandbox notices."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from identity.version import VERSION
 from tests.live.boxes import Box, alive, eventually
 from tests.live.inventory import cgroups
 from tests.live.kernel_view import processes
-from tests.releases import releases
+from tests.releases import Release, releases
 from tests.upgrade import older
 
 pytestmark = [pytest.mark.live, pytest.mark.history]
 
-OLD = releases()[-1]
+OLDER = releases()[-2:]  # who skips one release is served too
 NAME = "older"
 _COMMAND = "while :; do date +%s%N >/workspace/tick.new; mv tick.new tick; sleep 0.1; done"
 
@@ -30,6 +30,7 @@ _COMMAND = "while :; do date +%s%N >/workspace/tick.new; mv tick.new tick; sleep
 class Upgraded:
     """The sandbox that was made before, and what was said of everything then."""
 
+    release: Release
     box: Box
     status: dict[str, Any]
     about: dict[str, Any]
@@ -37,9 +38,9 @@ class Upgraded:
     journals: dict[str, dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def upgraded() -> Iterator[Upgraded]:
-    with older.installed(OLD) as code, older.running(code) as stage:
+@pytest.fixture(scope="module", params=OLDER, ids=lambda release: release.version)
+def upgraded(request: pytest.FixtureRequest) -> Iterator[Upgraded]:
+    with older.installed(request.param) as code, older.running(code) as stage:
         words = ("--agent", "--push", "agent/**", "--repo", stage.url(ALLOWED))
         code.hostctl(stage, "run", "-d", "--name", NAME, *words, "--", "/bin/sh", "-c", _COMMAND)
         box = Box(stage, NAME)
@@ -52,7 +53,7 @@ def upgraded() -> Iterator[Upgraded]:
             older.stop(status[daemon]["pid"])
         assert alive(about["pid"]), "the sandbox goes on without them"
         stage.daemons = start_missing(stage.paths, Output(quiet=True))
-        yield Upgraded(box, status, about, sessions["items"], audit["journals"])
+        yield Upgraded(request.param, box, status, about, sessions["items"], audit["journals"])
         stage.hostctl("down", timeout=older.PATIENCE).expect_success("down")
         for each in stage.daemons:
             each.stop()
@@ -71,7 +72,7 @@ def status(stage: Stage) -> dict[str, Any]:
 def test_daemons_of_the_present_version_run_where_the_last_release_ran(upgraded: Upgraded) -> None:
     now = status(upgraded.box.stage)
     for daemon in ("broker", "hostd"):
-        assert upgraded.status[daemon]["version"] == OLD.version
+        assert upgraded.status[daemon]["version"] == upgraded.release.version
         assert now[daemon]["version"] == VERSION
         assert now[daemon]["pid"] != upgraded.status[daemon]["pid"]
 
