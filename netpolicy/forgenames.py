@@ -22,6 +22,7 @@ _BELOW: Final = re.compile(
 )
 # Gerrit serves P as a/P and p/P too, Pagure keeps docs/P, requests/P and tickets/P beside P.
 _IN_FRONT: Final = re.compile(r"(?:a|p|docs|requests|tickets)/(?P<owner>.+)", re.IGNORECASE)
+_STACKED: Final = 4  # more than any forge is known to take off
 # Azure DevOps: one repository, more or fewer of its refs.
 _VIEW: Final = re.compile(r"(?<=/_git/)_(?:full|optimized)/", re.IGNORECASE)
 _PLAIN_REFS: Final = ("heads", "tags")
@@ -54,12 +55,23 @@ def companion(path: str) -> Companion | None:
 @lru_cache(maxsize=256)
 def denied_with(path: str) -> tuple[str, ...]:
     """The path, and every repository whose denial denies it too."""
-    names = dict.fromkeys([path, _VIEW.sub("", path)])
-    for name in tuple(names):
-        in_front = _IN_FRONT.fullmatch(name)
-        if in_front is not None:
-            names[in_front["owner"]] = None
-    return tuple(dict.fromkeys(each for name in names for each in _owners(name)))
+    views = (path, _VIEW.sub("", path))
+    fronts = [name for view in views for name in _fronts(view)]
+    return tuple(dict.fromkeys(each for name in fronts for each in _owners(name)))
+
+
+def _fronts(path: str) -> Iterator[str]:
+    """One stands on another (Gerrit serves P as a/p/P too): they come off one by one, and in the
+    end all at once, so that a path of nothing else is not matched in hundreds of ways."""
+    yield path
+    for _ in range(_STACKED):
+        if (found := _IN_FRONT.fullmatch(path)) is None:
+            return
+        path = found["owner"]
+        yield path
+    while (found := _IN_FRONT.fullmatch(path)) is not None:
+        path = found["owner"]
+    yield path
 
 
 def _owners(path: str) -> Iterator[str]:
@@ -73,11 +85,14 @@ def _owners(path: str) -> Iterator[str]:
 
 def takes_in_ref(pattern: str, ref: str) -> bool:
     """Whether a pattern may speak of the ref at all: a wildcard is branches and tags, every other
-    namespace is spelled, and so is the `%` behind which Gerrit takes options (`%submit`)."""
+    namespace is spelled, and so is the `%` behind which Gerrit takes options (`%submit`), and each
+    comma that separates them (`%topic=x,submit`)."""
     namespace = _namespace(ref)
     if namespace in _PLAIN_REFS:
         return True
-    return _namespace(pattern) == namespace and ("%" in pattern or "%" not in ref)
+    if _namespace(pattern) != namespace or ("%" in ref and "%" not in pattern):
+        return False
+    return _options(ref).count(",") <= _options(pattern).count(",")
 
 
 def refs_denied_with(ref: str) -> tuple[str, ...]:
@@ -85,6 +100,10 @@ def refs_denied_with(ref: str) -> tuple[str, ...]:
     if _namespace(ref) in _PLAIN_REFS or "%" not in ref:
         return (ref,)
     return (ref, ref.partition("%")[0])
+
+
+def _options(ref: str) -> str:
+    return ref.partition("%")[2]
 
 
 def _namespace(ref: str) -> str:

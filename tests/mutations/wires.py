@@ -26,8 +26,22 @@ WIRES = (
     Mutation(
         "policy: a second name of a repository is not denied with it",
         "netpolicy/forgenames.py",
-        '            names[in_front["owner"]] = None\n',
-        "            pass\n",
+        "    fronts = [name for view in views for name in _fronts(view)]\n",
+        "    fronts = list(views)\n",
+        (NAMES,),
+    ),
+    Mutation(
+        "policy: names in front of a repository come off once only",
+        "netpolicy/forgenames.py",
+        "    for _ in range(_STACKED):\n",
+        "    for _ in range(1):\n",
+        (NAMES,),
+    ),
+    Mutation(
+        "policy: a wildcard behind Gerrit's sign takes in further options",
+        "netpolicy/forgenames.py",
+        '    return _options(ref).count(",") <= _options(pattern).count(",")\n',
+        "    return True\n",
         (NAMES,),
     ),
     Mutation(
@@ -40,8 +54,8 @@ WIRES = (
     Mutation(
         "policy: a wildcard takes in magic refs",
         "netpolicy/forgenames.py",
-        '    return _namespace(pattern) == namespace and ("%" in pattern or "%" not in ref)\n',
-        "    return True\n",
+        '    if _namespace(pattern) != namespace or ("%" in ref and "%" not in pattern):\n',
+        "    if False:\n",
         (NAMES,),
     ),
     Mutation(

@@ -16,6 +16,7 @@ from netpolicy.decision import (
     decide_repository,
 )
 from netpolicy.document import parse_policy, policy_from_mapping
+from netpolicy.forgenames import denied_with
 from netpolicy.lint import Remark, lint
 from netpolicy.matchers import RepoPattern, parse_ref_pattern, parse_repo_pattern
 from netpolicy.narrowing import NamedRepository, covers, narrow
@@ -100,10 +101,21 @@ def test_a_denial_reaches_every_companion_however_deep(tail: str) -> None:
         "tickets/acme/secret",
         "requests/acme/secret",
         "a/acme/secret.wiki",
+        "a/p/acme/secret",
+        "A/p/a/acme/secret.wiki",
+        "a/p/" * 40 + "acme/secret",
     ],
 )
 def test_a_denial_reaches_a_second_name_of_the_repository(path: str) -> None:
     assert not fetches(policy(path, deny="acme/secret"), path)
+
+
+def test_a_denial_reaches_a_repository_that_is_called_like_what_stands_in_front() -> None:
+    assert not fetches(policy("**", deny="docs/guide"), "a/p/docs/guide")
+
+
+def test_a_path_of_nothing_but_such_names_stands_for_few() -> None:
+    assert len(denied_with("a/" * 60 + "x/y" + "/wiki" * 25)) < 200
 
 
 def test_a_denial_reaches_azures_views_of_the_repository() -> None:
@@ -222,6 +234,14 @@ def test_gerrits_options_in_a_ref_are_allowed_only_where_their_sign_is_spelled()
     assert not pushes("refs/for/**", "refs/for/main%topic=a/b")
     assert pushes("refs/for/main%topic=*", "refs/for/main%topic=x")
     assert pushes("refs/heads/*", "refs/heads/100%")
+
+
+def test_a_wildcard_behind_gerrits_sign_takes_in_no_further_option() -> None:
+    assert not pushes("refs/for/main%topic=*", "refs/for/main%topic=x,submit")
+    assert not pushes("refs/for/*%*", "refs/for/main%wip,submit")
+    assert pushes("refs/for/main%topic=*,wip", "refs/for/main%topic=x,wip")
+    assert not pushes("refs/for/main%topic=*,wip", "refs/for/main%topic=x,submit,wip")
+    assert pushes("refs/for/*%topic=*", "refs/for/a,b%topic=x")
 
 
 @pytest.mark.parametrize(
