@@ -284,5 +284,9 @@ class Authority:
             log.error("{count} refusals not recorded: {what}", count=count, what=error.what)
 
     def sweep(self) -> None:
+        """An end that cannot be stored keeps no other session from ending."""
         for session, reason in self._sessions.overdue():
-            self.expire(session, reason)
+            try:
+                self.expire(session, reason)
+            except sqlite3.Error as error:
+                log.error("end of session {id} not stored: {what}", id=session.id, what=str(error))

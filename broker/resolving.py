@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Protocol
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.defer import TimeoutError as TimedOut
 from twisted.internet.threads import deferToThreadPool
 from twisted.names import client, dns
@@ -63,8 +63,14 @@ class SystemResolver:
             host, wanted = waiting.popleft()
             if not wanted.called:  # by now nobody may wait for it
                 self._busy[session] += 1
-                asking = deferToThreadPool(
-                    self._reactor, self._pool, _ask_system, self._hosts, host.text
+                # Where no thread can be had, the pool raises.
+                asking = maybeDeferred(
+                    deferToThreadPool,
+                    self._reactor,
+                    self._pool,
+                    _ask_system,
+                    self._hosts,
+                    host.text,
                 )
                 asking.addBoth(self._answered, session, wanted)
         if not waiting:

@@ -6,6 +6,7 @@ No Twisted here; time is the boot clock, which no change of the wall clock can m
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterable
 
 from attrs import define, evolve, field
@@ -190,18 +191,25 @@ class Sessions:
         self._unsaved[session.id] = (reason, over)
         try:
             self.save_ends()
-            self._keep([session])
         finally:
             session.running.end("S101")
 
     def save_ends(self) -> None:
         """What could not be written stays ended, and is written as soon as it can be.
 
-        Without that a broker that starts again would know nothing of the end.
+        Without that a broker that starts again would know nothing of the end. Each is tried,
+        with what its session moved; the last error is raised.
         """
+        failed: sqlite3.Error | None = None
         for name, (reason, over) in list(self._unsaved.items()):
-            self._store.end(name, reason, over)
-            del self._unsaved[name]
+            try:
+                self._store.end(name, reason, over)
+                self._keep([one for one in [self._by_id.get(name)] if one is not None])
+                del self._unsaved[name]
+            except sqlite3.Error as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     def rescope(self, session: Session, counter: int, policy: Policy) -> int:
         """Another policy, durably; then cut what it does not allow, and say how many.

@@ -8,12 +8,11 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final
 
 from attrs import define, field
-from twisted.internet.address import IPv4Address as IPv4Place
-from twisted.internet.address import IPv6Address as IPv6Place
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.defer import TimeoutError as TimedOut
 from twisted.internet.error import ConnectError, DNSLookupError, TimeoutError, getConnectError
-from twisted.internet.interfaces import IResolutionReceiver, IWriteDescriptor
+from twisted.internet.interfaces import IWriteDescriptor
+from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -45,33 +44,41 @@ def resolve(reactor: Any, host: str) -> Deferred[list[Address]]:
     Each name is looked up once at a time: a resolver that is silent about one holds up one thread,
     however many ask for it, and the others are there for other names.
     """
-    wanted: Deferred[list[Address]] = Deferred()
-    waiting = _asking.setdefault((id(reactor), host), [])
-    waiting.append(wanted)
-    if len(waiting) == 1:
-        reactor.nameResolver.resolveHostName(_Receiver((id(reactor), host)), host)
+    key = (id(reactor), host)
+    wanted: Deferred[list[Address]] = Deferred(lambda gone: _leave(key, gone))
+    if key in _asking:
+        _asking[key].append(wanted)
+        return wanted
+    _asking[key] = [wanted]
+    # Not the reactor's own resolver: that one never answers where getaddrinfo fails for want of a
+    # descriptor or of memory. And where no thread can be had, the pool raises.
+    asking = maybeDeferred(deferToThreadPool, reactor, reactor.getThreadPool(), _look_up, host)
+    asking.addBoth(_answered, key)
     return wanted
 
 
-@implementer(IResolutionReceiver)
-@define(eq=False)
-class _Receiver:
-    """Collects what the system's resolver finds, for all who wait for it."""
+def _look_up(host: str) -> list[Address]:
+    """In a thread. There is nothing to cancel: getaddrinfo ends when it ends."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        return []
+    return list(dict.fromkeys(ip_address(place[0]) for *_, place in found))
 
-    _key: tuple[int, str]
-    _found: list[Address] = field(factory=list)
 
-    def resolutionBegan(self, resolutionInProgress: object) -> None:
-        """There is nothing to cancel: getaddrinfo ends when it ends."""
+def _answered(found: list[Address] | Failure, key: tuple[int, str]) -> None:
+    """For all who wait. Whatever came of it, the next one who asks begins anew."""
+    for wanted in _asking.pop(key):
+        if isinstance(found, Failure):
+            wanted.errback(DNSLookupError(f"the resolver failed: {found.getErrorMessage()}"))
+        else:
+            wanted.callback(list(found))
 
-    def addressResolved(self, address: object) -> None:
-        if isinstance(address, IPv4Place | IPv6Place):
-            self._found.append(ip_address(address.host))
 
-    def resolutionComplete(self) -> None:
-        for wanted in _asking.pop(self._key, []):
-            if not wanted.called:
-                wanted.callback(list(dict.fromkeys(self._found)))
+def _leave(key: tuple[int, str], gone: Deferred[list[Address]]) -> None:
+    waiting = _asking.get(key, [])
+    if gone in waiting:
+        waiting.remove(gone)
 
 
 def connect(

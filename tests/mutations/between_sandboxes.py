@@ -162,11 +162,31 @@ BETWEEN = (
     Mutation(
         "streams: every dial looks its name up by itself",
         "streams/dialling.py",
-        "    if len(waiting) == 1:\n",
-        "    if True:\n",
+        "    if key in _asking:\n",
+        "    if False:\n",
         (
             "tests/wire/streams/test_dialling.py"
             "::test_a_name_is_looked_up_once_at_a_time_however_many_ask",
+        ),
+    ),
+    Mutation(
+        "streams: a lookup that fails closes its name for ever",
+        "streams/dialling.py",
+        "    asking.addBoth(_answered, key)\n",
+        "    asking.addCallbacks(_answered, lambda _: None, callbackArgs=(key,))\n",
+        (
+            "tests/wire/streams/test_dialling.py"
+            "::test_a_lookup_that_fails_is_told_and_the_next_one_asks_again",
+        ),
+    ),
+    Mutation(
+        "broker: an end that cannot be stored keeps other sessions alive",
+        "broker/authority.py",
+        "            except sqlite3.Error as error:\n",
+        "            except ZeroDivisionError as error:\n",
+        (
+            "tests/wire/broker/test_sessions.py"
+            "::test_an_end_that_cannot_be_stored_keeps_no_other_session_alive",
         ),
     ),
     Mutation(

@@ -9,9 +9,10 @@ import pytest
 from attrs import evolve
 
 from broker.sessions import RELEASED, Sessions
-from broker.store.interface import CounterSeen, Moved, State, Store, StoredSession
+from broker.store.interface import CounterSeen, Moved, State, StoredSession
 from broker.store.sqlite import open_sqlite
 from netpolicy.document import PolicyError, adhoc_policy, policy_to_mapping
+from tests.fakes.full_store import FullStore
 from tests.fakes.tasks import FakeTask
 
 SCOPE = policy_to_mapping(adhoc_policy("p", ["up:acme/app"], ["agent/**"], True, 100))
@@ -89,21 +90,6 @@ def test_an_end_cuts_live_streams_and_lasts(world: World) -> None:
     assert again.stored.reason == "revoked"
 
 
-class FullStore:
-    """A store whose disk is full while the test says so: it does not write ends."""
-
-    def __init__(self, store: Store) -> None:
-        self.store, self.full = store, True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
-
-    def end(self, session: str, reason: str, over: int | None = None) -> None:
-        if self.full:
-            raise sqlite3.OperationalError("database or disk is full")
-        self.store.end(session, reason, over)
-
-
 def test_an_end_that_cannot_be_stored_holds_and_is_stored_as_soon_as_it_can_be(
     world: World,
 ) -> None:
@@ -113,6 +99,7 @@ def test_an_end_that_cannot_be_stored_holds_and_is_stored_as_soon_as_it_can_be(
     world.sessions.activate(session, 1, 1, None)
     task = FakeTask()
     session.running.enter(task)
+    session.moved = Moved(7, 8)
     with pytest.raises(sqlite3.OperationalError):
         world.sessions.end(session, "revoked")
     assert session.state is State.ENDED and task.cuts == ["S101"]
@@ -123,6 +110,7 @@ def test_an_end_that_cannot_be_stored_holds_and_is_stored_as_soon_as_it_can_be(
     world.sessions.save_ends()
     after = world.start()
     assert after.over_for_good("h", "sb1") == "revoked" and after.living() == []
+    assert [one.moved for one in after.ended("s1")] == [Moved(7, 8)]
 
 
 def test_the_hard_end_is_the_deadline_and_a_live_stream_does_not_move_it(world: World) -> None:

@@ -11,12 +11,14 @@ from nacl.signing import SigningKey
 from OpenSSL import SSL
 from twisted.internet.error import ConnectionLost
 
+from broker.store.interface import State
 from gitwire.http import Chunked, Length
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
 from identity.grant import sign_grant
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Asker, Sidecar, World, commands, post
 from tests.fakes.fake_upstream import ok
+from tests.fakes.full_store import FullStore
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
 
@@ -250,6 +252,28 @@ async def test_the_hard_end_needs_no_sweep_and_cuts_what_runs(scene: Scene) -> N
     await reply.done
     assert b"S101" in reply.data
     assert [one["reason"] for one in scene.world.audit("session.ended")] == ["expired"]
+
+
+@on_reactor
+async def test_an_end_that_cannot_be_stored_keeps_no_other_session_alive(scene: Scene) -> None:
+    world = scene.world
+    sessions = world.broker.desk.sessions
+    disk = FullStore(sessions._store)
+    sessions._store = disk
+    for _ in range(3):
+        await world.session()
+    first, *others = sessions.living()
+    with pytest.raises(sqlite3.OperationalError):
+        world.broker.desk.authority.revoke(first, "test")
+    world.now += 3600
+    world.broker.tick()
+    assert sessions.living() == []
+    ended = [one["session"] for one in world.audit("session.ended")]
+    assert ended == [one.id for one in others]
+    assert State.ENDED not in [one.state for one in disk.store.sessions()]
+    disk.full = False
+    world.broker.tick()
+    assert [one.state for one in disk.store.sessions()] == [State.ENDED] * 3
 
 
 @on_reactor

@@ -6,9 +6,14 @@ from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
-from twisted.internet.address import IPv4Address as IPv4Place
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import ConnectError, ConnectionRefusedError, TimeoutError
+from twisted.internet.error import (
+    ConnectError,
+    ConnectionRefusedError,
+    DNSLookupError,
+    TimeoutError,
+)
+from twisted.python.failure import Failure
 
 from streams.dialling import connect, resolve
 from tests.fakes.hand_loop import HandLoop
@@ -116,19 +121,31 @@ def test_cancelled_attempt_leaves_nothing(deaf: tuple[socket.socket, int]) -> No
     assert not loop.writers and loop.getDelayedCalls() == []
 
 
-class Silent:
-    """A reactor whose resolver keeps its questions."""
+class Threads:
+    """A reactor whose threads keep their work until they are told how it ends."""
 
     def __init__(self) -> None:
-        self.nameResolver = self
         self.asked: list[tuple[Any, str]] = []
+        self.full = False
 
-    def resolveHostName(self, receiver: Any, host: str) -> None:
-        self.asked.append((receiver, host))
+    def getThreadPool(self) -> "Threads":
+        return self
+
+    def callInThreadWithCallback(self, done: Any, work: Any, host: str) -> None:
+        if self.full:
+            raise RuntimeError("can't start new thread")
+        self.asked.append((done, host))
+
+    def callFromThread(self, work: Any, *told: Any) -> None:
+        work(*told)
+
+    def end(self, number: int, found: list[IPv4Address] | Exception) -> None:
+        good = not isinstance(found, Exception)
+        self.asked[number][0](good, found if good else Failure(found))
 
 
 def test_a_name_is_looked_up_once_at_a_time_however_many_ask() -> None:
-    reactor = Silent()
+    reactor = Threads()
     found: list[Any] = []
     waiting = [resolve(reactor, "slow.example") for _ in range(50)]
     resolve(reactor, "other.example").addCallback(found.append)
@@ -137,12 +154,47 @@ def test_a_name_is_looked_up_once_at_a_time_however_many_ask() -> None:
     waiting[0].cancel()
     for each in waiting[1:]:
         each.addCallback(found.append)
-    receiver, _ = reactor.asked[0]
-    receiver.addressResolved(IPv4Place("TCP", "192.0.2.1", 0))
-    receiver.resolutionComplete()
+    reactor.end(0, [IPv4Address("192.0.2.1")])
     assert found == [[IPv4Address("192.0.2.1")]] * 49
-    reactor.asked[1][0].resolutionComplete()
+    reactor.end(1, [])
     assert found[-1] == []
     resolve(reactor, "slow.example")
     assert len(reactor.asked) == 3
-    reactor.asked[2][0].resolutionComplete()
+    reactor.end(2, [])
+
+
+def test_who_does_not_wait_any_more_is_forgotten_and_the_question_goes_on() -> None:
+    reactor = Threads()
+    gone = resolve(reactor, "slow.example")
+    gone.addErrback(lambda _: None)
+    gone.cancel()
+    found: list[Any] = []
+    resolve(reactor, "slow.example").addCallback(found.append)
+    assert len(reactor.asked) == 1
+    reactor.end(0, [HOME])
+    assert found == [[HOME]]
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), UnicodeError("label")])
+def test_a_lookup_that_fails_is_told_and_the_next_one_asks_again(error: Exception) -> None:
+    reactor = Threads()
+    told: list[Any] = []
+    for _ in range(2):
+        resolve(reactor, "git.example").addErrback(told.append)
+    reactor.end(0, error)
+    assert [type(each.value) for each in told] == [DNSLookupError] * 2
+    found: list[Any] = []
+    resolve(reactor, "git.example").addCallback(found.append)
+    reactor.end(1, [HOME])
+    assert found == [[HOME]]
+
+
+def test_where_no_thread_can_be_had_the_lookup_fails_and_the_next_one_asks_again() -> None:
+    reactor = Threads()
+    reactor.full = True
+    told: list[Any] = []
+    resolve(reactor, "git.example").addErrback(told.append)
+    assert isinstance(told[0].value, DNSLookupError)
+    reactor.full = False
+    resolve(reactor, "git.example")
+    reactor.end(0, [])

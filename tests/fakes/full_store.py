@@ -1,0 +1,27 @@
+"""A store whose disk is full while the test says so: it writes neither ends nor use."""
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from broker.store.interface import Moved, Store
+
+
+class FullStore:
+    def __init__(self, store: Store) -> None:
+        self.store, self.full = store, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def end(self, session: str, reason: str, over: int | None = None) -> None:
+        self._check()
+        self.store.end(session, reason, over)
+
+    def keep_usage(self, moved: Mapping[str, Moved]) -> None:
+        self._check()
+        self.store.keep_usage(moved)
+
+    def _check(self) -> None:
+        if self.full:
+            raise sqlite3.OperationalError("database or disk is full")
