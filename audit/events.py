@@ -440,7 +440,7 @@ class SandboxStopped(Event):
     """A sandbox has ended; its files are kept."""
 
     event = "sandbox.stopped"
-    reserved = True
+    kept = Claim.OWN
     sandbox: str
     name: str | None = None
     reason: str
@@ -457,8 +457,10 @@ class SandboxRemoved(Event):
     reason: str | None = None
 
 
-# A push needs the first one; the others take something away.
-_KEPT_OPERATIONS = ("credential helper", "freeze", "cred-rm")
+# They take something away.
+_KEPT_OPERATIONS = ("freeze", "cred-rm")
+# A push needs it, and whoever asks for the push has it run: so there is one share for all runs.
+_HELPER = "credential helper"
 
 
 @frozen(kw_only=True)
@@ -476,9 +478,13 @@ class AdminOperation(Event):
 
     @property
     def claim(self) -> Claim:
-        if self.op.startswith("git "):
+        if self.op.startswith("git ") or self.op == _HELPER:
             return Claim.SHARE
         return Claim.OWN if self.op in _KEPT_OPERATIONS else Claim.NOTHING
+
+    @property
+    def payer(self) -> str:
+        return _HELPER if self.op == _HELPER else self.sandbox or ""
 
 
 @frozen(kw_only=True)

@@ -15,7 +15,7 @@ from attrs import define, field
 from audit.redaction import LONGEST, SHORTEST, redacted
 
 TEXT_LIMIT = 512
-DIGITS = 16
+DIGITS = 32  # with 64 bits two texts of one hash can be looked for, and found
 _REMEMBERED = 8192  # the names of a few thousand sessions
 _REMEMBERED_LENGTH = 128
 _JSON = json.JSONEncoder(separators=(",", ":"))

@@ -8,6 +8,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from broker.errors import Unavailable
 from broker.providers.credential import Credential
 from limits.buckets import KeyedBuckets
 
@@ -32,6 +33,12 @@ class _Kept:
     until: float
 
 
+@frozen
+class _Failed:
+    why: Unavailable
+    until: float
+
+
 Waiting = list[Deferred[Credential]]
 
 
@@ -39,12 +46,15 @@ Waiting = list[Deferred[Credential]]
 class Keeping:
     """Whoever asks while somebody else's question is under way waits for the same answer.
 
-    A failure is told to all who waited, and not kept: the next one asks again.
+    A failure is told to all who waited, and for so many seconds to who asks after it. 0 is for
+    what one session's failure says nothing of to another.
     """
 
     _now: Callable[[], float]
+    _failure_seconds: float = 0.0
     _kept: dict[Hashable, _Kept] = field(factory=dict, init=False)
     _asking: dict[Hashable, Waiting] = field(factory=dict, init=False)
+    _failures: dict[Hashable, _Failed] = field(factory=dict, init=False)
     _drops: KeyedBuckets = field(factory=lambda: KeyedBuckets(_DROP_RATE, DROPS), init=False)
 
     def get(self, key: Hashable, ask: Callable[[], Deferred[Fresh]]) -> Deferred[Credential]:
@@ -52,6 +62,10 @@ class Keeping:
         kept = self._kept.get(key)
         if kept is not None and self._now() < kept.until:
             waiter.callback(kept.credential)
+            return waiter
+        failed = self._failures.get(key)
+        if failed is not None and self._now() < failed.until:
+            waiter.errback(failed.why)
             return waiter
         if key in self._asking:
             self._asking[key].append(waiter)
@@ -80,11 +94,16 @@ class Keeping:
 
     def _answered(self, fresh: Fresh, key: Hashable) -> None:
         self._make_room()
+        self._failures.pop(key, None)
         self._kept[key] = _Kept(fresh.credential, self._now() + fresh.seconds)
         for waiter in self._asking.pop(key):
             waiter.callback(fresh.credential)
 
     def _failed(self, failure: Failure, key: Hashable) -> None:
+        if len(self._failures) >= _MOST:
+            self._failures.clear()
+        if isinstance(failure.value, Unavailable):
+            self._failures[key] = _Failed(failure.value, self._now() + self._failure_seconds)
         for waiter in self._asking.pop(key):
             waiter.errback(failure)
 

@@ -13,7 +13,7 @@ from broker.helper_link import HelperLink
 from broker.providers.credential import AtOnce, Provider
 from broker.providers.file import FileCredentials
 from broker.providers.github_app import AppCredentials, read_app_key
-from broker.providers.helper import HelperCredentials
+from broker.providers.helper import FAILURE_SECONDS, HelperCredentials
 from broker.providers.keeping import Keeping
 from broker.providers.vault import VaultCredentials
 from broker.settings import (
@@ -48,7 +48,7 @@ class Maker:
             case VaultProvider():
                 return AtOnce(VaultCredentials(self.vault, name))
             case HelperProvider():
-                kept = Keeping(self.now)
+                kept = Keeping(self.now, FAILURE_SECONDS)
                 return HelperCredentials(self.reactor, self.link, name, self.wall, kept)
             case AppProvider():
                 return self._app(config, others)

@@ -200,6 +200,16 @@ BETWEEN = (
         ),
     ),
     Mutation(
+        "broker: a helper that fails is run for every request",
+        "broker/providers/keeping.py",
+        "        if failed is not None and self._now() < failed.until:\n",
+        "        if False:\n",
+        (
+            "tests/unit/broker/test_keeping.py"
+            "::test_who_asks_again_and_again_for_what_fails_does_not_have_it_asked_for_each_time",
+        ),
+    ),
+    Mutation(
         "broker: tokens that GitHub denies are asked for without end",
         "broker/providers/github_app.py",
         "        if denials.wait(self._now()):\n",

@@ -41,6 +41,20 @@ RECORDED = (
         (f"{RESERVE}::test_all_sandboxes_together_leave_what_is_for_grants_and_revocations",),
     ),
     Mutation(
+        "audit: the owner's helper uses up what is kept for revocations",
+        "audit/events.py",
+        'startswith("git ") or self.op == _HELPER:\n            return Claim.SHARE\n',
+        'startswith("git ") or self.op == _HELPER:\n            return Claim.OWN\n',
+        (f"{RESERVE}::test_runs_of_the_owners_helper_leave_what_is_for_the_others",),
+    ),
+    Mutation(
+        "audit: a sandbox's end has no space on a full disk",
+        "audit/events.py",
+        '    event = "sandbox.stopped"\n    kept = Claim.OWN\n',
+        '    event = "sandbox.stopped"\n',
+        (f"{RESERVE}::test_everything_that_an_allowed_push_or_fetch_needs_is_recorded",),
+    ),
+    Mutation(
         "audit: space is promised and not taken",
         "audit/reserve.py",
         "            self._allocate(self._fd, end, length)\n",

@@ -20,6 +20,8 @@ from audit.events import (
     GrantRegistered,
     PushDecision,
     RefChange,
+    SandboxRemoved,
+    SandboxStopped,
     SessionRevoked,
 )
 from audit.journal import Journal, JournalUnavailable, Sizes, open_journal
@@ -30,6 +32,9 @@ REVOKED = SessionRevoked(session="s-1", reason="asked")
 DENIAL = EgressDecision(
     sandbox="sb1", session="s", decision="deny", op="tunnel", to="h:443", code="E101"
 )
+
+
+HELPER = AdminOperation(op="credential helper", decision="allow", peer_uid=1000, reason="gh")
 
 
 def asked(sandbox: str, decision: Decision = "allow", op: str = "fetch") -> GitDecision:
@@ -108,11 +113,24 @@ def test_everything_that_an_allowed_push_or_fetch_needs_is_recorded(
     needed: list[Event] = [
         asked("sb1", op="refs receive-pack"), outcome("sb1"), push("sb1"), outcome("sb1"),
         asked("sb1", op="refs upload-pack"), asked("sb1"), outcome("sb1"),
-        GrantRegistered(sandbox="sb2", session="t"), REVOKED,
+        GrantRegistered(sandbox="sb2", session="t"), REVOKED, HELPER,
+        SandboxStopped(sandbox="sb2", reason="watchdog"), SandboxRemoved(sandbox="sb2"),
         AdminOperation(op="git push", decision="allow", peer_uid=0, sandbox="sb1"),
         AdminOperation(op="cred-rm", decision="allow", peer_uid=0),
     ]  # fmt: skip
     assert [fits(journal, each) for each in needed] == [True] * len(needed)
+
+
+def test_runs_of_the_owners_helper_leave_what_is_for_the_others(
+    journal: Journal, disk: Disk
+) -> None:
+    disk.full = True
+    use_up_what_was_taken_ahead(journal)
+    with pytest.raises(JournalUnavailable, match="its share"):
+        for _ in range(30000):
+            journal.record(HELPER, durable=False)
+    assert fits(journal, push("sb1"))
+    assert fits(journal, GrantRegistered(sandbox="sb2", session="t")) and fits(journal, REVOKED)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ class Source:
     keeping: Keeping = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.keeping = Keeping(lambda: self.now)
+        self.keeping = Keeping(lambda: self.now, 5.0)
 
     def ask(self) -> Deferred[Fresh]:
         self.asked.append(Deferred())
@@ -66,7 +66,7 @@ def test_other_things_are_asked_for_apart() -> None:
     assert len(source.asked) == 2
 
 
-def test_a_failure_is_told_to_all_and_not_kept() -> None:
+def test_a_failure_is_told_to_all_and_kept_for_seconds_only() -> None:
     source = Source()
     waiting = [source.get(), source.get()]
     heard: list[object] = []
@@ -74,8 +74,29 @@ def test_a_failure_is_told_to_all_and_not_kept() -> None:
         one.addErrback(lambda failure: heard.append(failure.trap(Unavailable)))
     source.asked[0].errback(unavailable("no", "do"))
     assert heard == [Unavailable, Unavailable]
+    source.now = 5.0
     source.get()
     assert len(source.asked) == 2
+    source.answer()
+    assert source.get().called
+
+
+def test_who_asks_again_and_again_for_what_fails_does_not_have_it_asked_for_each_time() -> None:
+    source = Source()
+    heard: list[object] = []
+    for number in range(100):
+        source.get().addErrback(lambda failure: heard.append(failure.value.code))
+        if number == 0:
+            source.asked[0].errback(unavailable("no", "do"))
+    assert heard == ["U105"] * 100 and len(source.asked) == 1
+
+
+def test_failures_that_are_kept_are_bounded() -> None:
+    source = Source()
+    for number in range(3000):
+        source.get(str(number)).addErrback(lambda _: None)
+        source.asked[-1].errback(unavailable("no", "do"))
+    assert len(source.keeping._failures) <= 1024
 
 
 def test_one_who_leaves_does_not_end_the_question_of_the_others() -> None:
