@@ -23,7 +23,7 @@ from broker.files import Tree, open_tree
 from broker.listener import bind
 from broker.routes import check_files, check_upstreams
 from broker.settings import Address, BrokerConfig
-from broker.store.interface import Store, StoreDamaged
+from broker.store.interface import Store, StoreDamaged, StoreUnwritable
 from broker.store.sqlite import open_sqlite, store_files
 from broker.vault import Vault, open_vault
 from identity.controlsocket import ControlSocketError, listen_control, make_private_directory
@@ -138,6 +138,9 @@ def _listen_metrics(paths: Paths, config: BrokerConfig, own: bool) -> tuple[sock
 def _open_store(path: Path, ids: Ids) -> Store:
     try:
         store = open_sqlite(path)
+    except StoreUnwritable as error:
+        fix = f"free space on the disk of {path}"
+        raise Problem("B103", "the broker's store cannot be used", str(error), fix) from None
     except (StoreDamaged, OSError) as error:
         fix = f"keep a copy of {path} and find out why; a new one forgets used grant counters"
         raise Problem("B103", "the broker's store cannot be used", str(error), fix) from None

@@ -99,7 +99,7 @@ class _Conversation(Protocol):
         self._buffer += data
         while len(self._buffer) >= 2:
             size = int.from_bytes(self._buffer[:2])
-            if size > MAX_QUERY or self._left == 0:
+            if size > MAX_QUERY:
                 self._end()
                 break
             if len(self._buffer) < 2 + size:
@@ -113,10 +113,10 @@ class _Conversation(Protocol):
         self._left -= 1
         made = self._answers.reply(message)
         transport: Any = self.transport
-        if made is None:
-            self._end()
-        else:
+        if made is not None:
             transport.write(len(made).to_bytes(2) + made)
+        if made is None or self._left == 0:
+            self._end()
 
     def _end(self) -> None:
         """No further answers; those that were given still go out (RFC 7766, 6.2.3)."""

@@ -60,6 +60,10 @@ class StoreDamaged(Exception):
     """The store cannot be trusted; nothing was changed. The text says what was found."""
 
 
+class StoreUnwritable(Exception):
+    """Nothing is known to be wrong with the store; its disk is full, or fails."""
+
+
 class CounterSeen(Exception):
     """This host's counter was used before in this boot."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from broker.store.interface import (
     State,
     StoreDamaged,
     StoredSession,
+    StoreUnwritable,
 )
 
 _SCHEMA = """
@@ -51,6 +53,8 @@ _FROM_1 = "ALTER TABLE session ADD COLUMN latest REAL NOT NULL DEFAULT 0"
 # is that long, and SQLite keeps what file and log once had.
 _SPARE = 512 << 10
 _LOG_PAGES = 64
+_HELD = "-held"
+_HEADER = 136  # of the index (walformat, 2.1); that of the log is shorter
 _COLUMNS = tuple(one.name for one in fields(StoredSession))
 
 
@@ -68,6 +72,7 @@ class SqliteStore:
     """Implements broker.store.interface.Store."""
 
     _db: sqlite3.Connection
+    _path: Path
 
     def admit(self, session: StoredSession) -> None:
         names = ", ".join(_COLUMNS)
@@ -168,7 +173,35 @@ class SqliteStore:
         return AuditHead(*row) if row else None
 
     def close(self) -> None:
+        """SQLite removes the log at the end, and with it the space that is kept for a start on a
+        full disk. So another name holds it until that is done."""
+        held = [(file, file.with_name(f"{file.name}{_HELD}")) for file in _beside(self._path)]
+        for file, other in held:
+            with suppress(OSError):
+                other.unlink(missing_ok=True)
+                os.link(file, other)
         self._db.close()
+        for file, other in held:
+            with suppress(OSError):
+                _give_back(file, other)
+
+
+def _beside(path: Path) -> tuple[Path, ...]:
+    return tuple(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))
+
+
+def _give_back(file: Path, held: Path) -> None:
+    """Without its header a log is an empty one. What SQLite has left there stays as it is."""
+    if file.exists():
+        held.unlink()
+        return
+    descriptor = os.open(held, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, bytes(_HEADER), 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    held.rename(file)
 
 
 def _create_private(path: Path) -> None:
@@ -207,22 +240,25 @@ def _keep_space(db: sqlite3.Connection) -> None:
         pass  # full already: what it has must do, and what cannot be kept is told then
 
 
-def open_sqlite(path: Path) -> SqliteStore:
-    """Opens or creates the database; StoreDamaged rather than a fresh one in its place."""
+def open_sqlite(path: Path, patience: float = 5.0) -> SqliteStore:
+    """Opens or creates the database; StoreDamaged or StoreUnwritable rather than a fresh one in
+    its place."""
     _create_private(path)
-    db = sqlite3.connect(path, timeout=5.0)
+    db = sqlite3.connect(path, timeout=patience)
     try:
         _prepare(db)
+    except sqlite3.OperationalError as error:
+        db.close()
+        raise StoreUnwritable(f"{error}; its disk is full, or fails") from None
     except sqlite3.DatabaseError as error:
         db.close()
         raise StoreDamaged(str(error)) from None
     except StoreDamaged:
         db.close()
         raise
-    return SqliteStore(db)
+    return SqliteStore(db, path)
 
 
 def store_files(path: Path) -> list[Path]:
     """The database and what SQLite keeps beside it, for the owner to be set."""
-    names = (path.name, f"{path.name}-wal", f"{path.name}-shm")
-    return [one for one in (path.with_name(name) for name in names) if one.exists()]
+    return [one for one in (path, *_beside(path)) if one.exists()]

@@ -22,6 +22,7 @@ _PASSING = (
     "audit.head",
     "-wal",
     "-shm",
+    "-held",
     ".new",
 )  # files that databases and atomic writes come and go with
 _NUMBERED = re.compile(r"\[[0-9]+\]")

@@ -76,6 +76,17 @@ RECORDED = (
         (f"{FULL_DISKS}::test_on_a_full_disk_git_passes_sessions_begin_and_end_and_status_tells",),
     ),
     Mutation(
+        "store: an end in order gives up what is kept for a full disk",
+        "broker/store/sqlite.py",
+        "                _give_back(file, other)\n",
+        "                other.unlink()\n",
+        (
+            "tests/unit/broker/test_store.py"
+            "::test_what_is_kept_for_a_full_disk_outlives_an_end_in_order",
+            f"{FULL_DISKS}::test_a_broker_that_was_stopped_in_order_starts_on_a_full_disk",
+        ),
+    ),
+    Mutation(
         "store: nothing is kept for ends on a full disk",
         "broker/store/sqlite.py",
         '    db.execute(f"PRAGMA user_version = {_VERSION}")\n    _keep_space(db)\n',

@@ -85,7 +85,7 @@ def test_who_asks_again_and_again_for_what_fails_does_not_have_it_asked_for_each
     source = Source()
     heard: list[object] = []
     for number in range(100):
-        source.get().addErrback(lambda failure: heard.append(failure.value.code))
+        source.get().addErrback(lambda failure: heard.append(str(failure.value)[:4]))
         if number == 0:
             source.asked[0].errback(unavailable("no", "do"))
     assert heard == ["U105"] * 100 and len(source.asked) == 1

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from broker.store.interface import AuditHead, CounterSeen, Moved, State, StoreDamaged, StoredSession
+from broker.store.interface import (
+    AuditHead,
+    CounterSeen,
+    Moved,
+    State,
+    StoreDamaged,
+    StoredSession,
+    StoreUnwritable,
+)
 from broker.store.sqlite import SqliteStore, open_sqlite, store_files
 
 SESSION = StoredSession(
@@ -116,6 +124,40 @@ def test_a_damaged_page_is_found_at_the_start(store: SqliteStore, path: Path) ->
     path.write_bytes(content)
     with pytest.raises(StoreDamaged):
         open_sqlite(path)
+
+
+def test_what_is_kept_for_a_full_disk_outlives_an_end_in_order(
+    store: SqliteStore, path: Path
+) -> None:
+    store.admit(SESSION)
+    store.close()
+    log, index = store_files(path)[1:]
+    assert log.stat().st_size >= 512 << 10 and index.stat().st_size > 0
+    assert sorted(path.parent.iterdir()) == sorted(store_files(path)), "no other name is left"
+    again = open_sqlite(path)
+    assert again.sessions() == [SESSION]
+    again.end("s1", "revoked")
+    again.close()
+    assert [one.reason for one in open_sqlite(path).sessions()] == ["revoked"]
+
+
+def test_a_log_that_sqlite_leaves_at_the_end_stays_as_it_is(store: SqliteStore, path: Path) -> None:
+    other = open_sqlite(path)
+    store.admit(SESSION)
+    store.close()
+    log = store_files(path)[1]
+    assert any(log.read_bytes()[:32]), "another connection writes to it still"
+    other.end("s1", "revoked")
+    other.close()
+    assert [one.reason for one in open_sqlite(path).sessions()] == ["revoked"]
+
+
+def test_a_store_that_cannot_be_written_is_not_called_damaged(
+    store: SqliteStore, path: Path
+) -> None:
+    store._db.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreUnwritable, match="disk"):
+        open_sqlite(path, patience=0.0)
 
 
 def test_a_store_of_a_newer_version_is_refused(store: SqliteStore, path: Path) -> None:

@@ -19,6 +19,7 @@ from twisted.internet.defer import ensureDeferred
 from audit.events import PeerRefused
 from audit.journal import JournalUnavailable
 from audit.verify import verify_journal
+from broker.store.interface import State
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Sidecar, World, commands
@@ -149,6 +150,21 @@ async def test_on_a_full_disk_one_sandbox_cannot_use_up_what_is_kept_for_the_oth
     assert 20 < served < 100 and set(answers[served:]) == {503}
     await git_passes(small_disk, other)
     assert await revoke(small_disk, "session-1") == 200
+
+
+@on_reactor
+async def test_a_broker_that_was_stopped_in_order_starts_on_a_full_disk(small_disk: Scene) -> None:
+    world = small_disk.world
+    await world.session()
+    await world.session()
+    await world.stop()
+    fill(small_disk)
+    world.start()
+    assert [one.id for one in world.broker.desk.sessions.living()] == ["session-1", "session-2"]
+    assert await revoke(small_disk, "session-2") == 200
+    world.broker.tick()
+    states = {one.id: one.state for one in world.opened.store.sessions()}
+    assert states["session-2"] is State.ENDED
 
 
 CROWD = """

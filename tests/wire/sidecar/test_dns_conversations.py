@@ -70,6 +70,21 @@ async def test_of_too_many_questions_the_first_hundred_are_answered(place: tuple
 
 
 @on_reactor
+async def test_the_hundredth_answer_is_the_end_also_of_questions_one_by_one(
+    place: tuple[str, int],
+) -> None:
+    def talk() -> bytes:
+        with socket.create_connection(place, timeout=_PATIENCE) as sock:
+            for number in range(100):
+                sock.sendall(asked(range(number, number + 1)))
+                size = int.from_bytes(sock.recv(2, socket.MSG_WAITALL))
+                assert len(sock.recv(size, socket.MSG_WAITALL)) == size
+            return sock.recv(1)
+
+    assert await deferToThread(talk) == b""
+
+
+@on_reactor
 async def test_what_is_no_question_ends_it_behind_the_answers_before(
     place: tuple[str, int],
 ) -> None:
