@@ -20,6 +20,7 @@ class JournalUnavailable(Exception):
     """An event could not be recorded, so what it describes must not happen."""
 
     code = "B103"
+    retry = 0  # seconds, where it is known when it can be
 
     def __init__(self, what: str) -> None:
         super().__init__(what)

@@ -36,6 +36,11 @@ def _capped(clean: str, limit: int) -> str:
     return shown if len(clean) <= limit >= len(shown) else shown[:limit] + "..."
 
 
+def octets(text: str) -> int:
+    """At least what a name takes in a record, where `\\` is written twice."""
+    return len(text) if text.isascii() else len(_JSON.encode(name(text)))
+
+
 def digest(text: str) -> str:
     """By which two texts are told apart of which the same is shown."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import assert_never
 
 from attrs import define, field
@@ -12,6 +13,7 @@ from twisted.python.failure import Failure
 
 from audit.events import Decision, GitDecision, GitOutcome, PushDecision, RefChange
 from audit.journal import JournalUnavailable
+from audit.texts import octets
 from broker.desk import Desk
 from broker.gate import Asked
 from broker.refusals import Reply, answer_probe, has_own_status, refuse, refuse_commands
@@ -53,6 +55,10 @@ class TooMuchToRecord(JournalUnavailable):
     """A session over what it may have written; it can come again later."""
 
     code = "G303"
+
+    def __init__(self, wait: float) -> None:
+        super().__init__("this session has had written all it may for now")
+        self.retry = ceil(wait)
 
 
 @define(eq=False)
@@ -123,8 +129,9 @@ class Case:
 
     def record_allowed(self, rule: str) -> Deferred[None]:
         """Fires when it is on disk; fails with JournalUnavailable otherwise."""
-        if self.session.denials.wait(self._lengths(len(self._commands)), self.desk.now()):
-            return fail(TooMuchToRecord("this session has had written all it may for now"))
+        wait = self.session.denials.wait(self._lengths(len(self._commands)), self.desk.now())
+        if wait:
+            return fail(TooMuchToRecord(wait))
         recorded = self.desk.recorder.record(self._decision("allow", rule, None, None))
         return recorded.addCallback(lambda _: self._count("allow", ""))
 
@@ -195,7 +202,7 @@ class Case:
         return () if self.commands is None else self.commands.commands
 
     def _lengths(self, most: int) -> list[int]:
-        return [len(one.ref.text) for one in self._commands[:most]]
+        return [octets(one.ref.text) for one in self._commands[:most]]
 
     def record_outcome(self, code: str | None, reason: str, up: int, down: int) -> None:
         stored, seconds = self.session.stored, self.desk.now() - self.began

@@ -21,7 +21,7 @@ FEW_REFS = 5
 # what a session may have written above that before it has to wait.
 REQUEST_OCTETS = 1024
 BURST_OCTETS = 16 << 20
-_REF_OCTETS = 160
+_REF_OCTETS = 208  # besides its name: keys, two object ids of SHA-256, the hash of a cut name
 _BUSY = frozenset({"G303", "B106", "U101", "U108", "U110"})
 
 
@@ -47,7 +47,7 @@ class DenialLog:
         self._octets = TokenBucket(requests * REQUEST_OCTETS / 60, BURST_OCTETS)
 
     def wait(self, refs: Sequence[int], now: float) -> float:
-        """0.0 when a record with names of these lengths was taken into account; else seconds."""
+        """0.0 when a record with names of so many octets was taken into account; else seconds."""
         octets = REQUEST_OCTETS + sum(refs) + _REF_OCTETS * len(refs)
         return self._octets.take(now, octets)
 

@@ -94,7 +94,8 @@ class Forwarding:
             failure.raiseException()
         log.error("nothing is allowed: {what}", what=error.what)
         if not self._over:
-            self.case.refuse(error.code)
+            more = f": again in {error.retry} s" if error.retry else ""
+            self.case.refuse(error.code, error.retry, more)
             self._end(error.code, error.what)
 
     def _begin(self) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field, frozen
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 
 from broker.dialling import Way, dial
+from broker.errors import Unavailable
 from broker.providers.credential import Credential, Need
 from broker.routes import Route
 from broker.running import Permit
@@ -60,7 +61,11 @@ class Upstreams:
     _count: int = field(default=0, init=False)
 
     def acquire(self, permit: Permit, user: User, repeatable: bool) -> Deferred[Acquired]:
-        """An idle connection or a new one; fails with Unavailable (U101, U105, U106)."""
+        """An idle connection or a new one; fails with Unavailable (U101, U105, U106, S101)."""
+        try:
+            permit.check()
+        except Unavailable as error:
+            return fail(error)
         oldest = self._now() - (KEEP_SECONDS if repeatable else FRESH_SECONDS)
         own = self._kept.get(user.session, [])
         for kept in reversed(own):

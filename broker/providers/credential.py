@@ -72,6 +72,23 @@ class AtOnce:
         return False
 
 
+@frozen
+class Permitted:
+    """In front of every provider: nothing is taken for what was cut or has ended."""
+
+    provider: Provider
+
+    def credential(self, need: Need) -> Deferred[Credential]:
+        try:
+            need.permit.check()
+        except Unavailable as error:
+            return fail(error)
+        return self.provider.credential(need)
+
+    def refused(self, need: Need, credential: Credential) -> bool:
+        return self.provider.refused(need, credential)
+
+
 def is_username(text: str) -> bool:
     """Basic authentication (RFC 7617) has no way to carry a colon or a control character here."""
     return _USERNAME.fullmatch(text) is not None

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from broker.files import Tree
 from broker.helper_link import HelperLink
-from broker.providers.credential import AtOnce, Provider
+from broker.providers.credential import AtOnce, Permitted, Provider
 from broker.providers.file import FileCredentials
 from broker.providers.github_app import AppCredentials, read_app_key
 from broker.providers.helper import FAILURE_SECONDS, HelperCredentials
@@ -42,6 +42,11 @@ class Maker:
         self, name: str, config: ProviderConfig, others: Callable[[str], Provider]
     ) -> Provider:
         """`others`: the providers by name, for a proxy's credential."""
+        return Permitted(self._made(name, config, others))
+
+    def _made(
+        self, name: str, config: ProviderConfig, others: Callable[[str], Provider]
+    ) -> Provider:
         match config:
             case FileProvider(username, password_file):
                 return AtOnce(FileCredentials(self.tree, password_file, username, *self.ids))

@@ -200,6 +200,20 @@ BETWEEN = (
         ),
     ),
     Mutation(
+        "broker: a credential is taken for what was cut",
+        "broker/providers/making.py",
+        "        return Permitted(self._made(name, config, others))\n",
+        "        return self._made(name, config, others)\n",
+        (f"{RUNNING}::test_no_provider_gives_a_credential_for_what_was_cut",),
+    ),
+    Mutation(
+        "broker: what was cut uses a connection that is kept",
+        "broker/upstream.py",
+        "            permit.check()\n",
+        "            pass\n",
+        (f"{RUNNING}::test_what_was_cut_or_has_ended_opens_nothing",),
+    ),
+    Mutation(
         "broker: a helper that fails is run for every request",
         "broker/providers/keeping.py",
         "        if failed is not None and self._now() < failed.until:\n",

@@ -76,6 +76,16 @@ RECORDED = (
         (f"{FULL_DISKS}::test_on_a_full_disk_git_passes_sessions_begin_and_end_and_status_tells",),
     ),
     Mutation(
+        "audit: names that are written escaped are counted as short ones",
+        "audit/texts.py",
+        "    return len(text) if text.isascii() else len(_JSON.encode(name(text)))\n",
+        "    return len(text)\n",
+        (
+            "tests/unit/broker/test_denials.py"
+            "::test_a_push_is_counted_with_at_least_what_its_record_takes",
+        ),
+    ),
+    Mutation(
         "store: an end in order gives up what is kept for a full disk",
         "broker/store/sqlite.py",
         "                _give_back(file, other)\n",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.denials import DenialLog
+from audit.events import PushDecision, RefChange
+from audit.texts import octets
+from broker.denials import BURST_OCTETS, DenialLog
 
 
 def test_the_first_refusals_have_records_and_the_rest_a_number() -> None:
@@ -45,6 +49,22 @@ def test_a_day_of_pushes_with_many_refs_leaves_the_records_of_the_others_alone()
         taken += not log.wait(names, second)
         second += 0.5
     assert 20 < taken * sum(names) < 300 << 20
+
+
+@pytest.mark.parametrize("letter", ["a", "\u00e9", "\u4e00", "\U0001f600", "\u0085"])
+@pytest.mark.parametrize("length", [1, 40, 100, 200, 496, 600])
+def test_a_push_is_counted_with_at_least_what_its_record_takes(letter: str, length: int) -> None:
+    """What is not ASCII is written escaped, up to eleven octets for one letter."""
+    name = "refs/heads/agent/" + letter * length
+    change = RefChange(name, "0" * 64, "1" * 64)
+    event = PushDecision(
+        sandbox="s", session="x", decision="allow", tier="helper", repo="up:a/b", refs=(change,)
+    )
+    one = len(event.members()) - len(evolve(event, refs=()).members())
+    log, taken = DenialLog(), 0
+    while not log.wait([octets(name)] * 1000, 0.0):
+        taken += 1
+    assert taken * one * 1000 <= BURST_OCTETS
 
 
 def test_refused_pushes_beyond_what_a_session_may_have_written_are_counted() -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.dialling import dial
 from broker.errors import Unavailable
+from broker.providers.credential import Need
+from broker.providers.making import Maker
 from broker.running import BUSY, Errand, Kind, Running
+from broker.settings import (
+    AppProvider,
+    FileProvider,
+    HelperProvider,
+    ProviderConfig,
+    VaultProvider,
+)
+from broker.upstream import Upstreams
 from netpolicy.document import parse_policy
 from tests.fakes.tasks import FakeTask
 
@@ -77,7 +88,33 @@ def test_what_was_cut_or_has_ended_opens_nothing(running: Running) -> None:
     for entry in (left, cut, late):
         refused: list[Any] = []
         dial(nothing, nothing, entry).addErrback(refused.append)
-        assert [each.value.code for each in refused] == ["S101"]
+        upstreams = Upstreams(nothing, lambda: 0.0)
+        upstreams.acquire(entry, nothing, repeatable=True).addErrback(refused.append)
+        assert [each.value.code for each in refused] == ["S101", "S101"]
         with pytest.raises(Unavailable):
             entry.check()
     Errand("the admin's own").check()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        FileProvider("bot", Path("/nonexistent")),
+        VaultProvider(),
+        HelperProvider("owner", ("helper",)),
+        AppProvider("1", 1, Path("/nonexistent")),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_no_provider_gives_a_credential_for_what_was_cut(
+    running: Running, config: ProviderConfig
+) -> None:
+    nothing: Any = None
+    maker = Maker(nothing, nothing, nothing, nothing, (0, 0), nothing)
+    provider = maker.provider("p", config, nothing)
+    entry = running.enter(FakeTask())
+    running.end("S101")
+    refused: list[Any] = []
+    need = Need(entry, nothing, "acme/app", write=False)
+    provider.credential(need).addErrback(refused.append)
+    assert [each.value.code for each in refused] == ["S101"]

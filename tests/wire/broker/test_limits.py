@@ -407,6 +407,10 @@ async def test_a_push_beyond_what_a_session_may_have_written_is_told_to_wait(
         pass
     names = [f"refs/heads/agent/{number:0500d}" for number in range(1000)]
     refused = await greedy.push(commands(*names) + PACK_HEAD)
-    assert b"G303" in refused.data and not scene.upstream.talks
+    assert b"G303): again in " in refused.data and not scene.upstream.talks
     assert scene.world.audit("push.decision") == []
+    while not session.denials.wait([], scene.world.now):
+        pass
+    waits = await greedy.refs()
+    assert waits.status == 429 and waits.header(b"retry-after") == b"1"
     assert (await modest.refs()).status == 200
