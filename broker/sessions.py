@@ -191,6 +191,9 @@ class Sessions:
         self._unsaved[session.id] = (reason, over)
         try:
             self.save_ends()
+        except sqlite3.Error:
+            if session.id in self._unsaved:  # else it was another's
+                raise
         finally:
             session.running.end("S101")
 

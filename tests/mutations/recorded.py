@@ -106,8 +106,8 @@ RECORDED = (
     Mutation(
         "store: an end that could not be stored is forgotten",
         "broker/sessions.py",
-        "            self.save_ends()\n        finally:\n",
-        "            self.save_ends()\n        finally:\n            self._unsaved.clear()\n",
+        '            session.running.end("S101")\n',
+        '            session.running.end("S101")\n            self._unsaved.clear()\n',
         (
             "tests/unit/broker/test_sessions.py::"
             "test_an_end_that_cannot_be_stored_holds_and_is_stored_as_soon_as_it_can_be",

@@ -113,6 +113,17 @@ def test_an_end_that_cannot_be_stored_holds_and_is_stored_as_soon_as_it_can_be(
     assert [one.moved for one in after.ended("s1")] == [Moved(7, 8)]
 
 
+def test_an_end_that_is_stored_does_not_fail_for_one_that_is_not(world: World) -> None:
+    disk = FullStore(world.sessions._store)
+    world.sessions._store = disk
+    bad, good = world.sessions.register(stored(1)), world.sessions.register(stored(2))
+    disk.only = bad.id
+    with pytest.raises(sqlite3.OperationalError):
+        world.sessions.end(bad, "revoked")
+    world.sessions.end(good, "revoked")
+    assert world.start().over_for_good("h", "sb2") == "revoked"
+
+
 def test_the_hard_end_is_the_deadline_and_a_live_stream_does_not_move_it(world: World) -> None:
     session = world.sessions.register(stored())
     session.running.enter(FakeTask())
