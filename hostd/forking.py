@@ -208,8 +208,10 @@ class Forker:
             raise Crowded("too many programs of this sandbox are being started and do not begin")
         problems_read, low = os.pipe2(os.O_CLOEXEC)
         try:
-            problems_write = duplicate_above(low, OUT_OF_THE_WAY)
-            os.close(low)
+            try:
+                problems_write = duplicate_above(low, OUT_OF_THE_WAY)
+            finally:
+                os.close(low)
             try:
                 pid = self._fork_there(task, request, descriptors, problems_write)
             finally:
@@ -262,6 +264,8 @@ class Forker:
         problems: int,
     ) -> NoReturn:
         try:
+            if request["op"] in self.lasting:
+                self._link.close()  # one that is held up would hide from hostd that we ended
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             task(request, descriptors, problems)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from twisted.logger import Logger
 from hostd.children import DEADLINE, LONGEST
 from hostd.failures import Failed
 from hostd.process import Process, Watch
+from hostd.registry import start_time
 from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
@@ -28,6 +31,8 @@ _MAX_REQUEST = 160 * 1024  # what one message of a socket's usual buffer holds
 _ANSWER = DEADLINE + 2.0  # it has the deadline; this is for one that forgets its own
 _SIGN_OF_LIFE = 20.0
 _STARTING = 60.0  # a machine that is busy with other things takes long to import a sidecar
+_ENDING = 5.0
+_AGAIN = 1.0
 _ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
@@ -50,8 +55,13 @@ class Forks:
 
     module: str
 
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Any, kin: list[Forks] | None = None) -> None:
+        """`kin`: all that fork for this hostd; what one of them waits for is nobody's stray."""
         self._reactor = reactor
+        self._kin: list[Forks] = [] if kin is None else kin
+        self._kin.append(self)
+        self._since = 0
+        self._again: Any = None
         self._next = 0
         self._waiting: dict[int, Deferred[Answer]] = {}
         self._processes: dict[int, Process] = {}
@@ -71,7 +81,11 @@ class Forks:
     def start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._child = self._run_child(theirs.fileno())
+            try:
+                self._child = self._run_child(theirs.fileno())
+            except BaseException:
+                ours.close()
+                raise
         self.begin_life()
         self._link = SeqpacketConnection(
             self._reactor,
@@ -97,7 +111,10 @@ class Forks:
         if self._link is not None:
             self._link.close()
         if self._child is not None:
-            self._child.wait()
+            try:
+                self._child.wait(_ENDING)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
 
     async def _spawn(self, request: dict[str, Any], descriptors: Sequence[int]) -> Process:
         answer, received = await self._ask(request, descriptors)
@@ -108,11 +125,15 @@ class Forks:
     def _ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> Deferred[Answer]:
         if self._link is None:
             raise Failed("R101", "the process that starts sandboxes is not running")
+        if not all(map(_is_open, descriptors)):
+            # To send it would fail, and the link that all sandboxes share would be given up.
+            raise Failed("R106", "the sandbox has ended")
         number = self._number()
         message = json.dumps(request | {"id": number}).encode()
         if len(message) > _MAX_REQUEST:
             raise Failed("C105", "the command and its environment are too long", exit_code=126)
         done: Deferred[Answer] = Deferred()
+        self._since = self._since if self._waiting else _ticks()
         self._waiting[number] = done
         if self._ready:
             self._bound(number)
@@ -162,9 +183,11 @@ class Forks:
             self._ask_for_life()
 
     def _gave_no_sign(self) -> None:
-        if self._child is not None:
+        """A child of its that is frozen can keep the link open: its end is not waited for."""
+        if self._link is not None:
             _log.error("{module} does not answer", module=self.module)
-            self._child.kill()
+            self._link.close()
+            self._lost()
 
     def _taken(self, number: int) -> Deferred[Answer]:
         self._late.discard(number)
@@ -174,7 +197,7 @@ class Forks:
         return self._waiting.pop(number)
 
     def _stop_timers(self) -> None:
-        for timer in (self._life, *self._bounds.values()):
+        for timer in (self._life, self._again, *self._bounds.values()):
             if timer is not None and timer.active():
                 timer.cancel()
         self._bounds.clear()
@@ -207,16 +230,42 @@ class Forks:
         """Another one first: who hears that his request failed may need it to clean up."""
         self._link = None
         self._stop_timers()
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait()
+        self._end_child()
         waiting, self._waiting = self._waiting, {}
         if not self._stopping:
             _log.warn("{module} ended; starting another", module=self.module)
             self._adopt_orphans()
-            self.start()
+            if waiting:
+                self._kill_unheard_of()
+            self._start_again()
         for done in waiting.values():
             done.errback(Failed("R101", "the process that starts sandboxes ended"))
+
+    def _end_child(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the rounds reap it
+                child.wait(_ENDING)
+
+    def _start_again(self) -> None:
+        """Until there is memory, a pid and a descriptor for it; meanwhile requests are refused."""
+        try:
+            self.start()
+        except OSError as problem:
+            _log.error("{module} does not start: {why}", module=self.module, why=str(problem))
+            self._again = self._reactor.callLater(_AGAIN, self._start_again)
+
+    def _kill_unheard_of(self) -> None:
+        """What it had forked and not told of would run although its request is said to have
+        failed. It is ours since its parent died, and began after somebody began to wait."""
+        for pid in _children():
+            began = start_time(pid)
+            if began is None or began < self._since or any(k.waits_for(pid) for k in self._kin):
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                leads = os.getpgid(pid) == pid
+                (os.killpg if leads else os.kill)(pid, signal.SIGKILL)
 
     def _adopt_orphans(self) -> None:
         orphans, self._processes = self._processes, {}
@@ -231,6 +280,27 @@ class Forks:
     def waits_for(self, pid: int) -> bool:
         """Also for what a process that has just died had started, before we have heard of that."""
         return pid in self._orphans or pid in self._processes or pid == self.pid
+
+
+def _children() -> set[int]:
+    """Ours, of all threads; none of them is reaped meanwhile, so each pid is its own."""
+    found: set[int] = set()
+    for each in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found |= set(map(int, (each / "children").read_text(encoding="ascii").split()))
+    return found
+
+
+def _ticks() -> int:
+    """As `start_time` counts."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_GETFD) >= 0
+    except (OSError, ValueError):
+        return False
 
 
 def reap_strays(*known: Forks) -> None:

@@ -33,7 +33,7 @@ class Process:
 
     def signal_session(self, number: int) -> None:
         """Also what it started: each command leads its own process group."""
-        if self.status is None:
+        if self.status is None and alive(self.pidfd):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 

@@ -21,6 +21,7 @@ from hostd.config import Config, load_config
 from hostd.containers import Containers
 from hostd.failpoints import Failpoints
 from hostd.foreign_mounts import MountJudge
+from hostd.forks import Forks
 from hostd.grants import Grants
 from hostd.helper_files import HelperFiles
 from hostd.helper_link import HelperLink
@@ -62,7 +63,8 @@ class Service:
         listener = listen_control(self._paths.hostd_socket, root=self._paths.root)
         linux.adopt_orphans()
         self._journal = open_journal(self._paths.hostd_audit, self._config.host, time.time)
-        self._spawner, self._nursery = Spawner(self._reactor), Nursery(self._reactor)
+        kin: list[Forks] = []
+        self._spawner, self._nursery = Spawner(self._reactor, kin), Nursery(self._reactor, kin)
         self._spawner.start()
         self._nursery.start()
         self._make_parts()

@@ -110,6 +110,8 @@ class Watchdog:
         """To end one takes as long as its processes make it take: that is in nobody's turn."""
         try:
             async with self._turns:
+                if sandbox.state != "running":  # it ended while it waited; its namespace is closed
+                    return
                 wrong = await self._look_at(sandbox)
             if wrong is not None and sandbox.state == "running":
                 await self._freeze(sandbox, wrong)

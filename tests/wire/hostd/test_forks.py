@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
+import time
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -15,6 +18,9 @@ from twisted.internet.task import Clock
 
 from hostd.failures import Failed
 from hostd.forks import Answer, Forks
+from hostd.process import Process
+from hostd.registry import start_time
+from tests.live.boxes import eventually
 
 
 @define
@@ -24,8 +30,10 @@ class Link:
     def send(self, data: bytes, descriptors: object = ()) -> None:
         self.sent.append(json.loads(data))
 
+    closed: bool = False
+
     def close(self) -> None:
-        pass
+        self.closed = True
 
 
 @define
@@ -36,13 +44,21 @@ class Child:
     def kill(self) -> None:
         self.kills += 1
 
+    def wait(self, timeout: float) -> None:
+        """A process in an uninterruptible wait does not end when it is killed."""
+        raise subprocess.TimeoutExpired("played", timeout)
+
 
 class Played(Forks):
     """`start` makes no process; what one would say comes by `says`."""
 
     module = "played"
+    refused = 0
 
     def start(self) -> None:
+        if self.refused:
+            self.refused -= 1
+            raise OSError(errno.EAGAIN, "fork")
         self.link, self.child = Link(), Child()
         self._link = cast(Any, self.link)
         self._child = cast(Any, self.child)
@@ -72,6 +88,19 @@ def forks(clock: Clock) -> Played:
     return made
 
 
+@pytest.fixture
+def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
+    made = [subprocess.Popen(["/bin/sleep", "infinity"])]
+    yield made
+    for each in made:
+        each.kill()
+        each.wait()
+
+
+def _hostd_ticks() -> int:
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
 def failure(done: Deferred[Answer]) -> Failed:
     found: list[Any] = []
     done.addErrback(lambda why: found.append(why.value))
@@ -99,10 +128,79 @@ def test_a_late_answer_ends_its_request_and_not_who_was_to_give_it(
 
 
 def test_who_gives_no_sign_of_life_is_ended(forks: Played, clock: Clock) -> None:
+    first = forks.child
     forks.ask()
     clock.advance(13)
     assert len(forks.pings()) == 1 and forks.child.kills == 0
     clock.advance(21)
+    assert first.kills == 1
+
+
+def test_the_end_of_who_gives_no_sign_is_not_waited_for(forks: Played, clock: Clock) -> None:
+    """What it forked may hold the link open, frozen, for as long as it likes."""
+    link, (_, done) = forks.link, forks.ask()
+    clock.advance(13)
+    clock.advance(21)
+    assert link.closed and failure(done).code == "R101"
+    forks.says(alive=0)
+    number, another = forks.ask()
+    forks.says(id=number, found={})
+    assert another.called
+
+
+def test_who_cannot_be_started_is_started_later_and_nobody_waits_for_that(
+    forks: Played, clock: Clock
+) -> None:
+    _, done = forks.ask()
+    forks.refused = 2
+    forks._lost()
+    assert failure(done).code == "R101"
+    with pytest.raises(Failed) as refused:
+        forks.ask()
+    assert refused.value.code == "R101"
+    clock.advance(1)
+    clock.advance(1)
+    forks.says(alive=0)
+    number, another = forks.ask()
+    forks.says(id=number, found={})
+    assert another.called
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_was_forked_and_not_told_of_ends_with_its_request(
+    forks: Played, sleepers: list[subprocess.Popen[bytes]], known: bool
+) -> None:
+    earlier, *_ = sleepers
+    eventually(lambda: _hostd_ticks() > (start_time(earlier.pid) or 0), "a tick")
+    _, done = forks.ask()
+    sleepers.append(subprocess.Popen(["/bin/sleep", "infinity"]))
+    begun = sleepers[-1]
+    if known:
+        forks._processes[begun.pid] = Process(begun.pid, os.pidfd_open(begun.pid))
+        forks._adopt_orphans = lambda: None  # type: ignore[method-assign]
+    forks._lost()
+    assert failure(done).code == "R101"
+    if not known:
+        assert begun.wait(20) == -signal.SIGKILL
+    assert earlier.poll() is None and begun.poll() == (None if known else -signal.SIGKILL)
+
+
+def test_a_descriptor_that_is_closed_costs_its_own_request_alone(clock: Clock) -> None:
+    """A sandbox that ended meanwhile has closed its namespace."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.close(writer)
+    forks = Played(clock)
+    forks.start()
+    for closed in (-1, reader):
+        with pytest.raises(Failed) as refused:
+            forks._ask({"op": "survey"}, [closed])
+        assert refused.value.code == "R106"
+    assert forks.link.sent == []
+
+
+def test_stop_does_not_wait_for_ever(forks: Played) -> None:
+    forks.stop()
     assert forks.child.kills == 1
 
 
@@ -135,8 +233,9 @@ def test_time_is_counted_from_when_it_has_started(clock: Clock) -> None:
 def test_who_never_starts_is_ended(clock: Clock) -> None:
     forks = Played(clock)
     forks.start()
+    first = forks.child
     clock.advance(61)
-    assert forks.child.kills == 1
+    assert first.kills == 1
 
 
 def test_a_process_that_begins_when_nobody_waits_any_more_is_ended(

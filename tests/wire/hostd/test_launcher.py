@@ -193,6 +193,25 @@ def test_a_hostd_that_does_not_read_holds_nothing_up_but_what_it_does_not_read(
     assert launcher.answer(1000)["code"] == "R117"
 
 
+def test_its_end_is_seen_although_a_child_of_its_is_held_up(
+    launcher: Launcher, nowhere: Path
+) -> None:
+    launcher.send(1, stuck(nowhere))
+    eventually(launcher.children, "a child")
+    (held,) = launcher.children()
+    eventually(lambda: _sockets_of(held) == 0, "a child without the link")
+    os.kill(launcher.pid, signal.SIGKILL)
+    try:
+        assert launcher.link.recv(1) == b""
+    finally:
+        os.kill(held, signal.SIGKILL)
+
+
+def _sockets_of(pid: int) -> int:
+    links = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    return sum(each.startswith("socket:") for each in links)
+
+
 def test_with_hostd_go_the_children_that_have_not_begun(launcher: Launcher, nowhere: Path) -> None:
     launcher.send(1, stuck(nowhere))
     eventually(launcher.children, "a child")

@@ -51,7 +51,7 @@ class Sandbox:
         return None
 
 
-@define
+@define(slots=False)
 class Host:
     """Plays programs, spawner, grants and Docker at once; `problem` is raised by the next looks."""
 
@@ -210,6 +210,25 @@ def test_ends_that_take_for_ever_keep_nobody_from_being_looked_at() -> None:
     host.reactor.pump([15, 15])
     assert seen == ["a0", "a1", "a2", "a3"]
     assert fine.seen is not None and fine.sidecar.checks == 2
+
+
+def test_one_that_ends_while_it_waits_for_its_turn_is_not_looked_at() -> None:
+    """Its namespace is closed by then."""
+    host, looks = Host(), list[int]()
+    never = Deferred[None]()
+    boxes = [Sandbox(plan=Plan(id=f"a{n}"), namespace=n) for n in range(5)]
+
+    async def survey(namespace: int) -> dict[str, list[str]]:
+        looks.append(namespace)
+        await never
+        return dict(FINE)
+
+    host.survey = survey  # type: ignore[method-assign]
+    Watchdog(cast(Any, host), lambda: cast(Any, boxes), cast(Any, None), 15)
+    host.reactor.advance(15)
+    boxes[4].state, boxes[4].namespace = "ending", -1
+    never.callback(None)
+    assert looks == [0, 1, 2, 3]
 
 
 def test_what_is_being_made_or_ended_is_not_looked_at() -> None:
