@@ -47,6 +47,14 @@ def _limit(kind: int, value: int | None) -> None:
         resource.setrlimit(kind, (value, value))
 
 
+def _at_most_hard(processes: int | None) -> int | None:
+    """Without capabilities no limit can be raised; a small machine's kernel gives a lower one."""
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if processes is None or hard == resource.RLIM_INFINITY:
+        return processes
+    return min(processes, hard)
+
+
 def _apply_limits(limits: Limits) -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, limits.open_files)
@@ -94,7 +102,7 @@ def _give_up_the_rest(confinement: Confinement, abi: int, places: list[int]) -> 
     if not confinement.dumpable:
         linux.not_dumpable()
     # After setuid: the limit counts all processes of the uid, and root is exempt from it.
-    _limit(resource.RLIMIT_NPROC, confinement.limits.processes)
+    _limit(resource.RLIMIT_NPROC, _at_most_hard(confinement.limits.processes))
     _restrict_files(confinement, abi, places)
     if confinement.seccomp is not None:
         linux.install_seccomp(confinement.seccomp)

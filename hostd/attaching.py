@@ -28,6 +28,9 @@ SEALING = (
     ("--read-only",),
     ("--memory", "4g"),
     ("--pids-limit", "4096"),
+    # Below the other: at its own limit a fork fails early, and keeps nobody else's start waiting.
+    ("--ulimit", "nproc=4080:4080"),
+    ("--oom-score-adj", "500"),
 )
 
 

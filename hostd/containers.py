@@ -33,6 +33,8 @@ from hostd.sealed import (
     Seal,
     companions,
     container_of,
+    filter_digest,
+    filter_of,
     strange_mounts,
     unsealed,
     wrong_in_kernel,
@@ -112,7 +114,8 @@ class Containers:
         await self._make_room_for(plan.id)
         container = await self.engine.create(spec)
         found = await self.engine.start(container)
-        evidence = await self._seen(found, Seal("none", _NOBODY, self.seccomp), ())
+        seal = Seal("none", _NOBODY, filter_digest(self.seccomp))
+        evidence = await self._seen(found, seal, ())
         sandbox.holding = evidence.container
         return _room(sandbox, evidence.process)
 
@@ -166,7 +169,7 @@ class Containers:
         container = sandbox.container
         if container is None:
             raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
-        seal = self._seal(sandbox)
+        seal = self._seal(sandbox, filter_digest(self.seccomp))
         before = await self.engine.inspect(container.id)
         _demand([each.reason for each in unsealed(before, seal)])
         found = await self.engine.start(container.id)
@@ -178,7 +181,7 @@ class Containers:
 
     async def admit(self, sandbox: Sandbox, found: dict[str, Any]) -> None:
         """A container that somebody else started: its room, if it is sealed."""
-        seal = self._seal(sandbox)
+        seal = self._seal(sandbox, filter_digest(self.seccomp))
         _demand([each.reason for each in unsealed(found, seal, (*RULES, *ATTACHED))])
         evidence = await self._seen(found, seal, ())
         _demand(await self.judge.wrong(sandbox, found, evidence.process.pid))
@@ -191,11 +194,11 @@ class Containers:
 
     # Looking
 
-    def _seal(self, sandbox: Sandbox) -> Seal:
+    def _seal(self, sandbox: Sandbox, profile: str | None) -> Seal:
         if sandbox.holding is None:
             raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
         network = f"container:{sandbox.holding.id}"
-        return Seal(network, sandbox.plan.uids.untrusted, self.seccomp)
+        return Seal(network, sandbox.plan.uids.untrusted, profile)
 
     async def _seen(self, found: dict[str, Any], seal: Seal, mounts: tuple[Mount, ...]) -> Evidence:
         """Docker's word and the kernel's, about one process that a descriptor names."""
@@ -212,7 +215,12 @@ class Containers:
         await self._settled(process)
         _demand(self._wrong(found, seal, mounts, identifier, pid))
         container = Container(
-            identifier, pid, str(state["StartedAt"]), cgroup_id(pid), mounts=mounts
+            identifier,
+            pid,
+            str(state["StartedAt"]),
+            cgroup_id(pid),
+            mounts=mounts,
+            filter=filter_of(found["HostConfig"]),
         )
         return Evidence(container, process)
 
@@ -279,11 +287,13 @@ class Containers:
         return f"another container shares its network: {others[0]}" if others else None
 
     def _expected(self, sandbox: Sandbox) -> list[tuple[Container, Seal]]:
+        """The filter is the one it was admitted with, which an earlier version's may be: it
+        cannot change while the container runs, and one that was started again is known."""
         found = []
         if sandbox.holding is not None:
-            found.append((sandbox.holding, Seal("none", _NOBODY, self.seccomp)))
+            found.append((sandbox.holding, Seal("none", _NOBODY, sandbox.holding.filter)))
         if sandbox.container is not None and sandbox.room is not None:
-            found.append((sandbox.container, self._seal(sandbox)))
+            found.append((sandbox.container, self._seal(sandbox, sandbox.container.filter)))
         return found
 
     # Ending

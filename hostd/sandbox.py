@@ -95,6 +95,7 @@ class Container:
     started: str = ""
     cgroup: int | None = None
     mounts: tuple[Mount, ...] = ()
+    filter: str | None = None  # of the system-call filter it was admitted with, the digest
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,6 +6,7 @@ it; `attach` prints those options. What the table does not know of a container i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -17,6 +18,7 @@ _CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _RUNTIMES = ("", "runc", "io.containerd.runc.v2", "crun")
 _RUNNING = ("running", "paused", "restarting")
 _FILTERED = "2"
+_VICTIM = 500  # as the launcher gives
 _OPTION = re.compile(r"[a-z-]+(?=[=:]|$)")
 _CGROUP = re.compile(r"\d+:[^:]*:(/.*)")
 _CONTAINER_GROUP = re.compile(r"(?:.*/)?(?:docker[-/])?([0-9a-f]{64})(?:\.scope)?")
@@ -24,11 +26,14 @@ _CONTAINER_GROUP = re.compile(r"(?:.*/)?(?:docker[-/])?([0-9a-f]{64})(?:\.scope)
 
 @frozen
 class Seal:
-    """What one container must be: in this network, as this uid, under this filter."""
+    """What one container must be: in this network, as this uid, under the filter of this digest.
+
+    None: the one it was admitted with by a version that did not note it.
+    """
 
     network: str
     uid: int
-    seccomp: Mapping[str, Any]
+    filter: str | None
 
 
 @frozen
@@ -78,11 +83,22 @@ def _no_new_privileges(host: Host, seal: Seal) -> bool:
     return _options(host).get("no-new-privileges") in ("", "true")
 
 
-def _our_filter(host: Host, seal: Seal) -> bool:
+def filter_digest(profile: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(profile, sort_keys=True).encode()).hexdigest()
+
+
+def filter_of(host: Host) -> str | None:
+    """The digest of the filter that Docker was given; None when it was given none."""
     try:
-        return bool(json.loads(_options(host).get("seccomp", "")) == seal.seccomp)
+        profile = json.loads(_options(host).get("seccomp", ""))
     except ValueError:
-        return False
+        return None
+    return filter_digest(profile) if isinstance(profile, dict) else None
+
+
+def _our_filter(host: Host, seal: Seal) -> bool:
+    found = filter_of(host)
+    return found is not None and seal.filter in (None, found)
 
 
 def _known_options(host: Host, seal: Seal) -> bool:
@@ -99,6 +115,11 @@ def _restarts_never(host: Host, seal: Seal) -> bool:
 
 def _limited(host: Host, seal: Seal) -> bool:
     return (host.get("Memory") or 0) > 0 and (host.get("PidsLimit") or 0) > 0
+
+
+def _first_victim(host: Host, seal: Seal) -> bool:
+    """As commands of our own sandboxes, so that no daemon of the host is ended in its place."""
+    return (host.get("OomScoreAdj") or 0) >= _VICTIM and not host.get("OomKillDisable")
 
 
 RULES = (
@@ -157,6 +178,7 @@ ATTACHED = (
         "--cgroupns private",
         _one_of("CgroupnsMode", "private"),
     ),
+    _Rule("it is not ended first where memory is short", "--oom-score-adj 500", _first_victim),
     # They would hold for the network that was prepared, and for the next container in it.
     _Rule("it changes settings of the kernel", "(without --sysctl)", _none("Sysctls")),
 )

@@ -150,6 +150,7 @@ ALWAYS_REFUSED = [
     ("", ("-v", "DEEP:/x"), "leads to a socket of the host: /x/below/s"),
     ("", ("-v", "deep:/x"), "leads to a socket of the host: /x/s"),
     ("", ("--cgroupns", "host"), "it sees the host's groups of processes"),
+    ("500", (), "it is not ended first where memory is short"),
     ("", ("--sysctl", "net.ipv4.conf.all.route_localnet=1"), "it changes settings of the kernel"),
 ]
 

@@ -8,6 +8,7 @@ LAUNCHER = "tests/wire/hostd/test_launcher.py"
 WATCHDOG = "tests/wire/hostd/test_watchdog.py"
 LIMITS = "tests/live/test_limits.py"
 FORKS = "tests/wire/hostd/test_forks.py"
+SEALED = "tests/unit/hostd/test_sealed.py"
 
 APART = (
     Mutation(
@@ -191,5 +192,26 @@ APART = (
         "                (os.killpg if leads else os.kill)(pid, signal.SIGKILL)",
         "                (os.killpg if leads else os.kill)(pid, 0)",
         (f"{FORKS}::test_what_was_forked_and_not_told_of_ends_with_its_request",),
+    ),
+    Mutation(
+        "launcher: more processes than the machine allows are asked for",
+        "confine/process.py",
+        "    return min(processes, hard)",
+        "    return processes",
+        (f"{LAUNCHER}::test_a_command_starts_where_the_machine_allows_fewer_processes",),
+    ),
+    Mutation(
+        "containers: one that runs without a filter is as it was admitted",
+        "hostd/sealed.py",
+        "return found is not None and seal.filter in (None, found)",
+        "return seal.filter in (None, found)",
+        (f"{SEALED}::test_a_filter_that_an_earlier_version_admitted_stays_and_none_is_none",),
+    ),
+    Mutation(
+        "attach: a container that is no victim is served",
+        "hostd/sealed.py",
+        '>= _VICTIM and not host.get("OomKillDisable")',
+        ">= -1000",
+        (f"{SEALED}::test_who_is_attached_ends_before_the_hosts_daemons_where_memory_is_short",),
     ),
 )

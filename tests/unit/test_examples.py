@@ -19,6 +19,8 @@ COMPOSE = {
     "--read-only": "read_only: true",
     "--memory": "mem_limit: 4g",
     "--pids-limit": "pids_limit: 4096",
+    "--ulimit": "nproc: 4080",
+    "--oom-score-adj": "oom_score_adj: 500",
 }
 BOTH = ("/etc/gitmoat/seccomp.json", "-net", "/run/gitmoat", "GIT_CONFIG_SYSTEM", "GITMOAT_UID")
 

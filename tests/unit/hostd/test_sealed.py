@@ -6,15 +6,20 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from confine.docker import docker_profile
 from confine.profiles import SANDBOX
+from hostd.sandbox import Container
 from hostd.sealed import (
+    ATTACHED,
     RULES,
     Mount,
     Seal,
     companions,
     container_of,
+    filter_digest,
+    filter_of,
     strange_mounts,
     unsealed,
     wrong_in_kernel,
@@ -24,7 +29,7 @@ HOLDER = "a" * 64
 OURS = "b" * 64
 UID = 2000000005
 PROFILE = docker_profile(SANDBOX, "x86_64")
-SEAL = Seal(f"container:{HOLDER}", UID, PROFILE)
+SEAL = Seal(f"container:{HOLDER}", UID, filter_digest(PROFILE))
 NO_NEW, FILTER = "no-new-privileges", f"seccomp={json.dumps(PROFILE)}"
 
 
@@ -58,6 +63,43 @@ def sealed(**changes: Any) -> dict[str, Any]:
 
 def test_a_sealed_container_is_sealed() -> None:
     assert unsealed(sealed(), SEAL) == []
+
+
+def test_a_filter_that_an_earlier_version_admitted_stays_and_none_is_none() -> None:
+    earlier = {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read"]}]}
+    found = sealed(SecurityOpt=[NO_NEW, f"seccomp={json.dumps(earlier)}"])
+    for admitted in (None, filter_of(found["HostConfig"])):
+        assert unsealed(found, evolve(SEAL, filter=admitted)) == []
+    assert [each.reason for each in unsealed(found, SEAL)] == ["its system-call filter is not ours"]
+    for given in ("seccomp=unconfined", "seccomp=1", NO_NEW):
+        changed = sealed(SecurityOpt=[NO_NEW, given])
+        wrong = unsealed(changed, evolve(SEAL, filter=None))
+        assert [each.reason for each in wrong] == ["its system-call filter is not ours"]
+
+
+def test_a_record_of_an_earlier_version_has_no_filter() -> None:
+    noted = Container("c", 1, "then", filter="abc").to_json()
+    assert Container.from_json(noted) == Container("c", 1, "then", filter="abc")
+    del noted["filter"]
+    assert Container.from_json(noted) == Container("c", 1, "then")
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"OomScoreAdj": 500}, 0),
+        ({"OomScoreAdj": 0}, 1),
+        ({"OomScoreAdj": -1000}, 1),
+        ({"OomScoreAdj": 500, "OomKillDisable": True}, 1),
+    ],
+)
+def test_who_is_attached_ends_before_the_hosts_daemons_where_memory_is_short(
+    change: dict[str, Any], wrong: int
+) -> None:
+    found = sealed()
+    found["HostConfig"] |= {"CgroupnsMode": "private"} | change
+    reasons = ["it is not ended first where memory is short"]
+    assert [each.reason for each in unsealed(found, SEAL, ATTACHED)] == reasons * wrong
 
 
 UNSEALED: list[tuple[dict[str, Any], str]] = [

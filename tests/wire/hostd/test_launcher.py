@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -191,6 +192,13 @@ def test_a_hostd_that_does_not_read_holds_nothing_up_but_what_it_does_not_read(
     for number in range(1, sent + 1):
         assert "File name too long" in launcher.answer(number)["error"]
     assert launcher.answer(1000)["code"] == "R117"
+
+
+def test_a_command_starts_where_the_machine_allows_fewer_processes(launcher: Launcher) -> None:
+    """Half of threads-max, which is little where memory is."""
+    resource.prlimit(launcher.pid, resource.RLIMIT_NPROC, (3900, 3900))
+    limits = {"open_files": 64, "processes": 4080}
+    assert "pid" in launcher.ask({**_HERE, "uid": 54321, "limits": limits})
 
 
 def test_its_end_is_seen_although_a_child_of_its_is_held_up(
