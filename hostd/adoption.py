@@ -24,7 +24,7 @@ from hostd.grants import boot_id
 from hostd.host import ROOMS, Host
 from hostd.lifecycle import pin_namespace, supervisor
 from hostd.outputs import keep_on
-from hostd.patience import within
+from hostd.patience import all_done, within
 from hostd.process import Process, Watch
 from hostd.registry import ProcessRecord, Record, Step, start_time
 from hostd.runtimes.bwrap import StartedRoom
@@ -68,8 +68,7 @@ async def _beside_each_other(work: Iterable[Coroutine[Deferred[Any], Any, None]]
         async with turns:
             await one
 
-    for begun in [Deferred.fromCoroutine(in_turn(one)) for one in work]:
-        await begun
+    await all_done(in_turn(one) for one in work)
 
 
 async def _sweep_stranger(host: Host, identifier: str) -> None:
@@ -88,7 +87,8 @@ async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> N
         await _end_recorded(host, record)
         stopped = _with_reason(host, record)
         stopped = evolve(stopped, step=Step.STOPPED, processes={}, session=None)
-        host.registry.save(stopped)
+        if stopped != record:
+            _save_if_possible(host, stopped)
         found.stopped[record.id] = stopped
         return
     if record.step is Step.DAMAGED:
@@ -99,6 +99,14 @@ async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> N
     _log.warn("{name} was left at step {step}: removing it", name=record.name, step=record.step)
     await _end_recorded(host, record)
     await _remove(host, record, found)
+
+
+def _save_if_possible(host: Host, record: Record) -> None:
+    """A disk that one sandbox has filled does not keep hostd from serving the others."""
+    try:
+        host.registry.save(record)
+    except OSError as problem:
+        _log.error("{id} not recorded: {why}", id=record.id, why=str(problem))
 
 
 def _with_reason(host: Host, record: Record) -> Record:

@@ -54,13 +54,19 @@ def _setuid_file() -> str:
     return "setuid"
 
 
-def _walk(top: str, deadline: float) -> Iterator[os.DirEntry[str]]:
-    """Every entry below, never through a link; nothing that is only of the kernel's making."""
+def _walk(top: str, deadline: float, unlisted: list[str]) -> Iterator[os.DirEntry[str]]:
+    """Every entry below, never through a link; nothing that is only of the kernel's making.
+
+    `unlisted` gets directories (mode 0711) whose files can be reached by who knows their names.
+    """
     waiting = [top]
     while waiting and time.monotonic() < deadline:
+        directory = waiting.pop()
         try:
-            entries = list(os.scandir(waiting.pop()))
+            entries = list(os.scandir(directory))
         except OSError:
+            if os.path.isdir(directory) and os.access(directory, os.X_OK):
+                unlisted.append(directory)
             continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -79,19 +85,22 @@ def _strange_socket(entry: os.DirEntry[str], own: int) -> bool:
 
 def _sockets(expected: str, own: int) -> str:
     """A socket that somebody else has put into our file system."""
-    for entry in _walk("/", time.monotonic() + _SECONDS):
+    for entry in _walk("/", time.monotonic() + _SECONDS, []):
         if _strange_socket(entry, own) and entry.path != expected:
             return entry.path
     raise Refused(f"only {expected}")
 
 
 def _sockets_below(places: list[str], own: int) -> str:
-    """The same, of what is mounted; what cannot be looked through in time has not been seen."""
+    """The same, of what is mounted; what cannot be looked through has not been seen."""
     deadline = time.monotonic() + _LONG
+    unlisted: list[str] = []
     for place in places:
-        for entry in _walk(place, deadline):
+        for entry in _walk(place, deadline, unlisted):
             if _strange_socket(entry, own):
                 return entry.path
+        if unlisted:
+            return f"{unlisted[0]} can be searched and not looked through"
         if time.monotonic() >= deadline:
             return f"{place} has more in it than can be looked through in {_LONG:.0f} s"
     raise Refused("none")
@@ -131,7 +140,7 @@ def _of_processes() -> Iterator[tuple[str, bytes]]:
 
 def _of_files() -> Iterator[tuple[str, bytes]]:
     deadline = time.monotonic() + _SECONDS
-    for number, entry in enumerate(_walk("/", deadline)):
+    for number, entry in enumerate(_walk("/", deadline, [])):
         if number >= _FILES:
             return
         if entry.is_file(follow_symlinks=False):

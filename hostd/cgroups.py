@@ -222,8 +222,7 @@ class Cgroups:
         v2 = self._hierarchies.is_unified(controller)
         settings = settings_for(limits, controller, v2)
         if settings and v2:
-            for parent in (hierarchy, self._place(hierarchy, name).parent):
-                (parent / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
+            _enable(controller, hierarchy, self._place(hierarchy, name).parent)
         for file, value in settings.items():
             (self._place(hierarchy, name) / file).write_text(value, encoding="ascii")
 
@@ -235,9 +234,7 @@ class Cgroups:
         with contextlib.suppress(OSError):
             group.mkdir(exist_ok=True)
             if v2:  # also for the rooms: among each other they get equal parts of the processor
-                for parent in (hierarchy, group):
-                    enabled = parent / "cgroup.subtree_control"
-                    enabled.write_text(f"+{controller}", encoding="ascii")
+                _enable(controller, hierarchy, group)
             for file, value in settings.items():
                 (group / file).write_text(value, encoding="ascii")
 
@@ -246,3 +243,8 @@ class Cgroups:
             with contextlib.suppress(FileNotFoundError):
                 text = (self._place(hierarchy, name) / "cgroup.procs").read_text("ascii")
                 yield from map(int, text.split())
+
+
+def _enable(controller: str, *parents: Path) -> None:
+    for parent in parents:
+        (parent / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")

@@ -372,6 +372,9 @@ async def probe(host: Host, sandbox: Sandbox) -> None:
     if found["sysctls"]:
         raise Failed("N206", "a setting of the sandbox's network is wrong", why=found["sysctls"][0])
     for judged in await try_all(host, sandbox, ACTIVATION):
+        if judged.outcome is None:
+            what = "the sandbox's protections could not all be tried in time"
+            raise Failed("R117", what, why=str(judged), fix="try again when the host is less busy")
         if not judged.ok:
             raise Failed(judged.probe.code, "a protection does not hold", why=str(judged))
     if sandbox.holder is not None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred, DeferredLock, DeferredSemaphore
+from twisted.internet.defer import DeferredLock, DeferredSemaphore
 from twisted.logger import Logger
 
 from audit.events import AdminOperation, SandboxCreated, SandboxRemoved
@@ -24,7 +24,7 @@ from hostd.ending import destroy, remove_files, stop
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.lifecycle import attach, create, detach, start
-from hostd.patience import aside
+from hostd.patience import all_done, aside
 from hostd.planning import RunRequest, make_plan
 from hostd.policies import changes, replace
 from hostd.process import Process
@@ -57,6 +57,7 @@ class Sandboxes:
         self._turns: dict[str, DeferredLock] = {}
         self._making: dict[str, Plan] = {}
         self._creations = DeferredSemaphore(_CREATIONS)
+        self._downs = DeferredLock()
 
     def adopt(self, found: Found) -> None:
         self._stopped = found.stopped  # what is still being removed leaves it by itself
@@ -280,15 +281,14 @@ class Sandboxes:
 
     async def stop_all(self) -> None:
         """Workspaces stay: what was committed and not pushed must survive `hostctl down`."""
-        for _ in range(_CREATIONS):  # creations under way end first, or would be left over
-            await self._creations.acquire()
-        try:
-            stops = [self._stop(sandbox, "hostctl down") for sandbox in self.live()]
-            for begun in [Deferred.fromCoroutine(stop) for stop in stops]:
-                await begun
-        finally:
-            for _ in range(_CREATIONS):
-                self._creations.release()
+        async with self._downs:  # two that take the permits by turns would wait for each other
+            for _ in range(_CREATIONS):  # creations under way end first, or would be left over
+                await self._creations.acquire()
+            try:
+                await all_done(self._stop(sandbox, "hostctl down") for sandbox in self.live())
+            finally:
+                for _ in range(_CREATIONS):
+                    self._creations.release()
 
     async def _stop(self, sandbox: Sandbox, reason: str) -> None:
         """One that never became complete has nothing to keep."""

@@ -75,9 +75,11 @@ class Watchdog:
         self._host.containers.remove_overdue()
         if not self._asking:
             aside(self._reconcile())
-        for sandbox in list(self._running()):
-            if sandbox.state == "running":
-                self._begin(sandbox)
+        running = [each for each in self._running() if each.state == "running"]
+        ids = {each.plan.id for each in running}
+        self._unseen = {each: since for each, since in self._unseen.items() if each in ids}
+        for sandbox in running:
+            self._begin(sandbox)
 
     async def _reconcile(self) -> None:
         """Beside the round: a Docker that hangs does not keep us from looking at the rules."""
@@ -123,8 +125,9 @@ class Watchdog:
         since = self._unseen.pop(sandbox.plan.id, now)
         try:
             return await what_is_wrong(self._host, sandbox)
-        except Failed as problem:
-            if problem.code == "N102" or now - since >= _UNSEEN_FOR:  # there are no rules to read
+        except Exception as problem:  # noqa: BLE001 - what we did not foresee is no reason to trust
+            none = isinstance(problem, Failed) and problem.code == "N102"  # no rules to read
+            if none or now - since >= _UNSEEN_FOR:
                 return str(problem)
             _log.warn("{name} was not seen: {why}", name=sandbox.plan.name, why=str(problem))
         self._unseen[sandbox.plan.id] = since

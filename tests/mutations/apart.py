@@ -8,6 +8,7 @@ LAUNCHER = "tests/wire/hostd/test_launcher.py"
 WATCHDOG = "tests/wire/hostd/test_watchdog.py"
 LIMITS = "tests/live/test_limits.py"
 FORKS = "tests/wire/hostd/test_forks.py"
+BESIDE = "tests/wire/hostd/test_beside_others.py"
 SEALED = "tests/unit/hostd/test_sealed.py"
 
 APART = (
@@ -213,5 +214,43 @@ APART = (
         '>= _VICTIM and not host.get("OomKillDisable")',
         ">= -1000",
         (f"{SEALED}::test_who_is_attached_ends_before_the_hosts_daemons_where_memory_is_short",),
+    ),
+    Mutation(
+        "hostd: a full disk keeps it from starting",
+        "hostd/adoption.py",
+        "            _save_if_possible(host, stopped)",
+        "            host.registry.save(stopped)",
+        (f"{BESIDE}::test_hostd_starts_on_a_disk_that_a_sandbox_has_filled",),
+    ),
+    Mutation(
+        "hostd: two downs take permits from each other",
+        "hostd/sandboxes.py",
+        "        async with self._downs:  #",
+        "        if True:  #",
+        (f"{BESIDE}::test_two_downs_at_once_both_end",),
+    ),
+    Mutation(
+        "attach: what cannot be listed has no socket in it",
+        "hostd/attempts_files.py",
+        "        if unlisted:\n",
+        "        if False:\n",
+        (
+            "tests/unit/hostd/test_attempts_files.py"
+            "::test_a_directory_that_can_be_searched_and_not_listed_counts_as_a_way_out",
+        ),
+    ),
+    Mutation(
+        "watchdog: what nobody foresaw says nothing of the rules",
+        "hostd/watchdog.py",
+        "        except Exception as problem:  # noqa: BLE001 - what",
+        "        except Failed as problem:  # what",
+        (f"{WATCHDOG}::test_a_look_that_fails_as_nobody_foresaw_is_taken_again_but_not_for_ever",),
+    ),
+    Mutation(
+        "watchdog: rules that are not ASCII are not compared",
+        "hostd/nft.py",
+        'decode("utf-8", "replace")',
+        'decode("ascii")',
+        (f"{WATCHDOG}::test_a_change_ends_its_access_in_the_next_round",),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 from contextlib import chdir
 from pathlib import Path
 
@@ -32,6 +33,30 @@ def test_own_sockets_and_links_to_others_are_none(tmp_path: Path) -> None:
     (tmp_path / "mounted" / "link").symlink_to(tmp_path / "other")
     places = [str(tmp_path / "mounted"), str(tmp_path / "missing"), __file__]
     assert attempt("sockets-below", places, os.getuid()) == (False, "none")
+
+
+def _as_nobody(place: Path) -> str:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setresgid(54321, 54321, 54321)
+        os.setresuid(54321, 54321, 54321)
+        os.write(writer, repr(attempt("sockets-below", [str(place)], 54321)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with open(reader, "rb") as report:
+        return report.read().decode()
+
+
+def test_a_directory_that_can_be_searched_and_not_listed_counts_as_a_way_out() -> None:
+    with tempfile.TemporaryDirectory() as made:
+        place = Path(made)
+        place.chmod(0o755)
+        socket_at(place / "run" / "s")
+        for mode, word in ((0o700, "none"), (0o711, f"{place}/run can be searched")):
+            (place / "run").chmod(mode)
+            assert word in _as_nobody(place)
 
 
 def test_what_could_not_be_looked_through_in_time_counts_as_a_way_out(

@@ -59,7 +59,7 @@ class Host:
     listing: str = RULES
     status: int = 0
     found: dict[str, list[str]] = field(factory=lambda: dict(FINE))
-    problem: Failed | None = None
+    problem: Exception | None = None
     reaped: int = 0
     closed: int = 0
     removed: int = 0
@@ -139,6 +139,7 @@ def test_rules_are_read_again_when_the_kernel_counted_a_change_or_others_are_wan
     ("change", "word"),
     [
         ({"listing": RULES.replace("gitmoat", "other")}, "rules were changed"),
+        ({"listing": RULES.replace("gitmoat", "\u00e9")}, "rules were changed"),
         ({"listing": ""}, "cannot be read"),
         ({"found": FINE | {"interfaces": ["eth0"]}}, "eth0"),
         ({"found": FINE | {"sysctls": ["/proc/sys/x"]}}, "/proc/sys/x"),
@@ -183,6 +184,24 @@ def test_a_look_that_fails_is_taken_again_but_not_for_ever() -> None:
     assert world.frozen == []
     world.rounds(1)
     assert len(world.frozen) == 1
+
+
+def test_a_look_that_fails_as_nobody_foresaw_is_taken_again_but_not_for_ever() -> None:
+    world = World()
+    world.host.problem = UnicodeDecodeError("ascii", b"\xc3", 0, 1, "ordinal not in range")
+    world.rounds(3)
+    assert world.frozen == []
+    world.rounds(1)
+    assert len(world.frozen) == 1
+
+
+def test_a_sandbox_that_ended_unseen_is_forgotten() -> None:
+    world = World()
+    world.host.problem = Failed("R101", "the process that starts sandboxes ended")
+    world.rounds(2)
+    world.sandbox.state = "stopped"
+    world.rounds(1)
+    assert world.watchdog._unseen == {}
 
 
 def test_a_tool_that_fails_says_nothing_of_the_rules() -> None:

@@ -1,0 +1,156 @@
+"""What all sandboxes pass through together: hostd's start, `hostctl down`, activation."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from hostd.adoption import take_over
+from hostd.failures import Failed
+from hostd.lifecycle import probe
+from hostd.patience import all_done
+from hostd.programs import Finished
+from hostd.registry import Record, Registry, Step
+from hostd.runtimes.bwrap import StartedRoom
+from hostd.sandboxes import Sandboxes
+
+
+class FullDisk(Registry):
+    def save(self, record: Record) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@define
+class Host:
+    """Plays hostd's parts at once, as far as the end of a sandbox and a look at one go."""
+
+    registry: Registry
+    sandboxes_run: Path
+    control_dir: Path
+    reactor: Clock = field(factory=Clock)
+    recorded: list[Any] = field(factory=list)
+
+    @property
+    def paths(self) -> Host:
+        return self
+
+    workdirs = cgroups = containers = grants = journal = spawner = programs = paths
+
+    def sweep(self) -> None:
+        pass
+
+    def names(self) -> Iterator[str]:
+        return iter(())
+
+    def kill(self, name: str) -> None:
+        pass
+
+    def remove(self, name: str) -> None:
+        pass
+
+    def record(self, event: object) -> None:
+        self.recorded.append(event)
+
+    async def leftover(self) -> set[str]:
+        return set()
+
+    async def close_sandbox(self, sandbox: str, reason: str) -> None:
+        pass
+
+    async def survey(self, namespace: int) -> dict[str, list[str]]:
+        return {"interfaces": [], "sysctls": []}
+
+    async def run(self, program: object, timeout: float) -> Finished:
+        """It was ended after its first outcome."""
+        return Finished(-9, b'[true, "connected"]\n[fal', b"")
+
+
+@define
+class Sandbox:
+    """Its plan and its uids, too."""
+
+    id: str = "a1"
+    namespace: int = 7
+    holder: None = None
+    room: StartedRoom = field(factory=lambda: StartedRoom(cast(Any, None), 1, 7))
+    cgroups: dict[str, tuple[str, ...]] = field(factory=lambda: {"sandbox": (), "gate": ()})
+    untrusted: int = 1000
+    helper: int = 1001
+
+    @property
+    def plan(self) -> Sandbox:
+        return self
+
+    uids = plan
+
+    @property
+    def gate(self) -> StartedRoom:
+        return self.room
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    for name in ("sandboxes", "run", "control"):
+        (tmp_path / name).mkdir()
+    registry = Registry(tmp_path / "sandboxes")
+    return Host(registry, tmp_path / "run", tmp_path / "control")
+
+
+def failed(done: Deferred[Any]) -> Any:
+    found: list[Any] = []
+    done.addErrback(lambda why: found.append(why.value))
+    (problem,) = found
+    return problem
+
+
+@pytest.mark.parametrize("step", [Step.STOPPED, Step.ENDING])
+def test_hostd_starts_on_a_disk_that_a_sandbox_has_filled(host: Host, step: Step) -> None:
+    made = Record(id="a1", name="one", step=step, uid_index=1, created=1, policy={})
+    host.registry.claim(made)
+    host.registry = FullDisk(host.registry.parent)
+    found: list[Any] = []
+    done = Deferred.fromCoroutine(take_over(cast(Any, host), cast(Any, None)))
+    done.addCallback(found.append)
+    host.reactor.pump([1] * 30)
+    assert found[0].stopped["a1"].step is Step.STOPPED
+
+
+def test_two_downs_at_once_both_end() -> None:
+    sandboxes = Sandboxes(cast(Any, None), cast(Any, None), cast(Any, None))
+    for _ in range(2):
+        sandboxes._creations.acquire()
+    downs = [Deferred.fromCoroutine(sandboxes.stop_all()) for _ in range(2)]
+    for _ in range(2):  # what was being made is made
+        sandboxes._creations.release()
+    ended: list[None] = []
+    for down in downs:
+        down.addCallback(ended.append)
+    assert ended == [None, None]
+    assert sandboxes._creations.tokens == 4
+
+
+def test_one_that_fails_keeps_nobody_from_being_waited_for() -> None:
+    slow: Deferred[None] = Deferred()
+
+    async def fails() -> None:
+        raise Failed("R101", "it does not end")
+
+    async def waits() -> None:
+        await slow
+
+    done = Deferred.fromCoroutine(all_done([fails(), waits()]))
+    assert not done.called
+    slow.callback(None)
+    assert failed(done).code == "R101"
+
+
+def test_a_protection_that_was_not_tried_is_not_said_not_to_hold(host: Host) -> None:
+    problem = failed(Deferred.fromCoroutine(probe(cast(Any, host), cast(Any, Sandbox()))))
+    assert (problem.code, "in time" in problem.what) == ("R117", True)
