@@ -253,4 +253,28 @@ APART = (
         'decode("ascii")',
         (f"{WATCHDOG}::test_a_change_ends_its_access_in_the_next_round",),
     ),
+    Mutation(
+        "containers: a new version's filter is expected of those that run",
+        "hostd/containers.py",
+        "self._seal(sandbox, sandbox.container.filter)",
+        "self._seal(sandbox, filter_digest(self.seccomp))",
+        (f"{BESIDE}::test_a_new_version_expects_the_filter_that_a_container_was_admitted_with",),
+    ),
+    Mutation(
+        "hostd: a group is signalled after its leader has ended",
+        "hostd/process.py",
+        "if self.status is None and alive(self.pidfd):",
+        "if self.status is None:",
+        (
+            "tests/unit/hostd/test_process.py"
+            "::test_the_group_of_one_that_has_ended_may_be_somebody_elses",
+        ),
+    ),
+    Mutation(
+        "activation: what was not tried is said not to hold",
+        "hostd/lifecycle.py",
+        "if judged.outcome is None:",
+        "if False:",
+        (f"{BESIDE}::test_a_protection_that_was_not_tried_is_not_said_not_to_hold",),
+    ),
 )

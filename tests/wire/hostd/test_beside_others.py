@@ -13,12 +13,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from hostd.adoption import take_over
+from hostd.containers import Containers
 from hostd.failures import Failed
 from hostd.lifecycle import probe
 from hostd.patience import all_done
 from hostd.programs import Finished
 from hostd.registry import Record, Registry, Step
 from hostd.runtimes.bwrap import StartedRoom
+from hostd.sandbox import Container
 from hostd.sandboxes import Sandboxes
 
 
@@ -77,6 +79,9 @@ class Sandbox:
     """Its plan and its uids, too."""
 
     id: str = "a1"
+    name: str = "one"
+    holding: Container | None = None
+    container: Container | None = None
     namespace: int = 7
     holder: None = None
     room: StartedRoom = field(factory=lambda: StartedRoom(cast(Any, None), 1, 7))
@@ -149,6 +154,17 @@ def test_one_that_fails_keeps_nobody_from_being_waited_for() -> None:
     assert not done.called
     slow.callback(None)
     assert failed(done).code == "R101"
+
+
+@pytest.mark.parametrize("admitted", ["of an earlier version", None])
+def test_a_new_version_expects_the_filter_that_a_container_was_admitted_with(
+    admitted: str | None,
+) -> None:
+    nothing = cast(Any, None)
+    containers = Containers(nothing, nothing, "here", Path("/pause"), nothing)
+    holding, ours = Container("h", filter=admitted), Container("c", filter=admitted)
+    expected = containers._expected(cast(Any, Sandbox(holding=holding, container=ours)))
+    assert [(each.id, seal.filter) for each, seal in expected] == [("h", admitted), ("c", admitted)]
 
 
 def test_a_protection_that_was_not_tried_is_not_said_not_to_hold(host: Host) -> None:

@@ -201,6 +201,14 @@ def test_a_command_starts_where_the_machine_allows_fewer_processes(launcher: Lau
     assert "pid" in launcher.ask({**_HERE, "uid": 54321, "limits": limits})
 
 
+def test_a_fork_for_which_there_is_no_descriptor_leaves_nothing_open(launcher: Launcher) -> None:
+    resource.prlimit(launcher.pid, resource.RLIMIT_NOFILE, (64, 64))  # the pipe's end goes above
+    before = launcher.descriptors()
+    for number in range(1, 6):
+        assert "error" in launcher.ask(_HERE, number)
+    assert launcher.descriptors() == before
+
+
 def test_its_end_is_seen_although_a_child_of_its_is_held_up(
     launcher: Launcher, nowhere: Path
 ) -> None:
