@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 
-from attrs import define, frozen
+from attrs import define
 from twisted.logger import Logger
 
 from audit.events import (
@@ -24,6 +24,7 @@ from broker.clocks import WallClock
 from broker.errors import Problem
 from broker.sessions import RELEASED, UNRECORDED, Session, Sessions
 from broker.store.interface import CounterSeen, State, StoredSession
+from gitmoat.messages.host import Activate
 from identity import grant as grants
 from netpolicy.ceiling import Ceiling
 from netpolicy.document import PolicyError, policy_from_mapping
@@ -37,17 +38,6 @@ def unrecorded(error: JournalUnavailable) -> Problem:
     return Problem(
         error.code, "the audit journal cannot be written", error.what, "free space on its disk"
     )
-
-
-@frozen(kw_only=True)
-class Place:
-    """Where a session is used: its sidecar's process, and what the host knows its sandbox by."""
-
-    pid: int
-    netns: int
-    cgroup: int | None = None
-    first: int | None = None  # the sandbox's own first process
-    started: str | None = None  # as Docker says it
 
 
 @define(eq=False)
@@ -182,8 +172,8 @@ class Authority:
         except JournalUnavailable as error:
             raise unrecorded(error) from None
 
-    def activate(self, host: str, name: str, place: Place) -> Session:
-        session = self.of_host(host, name)
+    def activate(self, host: str, place: Activate) -> Session:
+        session = self.of_host(host, place.session)
         if session.state is State.ENDED:
             raise Problem("S101", "this session has ended")
         stored = session.stored

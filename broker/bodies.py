@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from typing import Any
 
 from attrs import define, field
 
@@ -37,28 +35,3 @@ class _Collect:
 
 def collect(incoming: Incoming, limit: int, then: Callable[[bytes], None]) -> None:
     incoming.stream(_Collect(limit, then))
-
-
-def parse_object(data: bytes) -> dict[str, Any]:
-    """A JSON object; Malformed for anything else."""
-    try:
-        parsed = json.loads(data)
-    except (ValueError, RecursionError):
-        raise Malformed("body is not JSON") from None
-    if not isinstance(parsed, dict):
-        raise Malformed("body is not a JSON object")
-    return parsed
-
-
-def text(fields: dict[str, Any], key: str, limit: int = 255) -> str:
-    value = fields.get(key)
-    if not isinstance(value, str) or not 0 < len(value) <= limit:
-        raise Malformed(f"{key} is not a short text")
-    return value
-
-
-def number(fields: dict[str, Any], key: str) -> int:
-    value = fields.get(key)
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise Malformed(f"{key} is not a whole number")
-    return value

@@ -9,6 +9,7 @@ from twisted.logger import Logger
 
 from broker.errors import Problem
 from broker.refusals import Reply, json_reply
+from gitmoat.shape import Misshapen
 from gitwire.errors import Malformed
 from streams.http import Incoming
 
@@ -31,6 +32,8 @@ def guarded(incoming: Incoming, act: Callable[[bytes], None]) -> Callable[[bytes
             _fail(incoming, _STATUS.get(problem.code, 400), problem.code, problem.what)
         except Malformed as malformed:
             _fail(incoming, malformed.status, "G104", malformed.what)
+        except Misshapen as error:
+            _fail(incoming, 400, "G104", str(error))
         except sqlite3.Error as error:
             log.error("the store failed: {what}", what=str(error))
             _fail(incoming, 503, "B103", "the broker's store cannot be written")

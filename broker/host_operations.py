@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from broker.authority import Place
-from broker.bodies import collect, number, parse_object, text
+from broker.bodies import collect
 from broker.desk import Desk
-from broker.errors import Problem
 from broker.guard import guarded
 from broker.overview import problems
 from broker.sessions import Session
 from broker.store.interface import State
 from broker.version import VERSION
+from gitmoat.messages.host import Activate, Extend, Revoke, Verifying
+from gitmoat.shape import read, read_json
 from identity.grant import LIMIT as GRANT_LIMIT
 from streams.http import Incoming
 
@@ -50,15 +50,8 @@ def policy(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
 
 def activate(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
-        fields = parse_object(data)
-        place = Place(
-            pid=number(fields, "pid"),
-            netns=number(fields, "netns"),
-            cgroup=None if fields.get("cgroup") is None else number(fields, "cgroup"),
-            first=None if fields.get("first") is None else number(fields, "first"),
-            started=None if fields.get("started") is None else text(fields, "started"),
-        )
-        session = desk.authority.activate(host.name, text(fields, "session"), place)
+        place = read(Activate, read_json(data, _BODY_LIMIT))
+        session = desk.authority.activate(host.name, place)
         answer({"session": session.id, "state": session.state.value})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
@@ -66,9 +59,9 @@ def activate(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None
 
 def extend(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
-        fields = parse_object(data)
-        session = desk.authority.of_host(host.name, text(fields, "session"))
-        desk.authority.extend(session, number(fields, "ttl"))
+        wanted = read(Extend, read_json(data, _BODY_LIMIT))
+        session = desk.authority.of_host(host.name, wanted.session)
+        desk.authority.extend(session, wanted.ttl)
         answer({"session": session.id, "ttl": int(session.stored.deadline - desk.now())})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
@@ -78,9 +71,9 @@ def verifying(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> Non
     """hostd tries what must be refused: that is not the sandbox's hammering."""
 
     def asked(data: bytes) -> None:
-        fields = parse_object(data)
-        session = desk.authority.of_host(host.name, text(fields, "session"))
-        session.brake.lift(desk.now(), number(fields, "seconds"))
+        wanted = read(Verifying, read_json(data, _BODY_LIMIT))
+        session = desk.authority.of_host(host.name, wanted.session)
+        session.brake.lift(desk.now(), wanted.seconds)
         answer({"session": session.id})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
@@ -88,22 +81,19 @@ def verifying(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> Non
 
 def revoke(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
-        fields = parse_object(data)
-        reason = fields.get("reason")
-        if reason is not None and not isinstance(reason, str):
-            raise Problem("G104", "reason is not text")
-        for session in _named(desk, host, fields):
-            desk.authority.release(session, (reason or "by its host")[:_REASON_LIMIT])
+        wanted = read(Revoke, read_json(data, _BODY_LIMIT))
+        for session in _named(desk, host, wanted):
+            desk.authority.release(session, (wanted.reason or "by its host")[:_REASON_LIMIT])
         answer({"state": State.ENDED.value})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
 
 
-def _named(desk: Desk, host: Host, fields: dict[str, object]) -> list[Session]:
+def _named(desk: Desk, host: Host, wanted: Revoke) -> list[Session]:
     """One session, or all that live of one sandbox: of this host only."""
-    if "sandbox" not in fields:
-        return [desk.authority.of_host(host.name, text(fields, "session"))]
-    sandbox = text(fields, "sandbox")
+    if wanted.session is not None:
+        return [desk.authority.of_host(host.name, wanted.session)]
+    sandbox = wanted.sandbox or ""
     return [one for one in desk.sessions.living() if one.is_of(host.name, sandbox)]
 
 

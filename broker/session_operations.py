@@ -7,16 +7,17 @@ from typing import assert_never
 from audit.events import Event
 from audit.journal import JournalUnavailable
 from broker.authority import unrecorded
-from broker.bodies import collect, parse_object
+from broker.bodies import collect
 from broker.case import Case
 from broker.desk import Desk
 from broker.gate import Asked, Envelope, read_envelope
 from broker.git_operation import GitOperation
 from broker.guard import guarded, send
 from broker.refusals import json_reply, lfs_reply, text_reply
-from broker.reports import REPORT_LIMIT, parse_report
+from broker.reports import recorded
 from broker.sessions import Session
 from broker.store.interface import State
+from gitmoat.messages.report import REPORT_LIMIT, parse_report
 from gitwire.errors import Malformed
 from gitwire.smarthttp import (
     Advertise,
@@ -82,7 +83,7 @@ def report(desk: Desk, session: Session, incoming: Incoming) -> None:
 
     def told(data: bytes) -> None:
         stored = session.stored
-        event = parse_report(parse_object(data), stored.sandbox, stored.id)
+        event = recorded(parse_report(data), stored.sandbox, stored.id)
         if session.state is not State.ACTIVE or session.reports.take(desk.now()):
             send(incoming, json_reply(429, {"code": "G303", "what": "not recorded"}))
             return

@@ -12,6 +12,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectError, DNSLookupError
 from twisted.python.failure import Failure
 
+from gitmoat.messages.host import Message
+from gitmoat.shape import write
 from gitwire.http import Length, NoBody, format_request
 from hostd.failures import Failed
 from hostd.keys import Keys
@@ -65,8 +67,8 @@ class BrokerClient:
     async def post(self, path: str, body: bytes) -> dict[str, Any]:
         return await self._ask("POST", path, body)
 
-    async def post_json(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        return await self._ask("POST", path, json.dumps(body).encode())
+    async def tell(self, path: str, message: Message) -> dict[str, Any]:
+        return await self._ask("POST", path, json.dumps(write(message)).encode())
 
     async def healthy(self) -> bool:
         """On a connection of its own: it shows which key the broker has now."""

@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from audit.events import GrantIssued
 from audit.journal import Journal
+from gitmoat.messages.host import Activate, Extend, Revoke, Verifying
 from hostd.broker_client import BrokerClient
 from hostd.failures import Failed
 from hostd.keys import Keys
@@ -112,16 +113,16 @@ class Grants:
     async def activate(self, sandbox: Sandbox, session: str, pid: int) -> None:
         """A session that somebody revoked stays ended; the sidecar then serves that answer."""
         container = sandbox.container
-        place = {
-            "session": session,
-            "pid": pid,
-            "netns": sandbox.record.netns,
-            "cgroup": container.cgroup if container else None,
-            "first": sandbox.room.pid if sandbox.room else None,
-            "started": (container.started or None) if container else None,
-        }
+        place = Activate(
+            session=session,
+            pid=pid,
+            netns=sandbox.record.netns,
+            cgroup=container.cgroup if container else None,
+            first=sandbox.room.pid if sandbox.room else None,
+            started=(container.started or None) if container else None,
+        )
         try:
-            await self._broker.post_json("/host/activate", place)
+            await self._broker.tell("/host/activate", place)
         except Failed as problem:
             if problem.code != "S101":
                 raise
@@ -130,21 +131,22 @@ class Grants:
     async def verifying(self, session: str, seconds: int) -> None:
         """A broker that cannot be told slows refusals down as always."""
         try:
-            asked = {"session": session, "seconds": seconds}
-            await self._broker.post_json("/host/verifying", asked)
+            asked = Verifying(session=session, seconds=seconds)
+            await self._broker.tell("/host/verifying", asked)
         except Failed as problem:
             _log.info("verification not announced: {why}", why=str(problem))
 
     async def extend(self, sandbox: Sandbox, session: str, seconds: int) -> Record:
         """Its record as it is then: a new sidecar gets what is left of it, and no more."""
-        answer = await self._broker.post_json("/host/extend", {"session": session, "ttl": seconds})
+        wanted = Extend(session=session, ttl=seconds)
+        answer = await self._broker.tell("/host/extend", wanted)
         left = int(answer["ttl"])
         ttl = int(boot_seconds() - sandbox.record.began) + left
         return evolve(sandbox.record, ttl=ttl, expires=time.time() + left)
 
     async def close(self, session: str, reason: str) -> None:
         try:
-            await self._broker.post_json("/host/revoke", {"session": session, "reason": reason})
+            await self._broker.tell("/host/revoke", Revoke(session=session, reason=reason))
         except Failed as problem:
             if problem.code != "S103":  # a session that nobody knows is over
                 raise
@@ -170,8 +172,8 @@ class Grants:
                 await self._settle(sandbox)
 
     async def _settle(self, sandbox: str) -> None:
-        body = {"sandbox": sandbox, "reason": self._owed[sandbox]}
-        await self._broker.post_json("/host/revoke", body)
+        wanted = Revoke(sandbox=sandbox, reason=self._owed[sandbox])
+        await self._broker.tell("/host/revoke", wanted)
         self._owed.pop(sandbox, None)
 
 

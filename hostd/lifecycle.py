@@ -14,6 +14,7 @@ from typing import Any
 from attrs import asdict, evolve
 
 from audit.events import SandboxRemoved
+from gitmoat.messages.sidecar import MOST_EGRESS, SCHEMA, SidecarConfig, Uids
 from hostd.attaching import look_for_sockets
 from hostd.cgroups import ResourceLimits
 from hostd.ending import destroy, record_end, remove_run_files, stop
@@ -37,7 +38,6 @@ from netpolicy.writing import policy_to_mapping
 DIAL_CAP = 16
 _GATE_LIMITS = ResourceLimits(pids=256)
 _NO_LIMITS = ResourceLimits()
-_MOST_EGRESS = 64  # as many as `sidecar.budgets` has room for
 
 
 def _life(plan: Plan) -> dict[str, Any]:
@@ -339,28 +339,25 @@ def _remember(host: Host, sandbox: Sandbox, pid: int, session: str) -> None:
     save(host, sandbox, sandbox.record.step, processes=processes, session=session)
 
 
-def _sidecar_configuration(host: Host, sandbox: Sandbox) -> dict[str, Any]:
+def _sidecar_configuration(host: Host, sandbox: Sandbox) -> SidecarConfig:
     plan = sandbox.plan
     # Without a /proc the sidecar knows a peer's cgroup from the kernel's own word only.
     known = host.peer_means is Means.INFO
     gate = host.cgroups.identity(f"{plan.id}-gate") if known else None
-    return {
-        "schema": "gitmoat.sidecar/1",
-        "sandbox": plan.id,
-        "session": plan.id,
-        "uids": {
-            "sidecar": plan.uids.sidecar,
-            "helper": plan.uids.helper,
-            "untrusted": plan.uids.untrusted,
-        },
-        "helper_cgroups": None if gate is None else [gate],
-        "peer": host.peer_means.value,
-        "broker_keys": list(host.keys.pins),
-        "policy": policy_to_mapping(plan.policy),
-        "upstreams": sandbox.upstreams.to_mapping(),
-        "dial_cap": DIAL_CAP,
-        "egress_cap": min(plan.policy.limits.egress_connections, _MOST_EGRESS),
-    }
+    uids = plan.uids
+    return SidecarConfig(
+        schema=SCHEMA,
+        sandbox=plan.id,
+        session=plan.id,
+        uids=Uids(sidecar=uids.sidecar, helper=uids.helper, untrusted=uids.untrusted),
+        helper_cgroups=None if gate is None else frozenset({gate}),
+        peer=host.peer_means,
+        broker_keys=host.keys.pinned,
+        policy=plan.policy,
+        upstreams=sandbox.upstreams,
+        dial_cap=DIAL_CAP,
+        egress_cap=min(plan.policy.limits.egress_connections, MOST_EGRESS),
+    )
 
 
 async def probe(host: Host, sandbox: Sandbox) -> None:

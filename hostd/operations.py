@@ -214,7 +214,7 @@ class Operations:
         self._record("pins")
         for sandbox in self._sandboxes.live():
             if sandbox.sidecar is not None:
-                sandbox.sidecar.pin(keys.pins)
+                sandbox.sidecar.pin(keys.pinned)
         return {"pins": list(keys.pins)}
 
     async def rotate_key(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:

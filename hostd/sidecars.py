@@ -7,7 +7,6 @@ The sidecar is not believed: its messages are READY (a public key), DIAL and a s
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections import deque
@@ -20,6 +19,24 @@ from twisted.internet.defer import TimeoutError as TimedOut
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from gitmoat.messages.sidecar import (
+    DIAL,
+    READY,
+    SERVING,
+    SIZE,
+    TESTED,
+    Activate,
+    Connection,
+    DialFailed,
+    Order,
+    Pins,
+    ReplacePolicy,
+    SelfTest,
+    SidecarConfig,
+    Verifying,
+    format_config,
+    format_order,
+)
 from hostd.dialler import dial
 from hostd.failures import Failed
 from hostd.process import Process
@@ -28,8 +45,6 @@ from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
 
-_MESSAGE_SIZE = 33
-_READY, _DIAL, _TESTED, _SERVING = b"R", b"D", b"T", b"P"
 _DIALS_PER_SECOND = 16
 _DIAL_BURST = 64
 _FIRST_DELAY, _LAST_DELAY = 0.02, 5.0
@@ -63,7 +78,7 @@ class Setting:
     empty_root: str
     cgroups: tuple[str, ...]
     log: int
-    configuration: Callable[[], dict[str, Any]]
+    configuration: Callable[[], SidecarConfig]
     # Raises when a protection does not hold; runs between the closed grant and activation.
     probe: Callable[[], Awaitable[None]]
     # Told the pid and session before the sidecar accepts anything.
@@ -112,6 +127,9 @@ class _Life:
     started: float = 0.0
     serving: bool = False
     slept: int | None = None  # how often it had gone to sleep when it last did after an answer
+
+    def tell(self, order: Order, descriptors: Sequence[int] = ()) -> None:
+        self.link.send(format_order(order), descriptors)
 
 
 class SidecarSupervisor:
@@ -216,7 +234,7 @@ class SidecarSupervisor:
         try:
             os.write(file, policy)
             os.lseek(file, 0, os.SEEK_SET)
-            life.link.send(b'{"op":"policy"}', [file])
+            life.tell(ReplacePolicy(), [file])
         finally:
             os.close(file)
         return served
@@ -254,19 +272,17 @@ class SidecarSupervisor:
         life = self._connect(process)
         life.session = session
         self._serves(life)
-        life.ready.addCallbacks(
-            lambda _: life.link.send(b'{"op":"activate"}'), lambda _: self._stuck(life)
-        )
+        life.ready.addCallbacks(lambda _: life.tell(Activate()), lambda _: self._stuck(life))
 
-    def pin(self, keys: Sequence[str]) -> None:
+    def pin(self, keys: frozenset[bytes]) -> None:
         """The broker's keys, as they are from now on; one that starts later gets them anyway."""
         if self._life is not None:
-            self._life.link.send(json.dumps({"op": "pins", "keys": list(keys)}).encode())
+            self._life.tell(Pins(keys=keys))
 
     def verifying(self, seconds: int) -> None:
         """For so long at most, what is refused is not slowed down; 0: from now on it is."""
         if self._life is not None:
-            self._life.link.send(json.dumps({"op": "verifying", "seconds": seconds}).encode())
+            self._life.tell(Verifying(seconds=seconds))
 
     def start_soon(self) -> None:
         """Start without waiting for it, and again until it works."""
@@ -280,7 +296,7 @@ class SidecarSupervisor:
         setting = self._setting
         try:
             with open(configuration, "wb", closefd=False) as file:
-                file.write(json.dumps(setting.configuration()).encode())
+                file.write(format_config(setting.configuration()))
             os.lseek(configuration, 0, os.SEEK_SET)
             listeners = await setting.listeners()
             process = await self._nursery.sidecar(
@@ -326,7 +342,7 @@ class SidecarSupervisor:
         self._check_wanted()
         await self._sessions.activate(life.session, life.process.pid)
         self._setting.started(life.process.pid, life.session)
-        life.link.send(b'{"op":"activate"}')
+        life.tell(Activate())
 
     def _check_wanted(self) -> None:
         if self._stopped:
@@ -355,16 +371,16 @@ class SidecarSupervisor:
         for descriptor in descriptors:  # none is ever expected
             os.close(descriptor)
         kind, payload = data[:1], data[1:]
-        if len(data) != _MESSAGE_SIZE or descriptors:
+        if len(data) != SIZE or descriptors:
             self._distrust(life)
-        elif kind == _READY and not life.ready.called:
+        elif kind == READY and not life.ready.called:
             life.key = payload
             life.ready.callback(payload)
-        elif kind == _DIAL:
+        elif kind == DIAL[:1]:
             self._dial(life)
-        elif kind == _TESTED and life.tests:
+        elif kind == TESTED and life.tests:
             _answer(life.tests, payload)
-        elif kind == _SERVING and life.policies:
+        elif kind == SERVING and life.policies:
             _answer(life.policies, payload)
         else:
             self._distrust(life)
@@ -379,7 +395,7 @@ class SidecarSupervisor:
         tested.addTimeout(_ANSWERS_WITHIN, self._reactor)
         tested.addErrback(lambda failure: self._too_late(life, failure))
         life.tests.append(tested)
-        life.link.send(b'{"op":"selftest"}')
+        life.tell(SelfTest())
         return tested
 
     def _too_late(self, life: _Life, failure: Failure) -> Failure:
@@ -393,7 +409,7 @@ class SidecarSupervisor:
 
     def _dial(self, life: _Life) -> None:
         if not self._budget.spend(self._reactor.seconds()):
-            life.link.send(b'{"op":"dial-failed"}')
+            life.tell(DialFailed())
             return
         done = dial(self._reactor, self._broker)
         done.addCallbacks(
@@ -404,11 +420,11 @@ class SidecarSupervisor:
     def _hand_over(self, life: _Life, connected: socket.socket) -> None:
         with connected:
             if life is self._life:
-                life.link.send(b'{"op":"connection"}', [connected.fileno()])
+                life.tell(Connection(), [connected.fileno()])
 
     def _refuse_dial(self, life: _Life) -> None:
         if life is self._life:
-            life.link.send(b'{"op":"dial-failed"}')
+            life.tell(DialFailed())
 
     # Its end, and the next one
 

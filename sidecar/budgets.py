@@ -11,6 +11,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from gitmoat.messages.sidecar import MOST_DIALS, MOST_EGRESS
 from limits.buckets import TokenBucket
 from netpolicy.policy import Limits
 
@@ -36,9 +37,9 @@ PLAIN: Final = SocketBudget(connections=64, per_second=100.0, burst=200)
 TLS: Final = SocketBudget(connections=64, per_second=100.0, burst=200)
 DNS_TCP: Final = SocketBudget(connections=16, per_second=50.0, burst=100)
 # Links to the broker that connections to other hosts may hold at a time.
-EGRESS_LINKS: Final = 64
+EGRESS_LINKS: Final = MOST_EGRESS
 # Links to the broker, the control socket, the event loop and its log; the rest is never used.
-OTHER_DESCRIPTORS: Final = 64 + EGRESS_LINKS + 16
+OTHER_DESCRIPTORS: Final = MOST_DIALS + EGRESS_LINKS + 16
 DESCRIPTORS: Final = 512
 
 CREDENTIALS_PER_MINUTE: Final = 120

@@ -10,12 +10,10 @@ from typing import Final, assert_never
 from attrs import frozen
 from twisted.logger import Logger
 
-from identity.peer import Attestation, NotAttested
-from sidecar.control_messages import (
+from gitmoat.messages.sidecar import (
     DIAL,
     Activate,
     Connection,
-    ControlMalformed,
     DialFailed,
     Pins,
     ReplacePolicy,
@@ -27,6 +25,8 @@ from sidecar.control_messages import (
     serving,
     tested,
 )
+from gitmoat.shape import Misshapen
+from identity.peer import Attestation, NotAttested
 from sidecar.loop import Loop
 from sidecar.selftest import run_selftest
 from streams.seqpacket import SeqpacketConnection, SeqpacketListener
@@ -110,7 +110,7 @@ class ControlSocket:
     def _received(self, connection: SeqpacketConnection, data: bytes, fds: list[int]) -> None:
         try:
             order = parse_order(data, len(fds))
-        except ControlMalformed as error:
+        except Misshapen as error:
             self._log.warn("control message refused: {why}", why=str(error))
             for fd in fds:
                 os.close(fd)
@@ -122,13 +122,13 @@ class ControlSocket:
                 self._orders.connection(socket.socket(fileno=fds[0]))
             case DialFailed():
                 self._orders.dial_failed()
-            case Pins(keys):
+            case Pins(keys=keys):
                 self._orders.pins(keys)
             case ReplacePolicy():
                 connection.send(serving(self._orders.policy(_read_all(fds[0]))))
             case SelfTest():
                 connection.send(tested(run_selftest()))
-            case Verifying(seconds):
+            case Verifying(seconds=seconds):
                 self._orders.verifying(seconds)
             case Stop():
                 self._orders.stop()

@@ -17,13 +17,13 @@ from credential_helper.gitcredential import (
     RequestReader,
     format_answer,
 )
+from gitmoat.messages.report import Event, Report
 from identity.peer import Attestation, AttestedPeer, NotAttested
 from limits.buckets import TokenBucket
 from sidecar.budgets import CREDENTIAL, CREDENTIALS_PER_MINUTE
 from sidecar.credentials import repository_asked
 from sidecar.forwarding import Scope
 from sidecar.loop import Loop
-from sidecar.reports import Event, Report
 from sidecar.tokens import USERNAME, Tokens
 from streams.accepting import Acceptor
 from streams.timing import Timer, cancel
@@ -55,11 +55,11 @@ class Issuer:
         if request.action == "erase":  # git was refused with one: none of them counts any more
             self.tokens.erase(located.scoped)
             return b""
-        self.report(Report(Event.CREDENTIAL_GRANTED, uid=peer.uid, repo=located.name))
+        self.report(Report(event=Event.CREDENTIAL_GRANTED, uid=peer.uid, repo=located.name))
         return format_answer(USERNAME, self.tokens.issue(located.scoped))
 
     def refused(self, peer: AttestedPeer, code: str) -> None:
-        self.report(Report(Event.CREDENTIAL_REFUSED, uid=peer.uid, code=code))
+        self.report(Report(event=Event.CREDENTIAL_REFUSED, uid=peer.uid, code=code))
 
 
 @implementer(IReadDescriptor)
@@ -178,7 +178,7 @@ class CredentialSocket:
 
     def _refuse(self, sock: socket.socket, error: NotAttested) -> None:
         sock.close()
-        self._issuer.report(Report(Event.PEER_REFUSED, uid=error.uid, code=error.code))
+        self._issuer.report(Report(event=Event.PEER_REFUSED, uid=error.uid, code=error.code))
         self._acceptor.ended()
 
     def _converse(self, sock: socket.socket, peer: AttestedPeer) -> None:

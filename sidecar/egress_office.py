@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
+from gitmoat.messages.report import Event, Report
 from gitwire.formatting import format_response
 from gitwire.hostname import Destination
 from gitwire.http import Piece, ResponseHead
@@ -21,7 +22,6 @@ from netpolicy.egresstext import Refusal, refusal
 from sidecar.connection_pool import BREATH, BrokerUnreachable, ConnectionPool, Proof, Share
 from sidecar.forwarding import Scope
 from sidecar.loop import Loop
-from sidecar.reports import Event, Report
 from streams.client import ClientConnection
 from streams.incoming import Incoming
 from streams.raw import Raw
@@ -71,7 +71,9 @@ class EgressOffice:
         self, op: str, code: str, to: str | None, request_id: str | None = None, count: int = 1
     ) -> None:
         event = Event.EGRESS_REFUSED
-        self.report(Report(event, self.uid, None, code, request_id, count, op, to))
+        self.report(
+            Report(event=event, uid=self.uid, code=code, req=request_id, count=count, op=op, to=to)
+        )
 
     def refusal(self, code: str, subject: str, request_id: str) -> Refusal:
         return refusal(code, subject, request_id, self.scope.policy)

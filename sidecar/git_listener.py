@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
+from gitmoat.messages.report import Event, Report
 from gitwire.errors import Malformed
 from gitwire.http import Headers, RequestHead, ResponseHead
 from gitwire.smarthttp import Push
@@ -32,7 +33,6 @@ from sidecar.forwarding import (
 )
 from sidecar.loop import Clock, Loop
 from sidecar.refusals import Reply, challenge, refusal
-from sidecar.reports import Event, Report
 from streams import relay
 from streams.accepting import Acceptor
 from streams.client import NO_ANSWER, NOT_TAKEN, ClientConnection
@@ -98,7 +98,9 @@ class Office:
 
     def refused(self, code: str, repository: str | None, request_id: str | None) -> None:
         uid = self.port.uid
-        self.report(Report(Event.GIT_REFUSED, uid, repository, code, request_id))
+        self.report(
+            Report(event=Event.GIT_REFUSED, uid=uid, repo=repository, code=code, req=request_id)
+        )
 
 
 @define(eq=False)

@@ -20,11 +20,11 @@ from twisted.internet.error import ConnectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from gitmoat.messages.sidecar import parse_config
 from gitwire.http import Length
 from identity.certificates import public_key
 from identity.peer import find_means
 from identity.tlsoptions import PinnedServer
-from sidecar.config import parse_config
 from sidecar.inherited import Inherited
 from sidecar.logs import lines_to
 from sidecar.service import Service

@@ -8,10 +8,11 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError
 from twisted.python.failure import Failure
 
+from gitmoat.messages.report import Report, format_report
 from gitwire.http import Length, Piece, ResponseHead, format_request, framing_headers
 from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Proof, Share
 from sidecar.loop import Clock
-from sidecar.reports import Report, Reports, format_report
+from sidecar.reports import Reports
 from streams.client import ClientConnection
 from streams.timing import Timer, cancel
 

@@ -2,60 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable
-from enum import Enum
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
+from gitmoat.messages.report import MOST, Event, Report
 from limits.buckets import TokenBucket
 
 BURST = 16
 PER_SECOND = 1.0
 _KINDS_PER_EVENT = 16
-_LARGEST = 2048
-_MOST = 10**9
-
-
-class Event(Enum):
-    PEER_REFUSED = "peer-refused"
-    CREDENTIAL_GRANTED = "credential-granted"
-    CREDENTIAL_REFUSED = "credential-refused"
-    GIT_REFUSED = "git-refused"
-    EGRESS_REFUSED = "egress-refused"
-
-
-@frozen
-class Report:
-    """`repo` and `to` are canonical or None: nothing the sandbox wrote freely goes in here."""
-
-    event: Event
-    uid: int | None = None
-    repo: str | None = None
-    code: str | None = None
-    req: str | None = None
-    count: int = 1
-    op: str | None = None
-    to: str | None = None
-
-
-def format_report(report: Report) -> bytes:
-    fields = {
-        "event": report.event.value,
-        "uid": report.uid,
-        "repo": report.repo,
-        "code": report.code,
-        "req": report.req,
-        "count": report.count if report.count > 1 else None,
-        "op": report.op,
-        "to": report.to,
-    }
-    known = {name: value for name, value in fields.items() if value is not None}
-    data = json.dumps(known, separators=(",", ":")).encode("ascii")
-    if len(data) > _LARGEST:
-        raise ValueError("a report is made of short values")
-    return data
 
 
 Kinds = dict[Report, Report]
@@ -83,7 +40,7 @@ class Reports:
             report = evolve(kind, count=report.count)
         waiting = kinds.get(kind)
         count = report.count + (waiting.count if waiting is not None else 0)
-        kinds[kind] = evolve(waiting or report, count=min(count, _MOST))
+        kinds[kind] = evolve(waiting or report, count=min(count, MOST))
         return waiting is None
 
     def take(self) -> Report | None:

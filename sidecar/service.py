@@ -14,6 +14,8 @@ from typing import Any, Final
 from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
+from gitmoat.messages.sidecar import SidecarConfig, parse_config, parse_policy
+from gitmoat.shape import Misshapen
 from identity.certificates import public_key
 from identity.peer import Attestation
 from limits.brake import DenialBrake
@@ -21,7 +23,6 @@ from netpolicy.policy import Tier
 from netpolicy.writing import policy_digest
 from sidecar.broker_link import BrokerLink
 from sidecar.budgets import HELPER_GIT, UNTRUSTED_GIT, RequestRate
-from sidecar.config import Config, Misconfigured, parse_config, parse_policy
 from sidecar.control_socket import ROOT, ControlSocket, Orders
 from sidecar.credential_socket import CredentialSocket, Issuer
 from sidecar.egress import Egress
@@ -56,7 +57,7 @@ class Service:
     def __init__(
         self,
         loop: Loop,
-        config: Config,
+        config: SidecarConfig,
         fds: Inherited,
         seed: bytes,
         on_stopped: Callable[[], None],
@@ -133,7 +134,7 @@ class Service:
         """Whole or not at all: one that is not understood leaves the old one in force."""
         try:
             self._scope.policy = parse_policy(raw)
-        except Misconfigured as error:
+        except Misshapen as error:
             self._log.error("policy refused: {why}", why=str(error))
         else:
             for brakes in self._brakes:
@@ -192,7 +193,7 @@ def main(config: bytes, fds: Inherited) -> None:
     installReactor(reactor)
     try:
         settings = parse_config(config)
-    except Misconfigured as error:
+    except Misshapen as error:
         Logger().critical("configuration refused: {why}", why=str(error))
         raise
     Service(reactor, settings, fds, secrets.token_bytes(32), reactor.stop)

@@ -17,11 +17,11 @@ from typing import Any
 from attrs import evolve
 
 from credential_helper.gitcredential import Request, format_request
+from gitmoat.messages.sidecar import SidecarConfig, Uids, parse_config
 from gitwire.http import Piece, RequestHead
 from gitwire.proxying import ProxyReader
 from identity.certificates import key_of, self_signed
 from identity.tlsoptions import PinnedServer
-from sidecar.config import Config, Uids, parse_config
 from sidecar.service import Inherited, Service
 from streams.incoming import Incoming
 from streams.seqpacket import SeqpacketConnection
@@ -229,9 +229,9 @@ class World:
         listener.listen(64)
         return listener
 
-    def _config(self, changes: dict[str, Any]) -> Config:
+    def _config(self, changes: dict[str, Any]) -> SidecarConfig:
         config = parse_config(config_bytes())
-        uids = Uids(61001, self.helper_uid, 61003)
+        uids = Uids(sidecar=61001, helper=self.helper_uid, untrusted=61003)
         keys = frozenset({public(BROKER_SEED)})
         return evolve(config, uids=uids, broker_keys=keys, **changes)
 

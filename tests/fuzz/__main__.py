@@ -17,7 +17,13 @@ import atheris
 with atheris.instrument_imports(
     include=[
         *("gitwire", "netpolicy", "credential_helper", "identity.grant", "hostctl.tarstream"),
-        *("broker.answers", "broker.reports", "broker.providers", "hostd.refspecs"),
+        *(
+            "broker.answers",
+            "gitmoat.messages.report",
+            "gitmoat.shape",
+            "broker.providers",
+            "hostd.refspecs",
+        ),
     ]
 ):
     from tests.fuzz.readers import READERS

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 
-from broker.bodies import parse_object
 from broker.providers.credential import Need
 from broker.providers.github_api import Limited, Minted, Skewed, read_outcome
 from broker.providers.helper_answer import read_answer
-from broker.reports import parse_report
+from broker.reports import recorded
 from broker.running import Errand
 from broker.settings import Address, UpstreamConfig
 from credential_helper.gitcredential import CredentialMalformed, format_answer, parse_answer
+from gitmoat.messages.report import parse_report
+from gitmoat.shape import Misshapen
 from gitwire.errors import Malformed
 from gitwire.hostname import parse_host
 from gitwire.http import RequestReader, ResponseReader
@@ -30,8 +31,8 @@ _NEED = Need(Errand("test"), _GITHUB, repository="acme/app", write=False)
 def sidecar_report(data: bytes) -> None:
     """A sidecar that was taken over wrote it; what is recorded is one line of JSON."""
     try:
-        event = parse_report(parse_object(data), "sb", "s")
-    except Malformed as malformed:
+        event = recorded(parse_report(data), "sb", "s")
+    except Misshapen as malformed:
         assert malformed.what.isascii()
         return
     line = json.dumps(event.fields())

@@ -59,11 +59,16 @@ NOT_HOSTILE = {
     "hostd/refspecs.py:parse_push": "the same",
     "hostd/workdir.py:parse_workdir": "hostd's own file",
     "identity/keyfile.py:parse_public": "configuration",
-    "sidecar/config.py:parse_config": "hostd",
-    "sidecar/config.py:parse_policy": "hostd",
-    "sidecar/control_messages.py:parse_order": "hostd",
+    "gitmoat/shape.py:read": "through `parse_report`",
+    "gitmoat/shape.py:read_json": "the same",
+    "gitmoat/messages/sidecar.py:parse_config": "hostd",
+    "gitmoat/messages/sidecar.py:parse_policy": "hostd",
+    "gitmoat/messages/sidecar.py:parse_order": "hostd",
 }
-PACKAGES = ("broker", "credential_helper", "gitwire", "hostctl", "hostd", "identity", "sidecar")
+PACKAGES = (
+    *("broker", "credential_helper", "gitmoat", "gitwire", "hostctl", "hostd", "identity"),
+    "sidecar",
+)
 
 
 def readers_of(path: Path) -> Iterator[str]:

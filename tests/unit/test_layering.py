@@ -11,8 +11,8 @@ from attrs import frozen
 
 ROOT = Path(__file__).parents[2]
 OURS = {
-    "audit", "broker", "confine", "credential_helper", "gitwire", "hostctl", "hostd", "identity",
-    "limits", "netpolicy", "sidecar", "streams",
+    "audit", "broker", "confine", "credential_helper", "gitmoat", "gitwire", "hostctl", "hostd",
+    "identity", "limits", "netpolicy", "sidecar", "streams",
 }  # fmt: skip
 PROGRAMS = {"broker", "hostctl", "hostd", "sidecar"}
 PURE = {"gitwire", "limits", "netpolicy"}
@@ -62,7 +62,8 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         set(), "pure code decides and never does; it must be testable without a world",
     ),
     (
-        PURE, OURS - PURE, set(), "a decision that depends on an edge cannot be shared by two hops",
+        PURE, (OURS - PURE - {"gitmoat"}) | {"gitmoat.messages"}, set(),
+        "a decision that depends on an edge cannot be shared by two hops",
     ),
     (
         OURS, {"bench", "publish", "tests"}, set(),
@@ -70,6 +71,10 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
     ),
     (
         {"gitwire"}, {"netpolicy"}, set(), "what bytes mean does not depend on what is allowed",
+    ),
+    (
+        {"gitmoat"}, PROGRAMS | {"credential_helper", "streams", "confine", "audit"}, set(),
+        "what the programs share knows none of them, and no connection",
     ),
     (
         {"limits"}, OURS - {"limits"}, set(), "counting depends on nothing that is counted",
@@ -92,7 +97,7 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "a connection knows no policy and no key",
     ),
     (
-        {"confine", "netpolicy", "gitwire", "audit", "hostctl"}, {"twisted"}, set(),
+        {"confine", "netpolicy", "gitmoat", "gitwire", "audit", "hostctl"}, {"twisted"}, set(),
         "a reactor belongs to daemons; hostctl must start fast",
     ),
     (

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from audit.events import (
     CredentialGranted,
@@ -12,9 +11,9 @@ from audit.events import (
     GitRefusedReported,
     PeerRefusedReported,
 )
-from broker.reports import parse_report
-from gitwire.errors import Malformed
-from sidecar.reports import Event, Report, format_report
+from broker.reports import recorded
+from gitmoat.messages.report import Event, Report, format_report, parse_report
+from gitmoat.shape import Misshapen
 
 
 @pytest.mark.parametrize(
@@ -27,7 +26,7 @@ from sidecar.reports import Event, Report, format_report
     ],
 )
 def test_each_kind_becomes_its_event(fields: dict[str, Any], kind: type) -> None:
-    event = parse_report(fields, "sb", "s")
+    event = recorded(parse_report(json.dumps(fields).encode()), "sb", "s")
     assert type(event) is kind
     found = event.fields()
     assert (found["sandbox"], found["session"], found["reported"]) == ("sb", "s", True)
@@ -35,10 +34,10 @@ def test_each_kind_becomes_its_event(fields: dict[str, Any], kind: type) -> None
 
 @pytest.mark.parametrize("event", list(Event))
 def test_every_kind_a_sidecar_sends_is_understood(event: Event) -> None:
-    report = Report(event, uid=1, repo="h/a/b", code="G101", req="0" * 16)
-    if event is Event.EGRESS_REFUSED:
-        report = evolve(report, op="dns", to="a.example")
-    parse_report(json.loads(format_report(report)), "sb", "s")
+    more: dict[str, Any] = {"op": "dns", "to": "a.example"} if event is Event.EGRESS_REFUSED else {}
+    report = Report(event=event, uid=1, repo="h/a/b", code="G101", req="0" * 16, **more)
+    assert parse_report(format_report(report)) == report
+    recorded(report, "sb", "s")
 
 
 @pytest.mark.parametrize(
@@ -57,8 +56,11 @@ def test_every_kind_a_sidecar_sends_is_understood(event: Event) -> None:
         {"event": "git-refused", "code": "G101", "req": "x"},
         {"event": "git-refused", "code": "G101", "repo": "x" * 601},
         {"event": "git-refused", "code": "G101", "repo": 5},
+        {"event": "git-refused", "code": "G101", "more": 1},
+        {"event": "egress-refused", "code": "E101", "to": "a.example:443"},
+        {"event": "egress-refused", "code": "E101", "op": "raw"},
     ],
 )
 def test_anything_else_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(Malformed):
-        parse_report(fields, "sb", "s")
+    with pytest.raises(Misshapen):
+        parse_report(json.dumps(fields).encode())

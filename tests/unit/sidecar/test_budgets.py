@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gitmoat.messages.sidecar import MOST_DIALS
 from netpolicy.policy import Limits
 from sidecar import budgets
 from sidecar.budgets import RequestRate, SocketBudget
-from sidecar.config import _LARGEST_CAP
 
 
 def sockets() -> list[SocketBudget]:
@@ -16,7 +16,7 @@ def test_full_to_the_brim_a_sidecar_still_has_descriptors() -> None:
     assert len(sockets()) >= 3
     held = sum(each.connections for each in sockets())
     assert held + budgets.OTHER_DESCRIPTORS <= budgets.DESCRIPTORS
-    assert budgets.OTHER_DESCRIPTORS >= _LARGEST_CAP + budgets.EGRESS_LINKS + 12
+    assert budgets.OTHER_DESCRIPTORS >= MOST_DIALS + budgets.EGRESS_LINKS + 12
 
 
 def test_over_the_rate_an_operation_is_not_opened_but_a_running_one_may_go_on() -> None:

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from broker.reports import parse_report
-from sidecar.reports import BURST, Event, Report, Reports, format_report
+from broker.reports import recorded
+from gitmoat.messages.report import Event, Report, format_report, parse_report
+from sidecar.reports import BURST, Reports
 
 
 class Time:
@@ -24,7 +25,7 @@ def taken(reports: Reports) -> list[Report]:
 
 
 def refused(uid: int) -> Report:
-    return Report(Event.PEER_REFUSED, uid=uid, code="H101")
+    return Report(event=Event.PEER_REFUSED, uid=uid, code="H101")
 
 
 def test_a_single_report_may_go_at_once() -> None:
@@ -39,7 +40,7 @@ def test_a_single_report_may_go_at_once() -> None:
 def test_reports_of_one_kind_are_merged_while_they_wait() -> None:
     reports = Reports(Time())
     for number in range(1000):
-        reports.add(Report(Event.GIT_REFUSED, repo="h/a", code="G101", req=f"{number:016x}"))
+        reports.add(Report(event=Event.GIT_REFUSED, repo="h/a", code="G101", req=f"{number:016x}"))
     assert [(report.req, report.count) for report in taken(reports)] == [("0" * 16, 1000)]
 
 
@@ -64,7 +65,7 @@ def test_no_report_is_lost_from_the_count() -> None:
     time = Time()
     reports = Reports(time)
     for number in range(5000):
-        reports.add(Report(Event.GIT_REFUSED, repo=f"h/{number % 40}", code="G101"))
+        reports.add(Report(event=Event.GIT_REFUSED, repo=f"h/{number % 40}", code="G101"))
     time.now += 1000
     found = taken(reports)
     while reports.delay() is not None:
@@ -81,7 +82,7 @@ def test_a_flood_of_one_event_does_not_hide_another() -> None:
     taken(reports)
     for uid in range(1000):
         reports.add(refused(uid))
-    reports.add(Report(Event.CREDENTIAL_GRANTED, uid=7, repo="h/a"))
+    reports.add(Report(event=Event.CREDENTIAL_GRANTED, uid=7, repo="h/a"))
     time.now += 2
     assert Event.CREDENTIAL_GRANTED in [report.event for report in taken(reports)]
 
@@ -102,7 +103,9 @@ def test_the_delay_is_the_time_until_the_next_one_may_go() -> None:
 
 
 def test_a_report_is_one_small_json_object() -> None:
-    report = Report(Event.GIT_REFUSED, uid=3, repo="h/" + "a" * 255, code="G101", req="0" * 16)
+    report = Report(
+        event=Event.GIT_REFUSED, uid=3, repo="h/" + "a" * 255, code="G101", req="0" * 16
+    )
     data = format_report(report)
     assert len(data) <= 2048
     assert json.loads(data) == {
@@ -125,15 +128,15 @@ def test_absent_fields_are_left_out() -> None:
 @pytest.mark.parametrize(
     "report",
     [
-        Report(Event.PEER_REFUSED, uid=61003, code="H101"),
-        Report(Event.CREDENTIAL_GRANTED, uid=61002, repo="hub:acme/app"),
-        Report(Event.CREDENTIAL_REFUSED, uid=61002, code="H105"),
-        Report(Event.GIT_REFUSED, uid=61003, repo="x.y:8443:a/b", code="G101", req="0" * 16),
-        Report(Event.GIT_REFUSED, uid=61003, code="G104"),
+        Report(event=Event.PEER_REFUSED, uid=61003, code="H101"),
+        Report(event=Event.CREDENTIAL_GRANTED, uid=61002, repo="hub:acme/app"),
+        Report(event=Event.CREDENTIAL_REFUSED, uid=61002, code="H105"),
+        Report(event=Event.GIT_REFUSED, uid=61003, repo="x.y:8443:a/b", code="G101", req="0" * 16),
+        Report(event=Event.GIT_REFUSED, uid=61003, code="G104"),
     ],
 )
 def test_the_broker_reads_what_the_sidecar_writes(report: Report) -> None:
-    event = parse_report(json.loads(format_report(report)), "sb1", "s1")
+    event = recorded(parse_report(format_report(report)), "sb1", "s1")
     fields = event.fields()
     assert fields["reported"] is True
     assert fields.get("peer_uid") == report.uid

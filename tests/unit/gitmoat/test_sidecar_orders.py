@@ -4,18 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.control_messages import (
+from gitmoat.messages.sidecar import (
     DIAL,
     Activate,
     Connection,
-    ControlMalformed,
     DialFailed,
+    Order,
     Pins,
     Stop,
     Verifying,
+    format_order,
     parse_order,
     ready,
 )
+from gitmoat.shape import Misshapen
 
 KEY = b"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
@@ -35,13 +37,14 @@ def test_what_the_sidecar_says_is_of_one_fixed_size() -> None:
         (b'{"op": "connection"}', 1, Connection()),
         (b'{"op":"dial-failed"}', 0, DialFailed()),
         (b'{"op":"stop"}', 0, Stop()),
-        (b'{"op":"verifying","seconds":0}', 0, Verifying(0)),
-        (b'{"op":"verifying","seconds":90}', 0, Verifying(90)),
-        (b'{"op":"pins","keys":["%s"]}' % KEY, 0, Pins(frozenset({bytes(32)}))),
+        (b'{"op":"verifying","seconds":0}', 0, Verifying(seconds=0)),
+        (b'{"op":"verifying","seconds":90}', 0, Verifying(seconds=90)),
+        (b'{"op":"pins","keys":["%s"]}' % KEY, 0, Pins(keys=frozenset({bytes(32)}))),
     ],
 )
-def test_the_orders_of_hostd(data: bytes, descriptors: int, order: object) -> None:
+def test_the_orders_of_hostd(data: bytes, descriptors: int, order: Order) -> None:
     assert parse_order(data, descriptors) == order
+    assert format_order(order) == data.replace(b" ", b"")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_the_orders_of_hostd(data: bytes, descriptors: int, order: object) -> No
     ],
 )
 def test_anything_else_is_refused(data: bytes, descriptors: int) -> None:
-    with pytest.raises(ControlMalformed):
+    with pytest.raises(Misshapen):
         parse_order(data, descriptors)
 
 
@@ -86,5 +89,5 @@ def test_anything_else_is_refused(data: bytes, descriptors: int) -> None:
 def test_no_bytes_make_the_reader_fail_otherwise(data: bytes, descriptors: int) -> None:
     try:
         parse_order(data, descriptors)
-    except ControlMalformed:
+    except Misshapen:
         pass

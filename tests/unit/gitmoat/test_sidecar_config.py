@@ -2,19 +2,25 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.config import Misconfigured, Uids, parse_config
+from gitmoat.messages.sidecar import Uids, format_config, parse_config
+from gitmoat.shape import Misshapen
 from tests.fakes.sidecar_scope import POLICY, UPSTREAMS, config_bytes, config_mapping
 
 
 def test_a_whole_config_is_read() -> None:
     config = parse_config(config_bytes(helper_cgroups=[7, 9]))
     assert config.sandbox == "sb1"
-    assert config.uids == Uids(61001, 61002, 61003)
+    assert config.uids == Uids(sidecar=61001, helper=61002, untrusted=61003)
     assert config.helper_cgroups == frozenset({7, 9})
     assert config.broker_keys == frozenset({bytes(32)})
     assert config.policy == POLICY
     assert config.upstreams == UPSTREAMS
     assert config.dial_cap == 16
+
+
+def test_hostd_writes_what_a_sidecar_reads() -> None:
+    config = parse_config(config_bytes(helper_cgroups=[7, 9]))
+    assert parse_config(format_config(config)) == config
 
 
 def test_no_cgroup_list_means_that_cgroups_are_not_compared() -> None:
@@ -44,7 +50,7 @@ def test_no_cgroup_list_means_that_cgroups_are_not_compared() -> None:
     ],
 )
 def test_every_fault_is_refused_by_its_key(changes: dict[str, object], path: str) -> None:
-    with pytest.raises(Misconfigured) as caught:
+    with pytest.raises(Misshapen) as caught:
         parse_config(config_bytes(**changes))
     assert caught.value.path.startswith(path)
 
@@ -55,12 +61,12 @@ def test_no_key_has_a_default(key: str) -> None:
 
     mapping = config_mapping()
     del mapping[key]
-    with pytest.raises(Misconfigured) as caught:
+    with pytest.raises(Misshapen) as caught:
         parse_config(json.dumps(mapping).encode())
     assert caught.value.path == key
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"\xff", b"[" * 100000])
 def test_what_is_not_an_object_is_refused(raw: bytes) -> None:
-    with pytest.raises(Misconfigured):
+    with pytest.raises(Misshapen):
         parse_config(raw)
