@@ -8,6 +8,7 @@ from attrs import define, field
 
 from gitwire.errors import Malformed
 from gitwire.http import Piece
+from streams.causes import Why
 from streams.http import Incoming
 
 
@@ -29,7 +30,7 @@ class _Collect:
     def body_done(self) -> None:
         self._then(bytes(self._body))
 
-    def body_failed(self, why: str) -> None:
+    def body_failed(self, why: Why) -> None:
         self._body.clear()
 
 

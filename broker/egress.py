@@ -27,17 +27,18 @@ from gitwire.formatting import format_response
 from gitwire.hostname import Destination
 from gitwire.http import Headers, Piece, ResponseHead
 from gitwire.proxying import (
+    AnswersDns,
     PlainRequest,
     TunnelRequest,
     classify_proxy,
     format_plain,
     passed_on,
 )
-from netpolicy.codes import CODES
 from netpolicy.decision import Deny
 from netpolicy.egress import EgressAllow, decide_egress, decide_plain
 from netpolicy.egresstext import refusal
 from netpolicy.policy import Policy, Scheme
+from streams.causes import Cause, Why
 from streams.client import ClientConnection
 from streams.http import Incoming, Timeouts
 from streams.raw import Raw
@@ -133,7 +134,7 @@ class Connection:
     def cut(self, code: str) -> None:
         """The session, the policy or its time is over: end what runs, at once."""
         if self._running is not None:
-            self._running.cut(code)
+            self._running.cut(Why(Cause.STOPPED, code=code))
         elif not self._over:
             self._give_up()
             self._refuse(code)
@@ -204,10 +205,11 @@ class Connection:
         tunnel.start()
 
     def _ended(self, ended: Ended) -> None:
-        if ended.refused is not None:
-            self._record_denied("E105", ended.refused)
-        elif ended.cut is not None and ended.cut != "idle":
-            self._record_denied(ended.cut, "it was cut")
+        why = ended.why
+        if why is not None and why.cause is Cause.NOT_OPENED:
+            self._record_denied("E105", why.text)
+        elif why is not None and why.code is not None:
+            self._record_denied(why.code, "it was cut")
         self._end(ended.bytes_up, ended.bytes_down)
 
     # A plain request
@@ -229,8 +231,11 @@ class Connection:
 
         def answer(head: ResponseHead) -> tuple[int, Headers] | Refuse:
             if absolute and head.status == _PROXY_WANTS_PASSWORD:
-                return Refuse("the proxy wants a password")
-            return head.status, passed_on(head, to_head)
+                return Refuse(detail="the proxy wants a password")
+            try:
+                return head.status, passed_on(head, to_head)
+            except AnswersDns as problem:
+                return Refuse("E112", problem.what)
 
         relay = _CountedRelay(
             self._incoming, upstream, raw, head.framing, answer, to_head=to_head
@@ -241,15 +246,16 @@ class Connection:
 
     def _relayed(self, outcome: Outcome) -> None:
         match outcome:
-            case Broken(_, why, up, down) if why in CODES:
-                self._record_denied(why, "it was cut")
+            case Broken(_, Why(code=str(code)), up, down):
+                self._record_denied(code, "it was cut")
                 self._end(up, down)
             case Relayed(_, up, down) | Broken(_, _, up, down):
                 self._end(up, down)
             case Unanswered(why, refused, up):
                 self._end(up, 0)
-                log.info("{to}: {why}", to=self._to.text, why=why)
-                self._refuse("E112" if refused is not None and "DNS" in why else "E107")
+                log.info("{to}: {why}", to=self._to.text, why=why.text)
+                told = refused.code if refused is not None else None
+                self._refuse(told or "E107")
             case _:
                 assert_never(outcome)
 
@@ -322,10 +328,10 @@ class _CountedRelay(Relay):
             super().to_client(*pieces)
 
     def _affords(self, pieces: Sequence[Piece]) -> bool:
-        why = self.spend(sum(map(len, pieces)))
-        if why is not None:
-            self.cut(why)
-        return why is None
+        code = self.spend(sum(map(len, pieces)))
+        if code is not None:
+            self.cut(Why(Cause.QUOTA, code=code))
+        return code is None
 
 
 def record_use(desk: Desk, session: Session) -> None:

@@ -19,6 +19,7 @@ from broker.settings import Address as Place
 from gitwire.hostname import Destination
 from gitwire.http import Piece, ResponseHead, format_request
 from netpolicy.addresses import Address, may_dial
+from streams.causes import Why
 from streams.client import ClientConnection
 from streams.descriptor import Descriptor
 from streams.dialling import connect, dial
@@ -146,8 +147,8 @@ class _ProxyAnswer:
     def body_done(self) -> None:
         """The head has said it."""
 
-    def failed(self, why: str) -> None:
-        self._fail(f"the proxy: {why}")
+    def failed(self, why: Why) -> None:
+        self._fail(f"the proxy: {why.text}")
 
     def _fail(self, why: str) -> None:
         if not self._opening.called:

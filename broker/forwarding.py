@@ -18,7 +18,7 @@ from broker.answers import AnswerFilter
 from broker.case import DROP, Case
 from broker.errors import Unavailable
 from broker.gate import decide_workflows, is_write
-from broker.git_relay import QUOTA, SLOW, STOPPED, TOO_LARGE, Ending, GitRelay
+from broker.git_relay import Ending, GitRelay
 from broker.governors import Governor
 from broker.injection import upstream_head
 from broker.providers.credential import Credential, Need
@@ -32,7 +32,7 @@ from gitwire.gzipped import GzipReader
 from gitwire.http import ResponseHead
 from gitwire.smarthttp import Advertise, Fetch, Push, response_type
 from limits.quota import Pace
-from streams.client import NO_ANSWER, TOO_FINE
+from streams.causes import Cause, Why
 from streams.relay import Broken, Outcome, Refuse, Relayed, Side, Unanswered
 
 log = Logger()
@@ -43,12 +43,15 @@ _REPORT_MAX = 64 << 20
 # half. Zeros shrink a thousandfold, and all others would wait while 64 KiB of them are unpacked.
 _UNPACKED = 1 << 20
 UNPACKED_TIMES = 16
-_LOST = ("connection was", "no answer")
 _DOUBTFUL = ("U101", "U104", "U110", "S101", "G305", "G306")
 # How often a transfer's rate is looked at. A server that thinks for long sends next to nothing
 # meanwhile; only what the client holds up is held against it.
 _PACE_SECONDS = 30.0
-_OURS = {QUOTA: "G305", SLOW: "G306", TOO_FINE: "U104"}
+_OURS = {Cause.QUOTA: "G305", Cause.SLOW: "G306", Cause.TOO_FINE: "U104"}
+# The upstream is gone or silent, as far as we can see; whatever else it did, it spoke.
+_LOST = frozenset(
+    {Cause.NOT_TAKEN, Cause.LOST_BEFORE_ANSWER, Cause.LOST, Cause.CUT, Cause.NO_ANSWER}
+)
 _UNSURE = "; it may have been applied: fetch and look"
 
 Ended = Callable[[str | None, str], None]
@@ -217,23 +220,25 @@ class Forwarding:
         octets = framing.octets if isinstance(framing, Length) else _UNPACKED
         return GzipReader(min(_FETCH_REQUEST_MAX, _UNPACKED + UNPACKED_TIMES * octets))
 
-    def _ending(self, why: str | None) -> Ending | None:
+    def _ending(self, why: Why) -> Ending | None:
         """How an answer that has begun can be ended in words, if it can."""
-        code = "G302" if why is None else self._code_of(why)
+        code = self._code_of(why.cause)
         if self._relay is None or (self._is_push and self._relay.answers.spoken):
             return None
         if not self._is_push:
             return Ending(code, self._relay.answers.farewell(self.case.lines(code)))
         return Ending(code, self.case.report(code, self._doubt(code, self._relay.bytes_up)))
 
-    def _code_of(self, why: str) -> str:
-        if why == STOPPED:
+    def _code_of(self, cause: Cause) -> str:
+        if cause is Cause.STOPPED:
             return self._stopped or "U101"
-        if why in _OURS:
-            return _OURS[why]
-        if why == TOO_LARGE:
+        if cause in _OURS:
+            return _OURS[cause]
+        if cause is Cause.ANSWER_TOO_LARGE:
+            return "G302"
+        if cause is Cause.REQUEST_TOO_LARGE:
             return "G301" if self._is_push else "G302"
-        return "U101" if why.startswith(_LOST) else "U104"
+        return "U101" if cause in _LOST else "U104"
 
     def _doubt(self, code: str, up: int) -> str:
         doubtful = code in _DOUBTFUL or self._stopped is not None
@@ -271,7 +276,7 @@ class Forwarding:
             case Unanswered(why, refused, up):
                 self._unanswered(why, refused, up, acquired)
             case Broken(side, why, up, down):
-                self._end(_code_of_cut(side, why, self._stopped), why, up, down)
+                self._end(_code_of_cut(side, why.cause, self._stopped), why.text, up, down)
             case _:
                 assert_never(outcome)
 
@@ -289,25 +294,25 @@ class Forwarding:
             self.case.session.used = self.case.desk.now()
         self._end(ended.code if ended is not None else None, "", up, down)
 
-    def _unanswered(self, why: str, refused: Refuse | None, up: int, acquired: Acquired) -> None:
+    def _unanswered(self, why: Why, refused: Refuse | None, up: int, acquired: Acquired) -> None:
         if refused is not None and self._another_credential():
             self._relay = None
             self._begin()
         elif refused is not None:
-            self._give_up(refused.why, why, up)
-        elif self._may_repeat(acquired, why):
+            self._give_up(refused.code or "U104", why.text, up)
+        elif self._may_repeat(acquired, why.cause):
             self._relay = None
             self._await(self.case.desk.upstreams.dial(self._entry, self.route))
         else:
-            code = self._code_of(why)
+            code = self._code_of(why.cause)
             if code == "U101" and self._stopped is None:
                 self._governor.lost()
-            self._give_up(code, why, up)
+            self._give_up(code, why.text, up)
 
-    def _may_repeat(self, acquired: Acquired, why: str) -> bool:
+    def _may_repeat(self, acquired: Acquired, cause: Cause) -> bool:
         """A kept connection that was closed meanwhile; one that is only silent stays so."""
         again = acquired.reused and self._repeatable
-        return again and why != NO_ANSWER and why not in _OURS
+        return again and cause is not Cause.NO_ANSWER and cause not in _OURS
 
     def _another_credential(self) -> bool:
         """After a 401 the provider is told; a GET is tried once more with what it has then."""
@@ -340,7 +345,7 @@ class Forwarding:
             self._relay.stop()
             return
         self.case.refuse(code)
-        self._end(code, STOPPED)
+        self._end(code, Why(Cause.STOPPED).text)
         self._cancel()
 
     def _cancel(self) -> None:
@@ -356,13 +361,13 @@ class Forwarding:
             self._ended(code, reason)
 
 
-def _code_of_cut(side: Side, why: str, stopped: str | None) -> str | None:
+def _code_of_cut(side: Side, cause: Cause, stopped: str | None) -> str | None:
     match side:
         case Side.CLIENT:
             return None
         case Side.UPSTREAM:
             return "U101"
         case Side.US:
-            return _OURS.get(why) or stopped or "G302"
+            return _OURS.get(cause) or stopped or "G302"
         case _:
             assert_never(side)

@@ -15,13 +15,8 @@ from broker.answers import AnswerFilter
 from gitwire.framing import Length
 from gitwire.gzipped import GzipReader
 from gitwire.http import Piece, ResponseHead
-from streams.client import NO_REQUEST, TOO_FINE
+from streams.causes import Cause, Why
 from streams.relay import Refuse, Relay, Relayed
-
-TOO_LARGE = "request is too large"
-STOPPED = "stopped"
-QUOTA = "quota is used up"
-SLOW = "client is too slow"
 
 
 @frozen
@@ -39,7 +34,7 @@ class GitRelay(Relay):
     """
 
     answers: AnswerFilter
-    ending: Callable[[str | None], Ending | None]  # of why the upstream failed; None: over limit
+    ending: Callable[[Why], Ending | None]
     packed: GzipReader | None = None
     ended: Ending | None = None
     spend: Callable[[int], bool]  # of the session's bytes; False when they are used up
@@ -52,7 +47,7 @@ class GitRelay(Relay):
         if self._over or self.spend(sum(map(len, pieces))):
             super().to_upstream(*pieces)
         else:
-            self._unanswered(QUOTA)
+            self._unanswered(Why(Cause.QUOTA))
 
     def request_done(self) -> None:
         if self.packed is not None and not self._over:
@@ -72,16 +67,17 @@ class GitRelay(Relay):
             self.answers.stop()
         super().to_client(self.answers.feed(data))
         if self.answers.over:
-            self._overrun(self._why_over())
+            self._end_now(self._cause_over())
 
-    def _why_over(self) -> str | None:
+    def _cause_over(self) -> Cause:
         if self.answers.too_fine:
-            return TOO_FINE
-        return QUOTA if self.answers.stopped else None
+            return Cause.TOO_FINE
+        return Cause.QUOTA if self.answers.stopped else Cause.ANSWER_TOO_LARGE
 
-    def _overrun(self, why: str | None) -> None:
+    def _end_now(self, cause: Cause) -> None:
+        why = Why(cause)
         if not self._end_well(why):
-            self.cut(why or "answer is too large")
+            self.cut(why)
 
     @property
     def waits_for_client(self) -> bool:
@@ -99,21 +95,20 @@ class GitRelay(Relay):
 
     def stop(self) -> None:
         """At once, and in words where the answer allows it: git takes a cut push for no news."""
-        if not self._end_well(STOPPED):
-            self.cut(STOPPED)
+        self._end_now(Cause.STOPPED)
 
     def too_slow(self) -> None:
-        self._unanswered(SLOW)
+        self._unanswered(Why(Cause.SLOW))
 
-    def upstream_failed(self, why: str) -> None:
-        if why == NO_REQUEST or not self._end_well(why):
+    def upstream_failed(self, why: Why) -> None:
+        if why.cause is Cause.NO_REQUEST or not self._end_well(why):
             super().upstream_failed(why)
 
-    def _unanswered(self, why: str, refused: Refuse | None = None) -> None:
+    def _unanswered(self, why: Why, refused: Refuse | None = None) -> None:
         if not self._end_well(why):
             super()._unanswered(why, refused)
 
-    def _end_well(self, why: str | None) -> bool:
+    def _end_well(self, why: Why) -> bool:
         """Whether the answer could be ended in words; else nothing has happened."""
         down = self._down
         if self._over or down is None or not self._open_ended or not self.answers.between:

@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 from gitwire.errors import Malformed
 from gitwire.http import Piece
 from gitwire.receivepack import CommandReader, PushCommands, PushRefused, Refusal
+from streams.causes import Why
 
 _CODES = {Refusal.SIGNED: "G205", Refusal.TOO_MANY: "G304"}
 
@@ -67,7 +68,7 @@ class CommandSink:
         if found is not None:
             self._finish(found)
 
-    def body_failed(self, why: str) -> None:
+    def body_failed(self, why: Why) -> None:
         self._done = True
 
     def _finish(self, found: PushCommands | BadPush) -> None:

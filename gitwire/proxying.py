@@ -135,11 +135,15 @@ def format_connect(to: Destination, extra: Headers) -> bytes:
     return format_request(b"CONNECT", target, [(b"Host", target), *extra])
 
 
+class AnswersDns(Malformed):
+    """An answer that no client may see, however it was asked for."""
+
+
 def passed_on(head: ResponseHead, to_head: bool) -> Headers:
-    """The headers of an answer that a client may see."""
+    """The headers of an answer that a client may see; AnswersDns where it may see none."""
     headers = _end_to_end(head.headers)
     if any(name == b"content-type" and _is_dns(value) for name, value in headers):
-        raise Malformed("the answer is DNS over HTTPS")
+        raise AnswersDns("the answer is DNS over HTTPS")
     length = head.header(b"content-length")
     if to_head and length is not None:
         headers = (*headers, (b"content-length", length))

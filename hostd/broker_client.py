@@ -18,7 +18,8 @@ from gitwire.http import Length, NoBody, format_request
 from hostd.failures import Failed
 from hostd.keys import Keys
 from identity.tlsoptions import PinnedClient, peer_key
-from streams.client import NOT_TAKEN, ClientConnection
+from streams.causes import Cause
+from streams.client import ClientConnection
 from streams.dialling import dial
 from streams.timing import Alarm, Timeouts
 from streams.tls import Tls
@@ -87,7 +88,7 @@ class BrokerClient:
                     return await self._exchange(kept, method, path, body)
                 except NoAnswer as problem:
                     # A broker that restarts closes it, and has not done what it did not take.
-                    if str(problem) != NOT_TAKEN:
+                    if problem.why.cause is not Cause.NOT_TAKEN:
                         raise
             return await self._exchange(await self._connect(), method, path, body)
         except NoAnswer as problem:

@@ -28,6 +28,7 @@ from sidecar.egress_office import (
     reply_refusal,
 )
 from streams import relay
+from streams.causes import Cause
 from streams.client import ClientConnection
 from streams.incoming import Incoming
 from streams.memory import give_back_after
@@ -63,7 +64,7 @@ class Joined:
         if self._live is not None:
             office.tunnels.discard(self._live)
         give_back_after(office.loop, ended.bytes_up + ended.bytes_down)
-        if ended.refused is not None:
+        if ended.why is not None and ended.why.cause is Cause.NOT_OPENED:
             office.refused("tunnel", "E105", self._to.text, self._request_id)
 
 
@@ -179,8 +180,8 @@ class EgressExchange:
         match outcome:
             case Relayed() | Broken():
                 pass
-            case Unanswered(refused=relay.Refuse(why)):
-                self._show(why, request.to.text)
+            case Unanswered(refused=relay.Refuse(code=str(code))):
+                self._show(code, request.to.text)
             case Unanswered():
                 self._show(UNREACHABLE, request.to.text)
             case _:

@@ -22,6 +22,7 @@ from netpolicy.egresstext import Refusal, refusal
 from sidecar.connection_pool import BREATH, BrokerUnreachable, ConnectionPool, Proof, Share
 from sidecar.forwarding import Scope
 from sidecar.loop import Loop
+from streams.causes import Cause, Why
 from streams.client import ClientConnection
 from streams.incoming import Incoming
 from streams.raw import Raw
@@ -82,14 +83,14 @@ class EgressOffice:
         """After a change of the policy: end what it does not allow, and say how many."""
         denied = [each for each in self.tunnels if isinstance(self.decide_tunnel(each.to), Deny)]
         for each in denied:
-            each.cut("the policy has changed")
+            each.cut(Why(Cause.STOPPED))
         return len(denied)
 
 
 @frozen(eq=False)
 class LiveTunnel:
     to: Destination
-    cut: Callable[[str], None]
+    cut: Callable[[Why], None]
 
 
 def reply_refusal(incoming: Incoming, told: Refusal, close: bool = False) -> None:
@@ -162,7 +163,7 @@ class OpenTunnel:
         self._release(Proof.ANSWERED)
         self._refused(self._code)
 
-    def failed(self, why: str) -> None:
+    def failed(self, why: Why) -> None:
         """Once more: a broker that restarts leaves dead links behind."""
         self._release(Proof.NONE if self._refused is _nothing else Proof.FAILED)
         if self._refused is _nothing:

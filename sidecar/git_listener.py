@@ -35,7 +35,8 @@ from sidecar.loop import Clock, Loop
 from sidecar.refusals import Reply, challenge, refusal
 from streams import relay
 from streams.accepting import Acceptor
-from streams.client import NO_ANSWER, NOT_TAKEN, ClientConnection
+from streams.causes import Cause
+from streams.client import ClientConnection
 from streams.descriptor import Descriptor
 from streams.incoming import Incoming
 from streams.memory import give_back_after
@@ -204,7 +205,7 @@ class Exchange:
                 self._on_end()
             case Unanswered(refused=relay.Refuse()):
                 self._refuse(Refuse("U104", 502))
-            case Unanswered(why=why, body=bytes(sent)) if self._may_retry(why, forward):
+            case Unanswered(why=why, body=bytes(sent)) if self._may_retry(why.cause, forward):
                 self._tries += 1
                 self._sent = sent
                 self._incoming.hold(self)
@@ -220,15 +221,17 @@ class Exchange:
         else:
             self._on_end()
 
-    def _may_retry(self, why: str, forward: Forward) -> bool:
+    def _may_retry(self, cause: Cause, forward: Forward) -> bool:
         """A broker that restarts leaves dead links behind, and closes others in order.
 
         What it has not taken it cannot have done. When that is not known a push is not sent again;
         a fetch is, once. A broker that said nothing for so long would not be quicker now.
         """
-        if why == NOT_TAKEN:
+        if cause is Cause.NOT_TAKEN:
             return self._tries < _TRIES
-        return self._tries == 1 and why != NO_ANSWER and not isinstance(forward.request, Push)
+        if cause is Cause.NO_ANSWER or isinstance(forward.request, Push):
+            return False
+        return self._tries == 1
 
 
 def _answer(forward: Forward, tier: Tier, head: ResponseHead) -> tuple[int, Headers] | relay.Refuse:

@@ -13,6 +13,7 @@ from gitwire.http import Length, Piece, ResponseHead, format_request, framing_he
 from sidecar.connection_pool import BrokerUnreachable, ConnectionPool, Proof, Share
 from sidecar.loop import Clock
 from sidecar.reports import Reports
+from streams.causes import Why
 from streams.client import ClientConnection
 from streams.timing import Timer, cancel
 
@@ -106,5 +107,5 @@ class _Answer:
     def body_done(self) -> None:
         self._reporter.sent(self._link)
 
-    def failed(self, why: str) -> None:
+    def failed(self, why: Why) -> None:
         self._reporter.lost(self._link, self._report)

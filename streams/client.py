@@ -20,22 +20,26 @@ from gitwire.http import (
     ResponseReader,
     body_reader,
 )
+from streams.causes import Cause, Why
 from streams.outgoing import Outgoing
 from streams.raw import Raw
 from streams.sinks import ResponseSink
 from streams.timing import Alarm, Clock, Timeouts
 from streams.wire import Wire
 
-NO_ANSWER: Final = "no answer in time"
-# The peer said its end in order, and nothing else: what it reads after that it drops.
-NOT_TAKEN: Final = "connection was closed before an answer"
-NO_REQUEST: Final = "request stopped coming"
-TOO_FINE: Final = "answer is cut too finely"
 # Of an answer, so much may be framing, and half of what it frames on top: chunks of a dozen bytes
 # pass, single bytes do not. They cost a thousand times what they carry.
 FRAMING: Final = 64 * 1024
 _CONSUMER: Final = "the response's reader is busy"
 _DEFAULT: Final = Timeouts()
+
+
+class _Failed(Exception):
+    """The exchange cannot be whole any more."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause)
+        self.cause = cause
 
 
 class _Exchange:
@@ -76,7 +80,7 @@ class _Exchange:
         self._carried += carried
         self._framing += len(data) - len(self.leftover) - carried
         if self._framing > FRAMING + self._carried // 2:
-            raise Malformed(TOO_FINE)
+            raise _Failed(Cause.TOO_FINE)
         if pieces:
             self.sink.body(*pieces)
         return b""
@@ -89,7 +93,7 @@ class _Exchange:
     def finish(self) -> None:
         """The connection ended: raise unless the response is whole."""
         if self._body is None:
-            raise Malformed("connection was lost before an answer" if self._spoken else NOT_TAKEN)
+            raise _Failed(Cause.LOST_BEFORE_ANSWER if self._spoken else Cause.NOT_TAKEN)
         self._body.finish()
 
     def _take_head(self, data: bytes) -> bytes:
@@ -180,7 +184,7 @@ class ClientConnection(Protocol):
 
     def abort(self) -> None:
         """Cut the connection; the exchange on it, if any, fails."""
-        self._fail("connection was cut")
+        self._fail(Why(Cause.CUT))
 
     # Twisted's callbacks
 
@@ -260,8 +264,8 @@ class ClientConnection(Protocol):
         self._alarm.set(self._timeouts.idle)
         try:
             rest = self._exchange.take(self._inbox.popleft())
-        except Malformed as malformed:
-            self._fail(malformed.what)
+        except (_Failed, Malformed) as problem:
+            self._fail(_why(problem))
             return False
         if rest:
             self._inbox.appendleft(rest)
@@ -316,14 +320,14 @@ class ClientConnection(Protocol):
             return
         try:
             if not self._whole:
-                raise Malformed("connection was lost")
+                raise _Failed(Cause.LOST)
             exchange.finish()
-        except Malformed as malformed:
-            self._fail(malformed.what)
+        except (_Failed, Malformed) as problem:
+            self._fail(_why(problem))
         else:
             self._settle()
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: Why) -> None:
         exchange, self._exchange = self._exchange, None
         self._inbox.clear()
         self._cut()
@@ -353,4 +357,11 @@ class ClientConnection(Protocol):
         exchange = self._exchange
         unsent = exchange is not None and exchange.out is not None and not exchange.out.finished
         # A peer that takes what we have waits for the rest, and is not the one who is late.
-        self._fail(NO_REQUEST if unsent and not self._wire.blocked else NO_ANSWER)
+        late = unsent and not self._wire.blocked
+        self._fail(Why(Cause.NO_REQUEST if late else Cause.NO_ANSWER))
+
+
+def _why(problem: _Failed | Malformed) -> Why:
+    if isinstance(problem, Malformed):
+        return Why(Cause.MALFORMED, problem.what)
+    return Why(problem.cause)

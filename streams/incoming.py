@@ -15,6 +15,7 @@ from gitwire.http import (
     format_response,
     framing_headers,
 )
+from streams.causes import Why
 from streams.outgoing import Outgoing
 from streams.raw import Raw
 from streams.sinks import BodySink, Discard
@@ -62,7 +63,7 @@ class Incoming:
         self._sink: BodySink | None = None
         self._reasons: set[Hashable] = set()
         self._on_lost: list[Callable[[], None]] = []
-        self._failure: str | None = None
+        self._failure: Why | None = None
         self._out: Outgoing | None = None
         self.body_ended = self._reader.done
         self.begun = False
@@ -199,7 +200,7 @@ class Incoming:
             self._end_body()
         return True
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: Why) -> None:
         """The client is lost, or broke the rules: tell everybody who waits, once."""
         if not self.alive:
             return

@@ -8,16 +8,19 @@ from twisted.internet.defer import Deferred
 
 from gitwire.errors import Malformed
 from gitwire.http import Chunked, Framing, Length, NoBody, Piece, ResponseHead, UntilClose
-from streams.client import NO_REQUEST, ClientConnection
+from streams.causes import Cause, Why
+from streams.client import ClientConnection
 from streams.incoming import DISCARD_LIMIT, Incoming, Lines
 from streams.outgoing import Outgoing
 
 
 @frozen
 class Refuse:
-    """The upstream's answer is not passed on. `why` is for whoever then answers."""
+    """The upstream's answer is not passed on. `code` is for whoever then answers, if there is one;
+    `detail` for the log and the audit, which have the code without it."""
 
-    why: str
+    code: str | None = None
+    detail: str = ""
 
 
 class Side(Enum):
@@ -44,7 +47,7 @@ class Unanswered:
     again with `body` as prelude, or reply.
     """
 
-    why: str
+    why: Why
     refused: Refuse | None
     bytes_up: int
     body: bytes | None = None
@@ -55,7 +58,7 @@ class Broken:
     """Both connections were cut before the answer was whole."""
 
     side: Side
-    why: str
+    why: Why
     bytes_up: int
     bytes_down: int
 
@@ -116,7 +119,7 @@ class Relay:
             self._incoming.stream(_Up(self))
         return self.done
 
-    def cut(self, why: str) -> None:
+    def cut(self, why: Why) -> None:
         """End it from outside, for both peers."""
         self._break(Side.US, why)
 
@@ -127,7 +130,7 @@ class Relay:
             return
         self.bytes_up += sum(map(len, pieces))
         if self._max_up is not None and self.bytes_up > self._max_up:
-            self._unanswered("request is too large")
+            self._unanswered(Why(Cause.REQUEST_TOO_LARGE))
             return
         if self._kept is not None and self.bytes_up <= self._keep:
             self._kept += b"".join(pieces)
@@ -139,7 +142,7 @@ class Relay:
         if not self._over and self._up is not None:
             self._up.finish()
 
-    def request_failed(self, why: str) -> None:
+    def request_failed(self, why: Why) -> None:
         self._break(Side.CLIENT, why)
 
     # The response, coming down
@@ -150,9 +153,11 @@ class Relay:
         try:
             answer = self._answer(head)
         except Malformed as malformed:
-            answer = Refuse(malformed.what)
+            answer = Refuse(detail=malformed.what)
         if isinstance(answer, Refuse):
-            self._unanswered(answer.why, answer)
+            self._unanswered(
+                Why(Cause.REFUSED, answer.detail or answer.code or "", answer.code), answer
+            )
             return
         self._status, headers = answer
         self._down = self._incoming.begin(self._status, headers, _framing_down(head.framing))
@@ -163,7 +168,7 @@ class Relay:
             return
         self.bytes_down += sum(map(len, pieces))
         if self._max_down is not None and self.bytes_down > self._max_down:
-            self._break(Side.US, "answer is too large")
+            self._break(Side.US, Why(Cause.ANSWER_TOO_LARGE))
         else:
             self._down.write(*pieces)
 
@@ -176,15 +181,15 @@ class Relay:
         self._down.finish()
         self.done.callback(Relayed(self._status, self.bytes_up, self.bytes_down))
 
-    def upstream_failed(self, why: str) -> None:
-        if why == NO_REQUEST:
+    def upstream_failed(self, why: Why) -> None:
+        if why.cause is Cause.NO_REQUEST:
             self._break(Side.CLIENT, why)
         elif self._down is None:
             self._unanswered(why)
         else:
             self._break(Side.UPSTREAM, why)
 
-    def _unanswered(self, why: str, refused: Refuse | None = None) -> None:
+    def _unanswered(self, why: Why, refused: Refuse | None = None) -> None:
         if self._over:
             return
         if self._down is not None:
@@ -197,7 +202,7 @@ class Relay:
         body = None if self._kept is None else bytes(self._kept)
         self.done.callback(Unanswered(why, refused, self.bytes_up, body))
 
-    def _break(self, side: Side, why: str) -> None:
+    def _break(self, side: Side, why: Why) -> None:
         if self._over:
             return
         self._over = True
@@ -206,7 +211,7 @@ class Relay:
         self.done.callback(Broken(side, why, self.bytes_up, self.bytes_down))
 
     def _client_lost(self) -> None:
-        self._break(Side.CLIENT, "client was lost")
+        self._break(Side.CLIENT, Why(Cause.CLIENT_LOST))
 
     def _hold_client(self) -> None:
         self._incoming.hold(self)
@@ -227,7 +232,7 @@ class _Up:
     def body_done(self) -> None:
         self.relay.request_done()
 
-    def body_failed(self, why: str) -> None:
+    def body_failed(self, why: Why) -> None:
         self.relay.request_failed(why)
 
 
@@ -246,7 +251,7 @@ class _Down:
     def body_done(self) -> None:
         self.relay.answer_done()
 
-    def failed(self, why: str) -> None:
+    def failed(self, why: Why) -> None:
         self.relay.upstream_failed(why)
 
 

@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from gitwire.errors import Malformed
 from gitwire.http import Length, Piece, RequestReader, format_response, framing_headers
+from streams.causes import Cause, Why
 from streams.incoming import Incoming
 from streams.raw import Raw
 from streams.timing import Alarm, Clock, Timeouts
@@ -67,7 +68,7 @@ class ServerConnection(Protocol):
 
     def abort(self) -> None:
         """Cut the connection and whatever runs on it."""
-        self._cut("connection was cut")
+        self._cut(Why(Cause.CUT))
 
     def close(self) -> None:
         """Take no further request; close in order, after the exchange or handshake under way."""
@@ -123,7 +124,7 @@ class ServerConnection(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._wire.lost()
-        self._stop("connection was lost")
+        self._stop(Why(Cause.LOST))
         if self._raw is not None:
             self._raw.was_lost(isinstance(reason.value, ConnectionDone))
         if self._on_lost is not None:
@@ -248,18 +249,19 @@ class ServerConnection(Protocol):
 
     def _refuse(self, malformed: Malformed) -> None:
         begun = self._exchange is not None and self._exchange.begun
-        self._leave(malformed.what)
+        why = Why(Cause.MALFORMED, malformed.what)
+        self._leave(why)
         if self._on_malformed is not None:
             self._on_malformed(malformed)
         if begun:
-            self._cut(malformed.what)
+            self._cut(why)
         else:
             self._wire.write([_refusal(malformed)])
             self._end()
 
     def _end(self) -> None:
         """Nothing more is said. What still arrives is read, so that our last words are."""
-        self._leave("connection is closing")
+        self._leave(Why(Cause.CLOSING))
         self._drain.clear()
         self.inbox.clear()
         self._enter(Phase.ENDING, self._timeouts.idle)
@@ -271,22 +273,22 @@ class ServerConnection(Protocol):
     def _at_eof(self) -> None:
         if self._phase is Phase.EXCHANGE:
             if self._exchange is not None and not self._exchange.body_ended:
-                self._cut("request ended early")
+                self._cut(Why(Cause.ENDED_EARLY))
         elif self._phase not in (Phase.GONE, Phase.TUNNEL):
             self._end()
 
-    def _cut(self, why: str) -> None:
+    def _cut(self, why: Why) -> None:
         self._wire.abort()
         self._stop(why)
 
-    def _stop(self, why: str) -> None:
+    def _stop(self, why: Why) -> None:
         self._phase = Phase.GONE
         self._alarm.clear()
         self._drain.clear()
         self.inbox.clear()
         self._leave(why)
 
-    def _leave(self, why: str) -> None:
+    def _leave(self, why: Why) -> None:
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.fail(why)
@@ -312,7 +314,7 @@ class ServerConnection(Protocol):
             case Phase.HEAD:
                 self._refuse(Malformed("request head took too long", 408))
             case Phase.SHAKING | Phase.EXCHANGE | Phase.TUNNEL | Phase.ENDING | Phase.GONE:
-                self._cut("connection was idle too long")
+                self._cut(Why(Cause.IDLE))
             case _:
                 assert_never(self._phase)
 

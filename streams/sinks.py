@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gitwire.http import Piece, ResponseHead
+from streams.causes import Why
 
 
 class BodySink(Protocol):
@@ -16,7 +17,7 @@ class BodySink(Protocol):
 
     def body_done(self) -> None: ...
 
-    def body_failed(self, why: str) -> None: ...
+    def body_failed(self, why: Why) -> None: ...
 
 
 class ResponseSink(Protocol):
@@ -28,7 +29,7 @@ class ResponseSink(Protocol):
 
     def body_done(self) -> None: ...
 
-    def failed(self, why: str) -> None: ...
+    def failed(self, why: Why) -> None: ...
 
 
 class Discard:
@@ -46,5 +47,5 @@ class Discard:
     def body_done(self) -> None:
         """Nobody waits for it."""
 
-    def body_failed(self, why: str) -> None:
+    def body_failed(self, why: Why) -> None:
         """The connection is gone; nothing was kept of it."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from gitwire.errors import Malformed
+from streams.causes import Cause, Why
 from streams.raw import Raw
 from streams.timing import Alarm, Clock
 
@@ -18,12 +19,11 @@ Opening = Callable[[bytes], bytes | None]
 
 @frozen
 class Ended:
-    """`refused` says what was wrong with the client's first octets; `cut`, why we ended it."""
+    """`why` we ended it; None where its peers did."""
 
     bytes_up: int
     bytes_down: int
-    refused: str | None = None
-    cut: str | None = None
+    why: Why | None = None
 
 
 class Tunnel:
@@ -42,7 +42,7 @@ class Tunnel:
         opening: Opening | None = None,
         spend: Callable[[int], str | None] = lambda octets: None,
     ) -> None:
-        """`spend` counts what moves, and says why it is too much."""
+        """`spend` counts what moves, and gives a code when it is too much."""
         self._client = client
         self._upstream = upstream
         self._idle = idle
@@ -65,9 +65,9 @@ class Tunnel:
         if not self._over:
             self._client.attach(_End(self, self._client, self._upstream, self.from_client))
 
-    def cut(self, why: str) -> None:
+    def cut(self, why: Why) -> None:
         """End it from outside, at once."""
-        self._end(Ended(self.bytes_up, self.bytes_down, cut=why))
+        self._end(Ended(self.bytes_up, self.bytes_down, why))
 
     def from_client(self, octets: bytes) -> None:
         if self._opening is not None:
@@ -88,7 +88,7 @@ class Tunnel:
         try:
             passed = opening(octets)
         except Malformed as malformed:
-            self._end(Ended(self.bytes_up, self.bytes_down, refused=malformed.what))
+            self.cut(Why(Cause.NOT_OPENED, malformed.what))
             return None
         if passed is not None:
             self._opening = None
@@ -99,10 +99,10 @@ class Tunnel:
             return False
         if self._opening is None and not self._finishing:
             self._alarm.set(self._idle)
-        why = self._spend(len(octets))
-        if why is not None:
-            self.cut(why)
-        return why is None
+        code = self._spend(len(octets))
+        if code is not None:
+            self.cut(Why(Cause.QUOTA, code=code))
+        return code is None
 
     def _pass(self, octets: bytes, source: Raw, sink: Raw) -> None:
         sink.write(octets)
@@ -138,11 +138,10 @@ class Tunnel:
             self._end(Ended(self.bytes_up, self.bytes_down))
 
     def _ring(self) -> None:
-        why = None if self._finishing else "idle"
-        if self._opening is not None and why is not None:
-            self._end(Ended(self.bytes_up, self.bytes_down, refused="no ClientHello in time"))
+        if self._finishing:
+            self._end(Ended(self.bytes_up, self.bytes_down))
         else:
-            self._end(Ended(self.bytes_up, self.bytes_down, cut=why))
+            self.cut(Why(Cause.IDLE if self._opening is None else Cause.NOT_OPENED))
 
     def _end(self, ended: Ended) -> None:
         if not self._over:

@@ -3,10 +3,15 @@
 from twisted.internet.defer import Deferred
 
 from gitwire.http import Piece, ResponseHead
+from streams.causes import Cause, Why
 
 
 class NoAnswer(Exception):
     """There is none, or more of it than we take. The text says which, and quotes nothing."""
+
+    def __init__(self, why: Why) -> None:
+        super().__init__(why.text)
+        self.why = why
 
 
 class WholeAnswer:
@@ -29,10 +34,10 @@ class WholeAnswer:
 
     def body_done(self) -> None:
         if self._size > self._limit or self._head is None:
-            self.failed("the answer is too large")
+            self.failed(Why(Cause.ANSWER_TOO_LARGE, "the answer is too large"))
         elif not self.done.called:
             self.done.callback((self._head, bytes(self._body)))
 
-    def failed(self, why: str) -> None:
+    def failed(self, why: Why) -> None:
         if not self.done.called:  # whoever waited may have given up
             self.done.errback(NoAnswer(why))

@@ -35,6 +35,7 @@ from identity.keyfile import parse_public, public_text
 from identity.paths import Paths
 from identity.tlsoptions import PinnedClient
 from netpolicy.document import parse_policy, policy_to_mapping
+from streams.causes import Why
 from streams.dialling import connect
 from streams.http import ClientConnection, Outgoing
 from streams.tls import Tls
@@ -106,7 +107,7 @@ class Reply:
         self.started: Deferred[Reply] = Deferred()
         self.head: ResponseHead | None = None
         self.data = b""
-        self.error = ""
+        self.error: Why | None = None
 
     @property
     def status(self) -> int:
@@ -131,7 +132,7 @@ class Reply:
     def body_done(self) -> None:
         self.done.callback(self)
 
-    def failed(self, why: str) -> None:
+    def failed(self, why: Why) -> None:
         self.error = why
         if not self.started.called:
             self.started.callback(self)

@@ -8,6 +8,7 @@ from typing import Any
 from twisted.python.failure import Failure
 
 from gitwire.http import Piece, RequestReader, ResponseHead
+from streams.causes import Why
 from streams.http import ClientConnection, Incoming, Outgoing, ServerConnection, Timeouts
 from tests.fakes.hand_loop import HandLoop, small_pair
 
@@ -116,11 +117,11 @@ class Recorder:
     def body_done(self) -> None:
         self.ends.append("done")
 
-    def body_failed(self, why: str) -> None:
+    def body_failed(self, why: Why) -> None:
         self.ends.append("failed")
 
-    def failed(self, why: str) -> None:
-        self.ends.append("failed: " + why)
+    def failed(self, why: Why) -> None:
+        self.ends.append(f"failed: {why.text}")
 
 
 class Endless:

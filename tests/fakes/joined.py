@@ -18,7 +18,7 @@ Pair = Callable[[], tuple[socket.socket, socket.socket]]
 
 def pass_on(head: ResponseHead) -> tuple[int, Headers] | Refuse:
     if head.status >= 300:
-        return Refuse(f"upstream said {head.status}")
+        return Refuse(detail=f"upstream said {head.status}")
     return head.status, CONSTANT
 
 

@@ -23,6 +23,7 @@ from gitwire.proxying import ProxyReader
 from identity.certificates import key_of, self_signed
 from identity.tlsoptions import PinnedServer
 from sidecar.service import Inherited, Service
+from streams.causes import Why
 from streams.incoming import Incoming
 from streams.seqpacket import SeqpacketConnection
 from streams.server import ServerConnection
@@ -182,7 +183,7 @@ class Collected:
     def body_done(self) -> None:
         self._done(self._incoming, b"".join(self._pieces))
 
-    def body_failed(self, why: str) -> None:
+    def body_failed(self, why: Why) -> None:
         self._pieces.clear()
 
 

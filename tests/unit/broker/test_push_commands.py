@@ -5,6 +5,7 @@ from hypothesis import given
 from broker.push_commands import BadPush, CommandSink
 from gitwire.pktline import FLUSH, format_data
 from gitwire.receivepack import PushCommands
+from streams.causes import Cause, Why
 from tests.fakes.chunking import cut_up, cuts
 
 LINE = b"0" * 40 + b" " + b"1" * 40 + b" refs/heads/a\0 report-status"
@@ -95,6 +96,6 @@ def test_a_client_that_left_has_pushed_nothing() -> None:
     found: list[PushCommands | BadPush] = []
     sink = CommandSink(found.append)
     sink.body(COMMANDS[:10])
-    sink.body_failed("lost")
+    sink.body_failed(Why(Cause.LOST))
     sink.body(COMMANDS[10:])
     assert found == []

@@ -1,6 +1,6 @@
 """The end in good order: what is under way ends well, and what comes late is not taken."""
 
-from streams.client import NOT_TAKEN
+from streams.causes import Cause, Why
 from tests.fakes.broker_world import Asker, Reply
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
@@ -50,6 +50,6 @@ async def test_a_request_that_comes_too_late_is_known_not_to_be_taken(scene: Sce
     scene.upstream.answers(ADVERTISEMENT)
     drained = scene.world.broker.drain()
     reply = begin_refs(sidecar)
-    assert (await reply.done).error == NOT_TAKEN
+    assert (await reply.done).error == Why(Cause.NOT_TAKEN)
     await drained
     assert scene.upstream.heads == []

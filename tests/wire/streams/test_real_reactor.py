@@ -14,6 +14,7 @@ from twisted.internet.task import deferLater
 from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from gitwire.http import Chunked, Framing, Length, NoBody, Piece, format_request, framing_headers
+from streams.causes import Why
 from streams.http import ClientConnection, Incoming, ServerConnection
 from streams.relay import Broken, Outcome, Relay, Relayed
 from tests.fakes.http_ends import Recorder, get
@@ -126,7 +127,7 @@ class Digest(Recorder):
         super().body_done()
         self.then(self)
 
-    def failed(self, why: str) -> None:
+    def failed(self, why: Why) -> None:
         super().failed(why)
         self.then(self)
 

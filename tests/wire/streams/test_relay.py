@@ -6,7 +6,7 @@ import pytest
 
 from gitwire.errors import Malformed
 from gitwire.http import Headers, ResponseHead
-from streams.client import NO_ANSWER, NO_REQUEST
+from streams.causes import Cause, Why
 from streams.http import Timeouts
 from streams.relay import Broken, Refuse, Relayed, Side, Unanswered
 from tests.fakes.hand_loop import tcp_pair
@@ -219,8 +219,8 @@ def test_refused_answer_is_not_passed_on_and_the_owner_replies() -> None:
     joined = Joined(tcp_pair)
     joined.client.say(get())
     joined.upstream.say(b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\nContent-Length: 0\r\n\r\n")
-    refused = Refuse("upstream said 302")
-    assert joined.outcome == Unanswered("upstream said 302", refused, 0)
+    why = Why(Cause.REFUSED, "upstream said 302")
+    assert joined.outcome == Unanswered(why, Refuse(detail="upstream said 302"), 0)
     assert joined.client.hear() == b"" and not joined.dialled.connection.idle
     hello(joined.served.last)
     assert joined.client.hear().endswith(b"hello\n")
@@ -233,7 +233,8 @@ def test_answer_whose_headers_are_malformed_is_refused() -> None:
     joined = Joined(answer=strict)
     joined.client.say(get())
     answer(joined)
-    assert joined.outcome == Unanswered("header is repeated", Refuse("header is repeated"), 0)
+    why = Why(Cause.REFUSED, "header is repeated")
+    assert joined.outcome == Unanswered(why, Refuse(detail="header is repeated"), 0)
 
 
 def test_request_over_its_limit_is_stopped_and_can_be_refused() -> None:
@@ -260,12 +261,12 @@ def test_answer_over_its_limit_is_cut_for_both() -> None:
 def test_relay_can_be_cut_from_outside() -> None:
     joined = Joined(tcp_pair)
     joined.client.say(post(10, b"abc"))
-    joined.relays[0].cut("session was revoked")
-    joined.relays[0].cut("again")
+    joined.relays[0].cut(Why(Cause.STOPPED, "session was revoked"))
+    joined.relays[0].cut(Why(Cause.STOPPED, "again"))
     joined.client.hear()
     joined.upstream.hear()
     assert joined.client.reset and joined.upstream.reset
-    assert joined.outcome == Broken(Side.US, "session was revoked", 3, 0)
+    assert joined.outcome == Broken(Side.US, Why(Cause.STOPPED, "session was revoked"), 3, 0)
 
 
 # One end lost at every step
@@ -348,7 +349,7 @@ def test_stalled_upstream_is_given_up_before_its_client_is() -> None:
     joined = Joined(tcp_pair, Timeouts(idle=60))
     joined.client.say(get())
     joined.loop.advance(60)
-    assert joined.outcome == Unanswered("no answer in time", None, 0)
+    assert joined.outcome == Unanswered(Why(Cause.NO_ANSWER), None, 0)
     hello(joined.served.last)
     assert joined.client.hear().endswith(b"hello\n")
 
@@ -359,7 +360,7 @@ def test_client_that_stops_in_the_middle_of_its_request_is_the_one_who_is_late()
     joined.loop.advance(60)
     joined.client.hear()
     joined.upstream.hear()
-    assert joined.outcome == Broken(Side.CLIENT, NO_REQUEST, 3, 0)
+    assert joined.outcome == Broken(Side.CLIENT, Why(Cause.NO_REQUEST), 3, 0)
     assert joined.client.reset and joined.upstream.reset
 
 
@@ -367,7 +368,7 @@ def test_upstream_that_takes_no_more_is_the_one_who_is_late() -> None:
     joined = Joined(timeouts=Timeouts(idle=60))
     joined.client.say_some(post(MEGABYTES, bytes(MEGABYTES)))
     joined.loop.advance(60)
-    assert isinstance(joined.outcome, Unanswered) and joined.outcome.why == NO_ANSWER
+    assert isinstance(joined.outcome, Unanswered) and joined.outcome.why.cause is Cause.NO_ANSWER
 
 
 def test_client_that_stops_reading_gives_both_ends_up() -> None:

@@ -6,6 +6,7 @@ import pytest
 from twisted.internet.protocol import Protocol
 
 from gitwire.http import Chunked, Length, NoBody, Piece, format_request, framing_headers
+from streams.causes import Why
 from streams.http import ClientConnection, Incoming, ServerConnection, Timeouts
 from streams.relay import Broken, Relayed
 from tests.fakes.hand_loop import HandLoop, UnderTls, small_pair
@@ -57,7 +58,7 @@ class Takes:
     def body_done(self) -> None:
         hello(self.requests[-1])
 
-    def body_failed(self, why: str) -> None:
+    def body_failed(self, why: Why) -> None:
         self.octets = -1
 
 

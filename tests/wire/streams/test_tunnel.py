@@ -9,6 +9,7 @@ from gitwire.formatting import format_response
 from gitwire.hostname import Destination, HostName
 from gitwire.http import NoBody
 from gitwire.proxying import ProxyReader, format_connect
+from streams.causes import Cause, Why
 from streams.incoming import Incoming
 from streams.raw import Raw
 from streams.tunnel import LINGER, OPENING, Ended, Opening, Tunnel
@@ -140,7 +141,7 @@ def test_silence_ends_it_and_any_octet_is_none() -> None:
         hop.upstream.say(b"x")
     assert not hop.ended
     hop.loop.advance(61)
-    assert hop.ended == [Ended(0, 3, cut="idle")]
+    assert hop.ended == [Ended(0, 3, Why(Cause.IDLE))]
 
 
 def only(expected: bytes) -> Opening:
@@ -163,7 +164,7 @@ def test_nothing_of_a_wrong_opening_reaches_the_upstream() -> None:
     hop.client.say(b"barley")
     assert hop.upstream.hear() == b""
     assert hop.upstream.ended or hop.upstream.reset
-    assert hop.ended == [Ended(0, 0, refused="not the right words")]
+    assert hop.ended == [Ended(0, 0, Why(Cause.NOT_OPENED, "not the right words"))]
 
 
 def test_a_right_opening_goes_on_whole_with_what_follows() -> None:
@@ -179,7 +180,7 @@ def test_an_opening_that_does_not_come_is_not_waited_for() -> None:
     hop.open()
     hop.upstream.say(b"a server that speaks first keeps nobody waiting")
     hop.loop.advance(OPENING + 1)
-    assert hop.ended[0].refused == "no ClientHello in time"
+    assert hop.ended[0].why == Why(Cause.NOT_OPENED)
 
 
 def test_too_many_octets_end_it() -> None:
@@ -189,7 +190,7 @@ def test_too_many_octets_end_it() -> None:
     hop.upstream.say(b"12345")
     assert not hop.ended
     hop.client.say(b"1")
-    assert hop.ended == [Ended(5, 5, cut="E109")]
+    assert hop.ended == [Ended(5, 5, Why(Cause.QUOTA, code="E109"))]
     assert hop.upstream.hear() == b"12345"
 
 
@@ -197,10 +198,10 @@ def test_it_can_be_cut_from_outside() -> None:
     hop = Hop()
     hop.open()
     assert hop.tunnel is not None
-    hop.tunnel.cut("E101")
+    hop.tunnel.cut(Why(Cause.STOPPED, code="E101"))
     hop.client.hear()
     hop.upstream.hear()
-    assert hop.ended == [Ended(0, 0, cut="E101")]
+    assert hop.ended == [Ended(0, 0, Why(Cause.STOPPED, code="E101"))]
     assert (hop.served.lost, hop.dialled.lost) == (1, 1)
 
 
