@@ -14,12 +14,29 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 DEADLINE = 10.0  # seconds from the fork to the exec, or to the child's own answer
 LONGEST = 60.0  # the same for a child that nobody holds up, on a machine that is too busy for it
 MOST_OF_ONE_CAUSE = 64
 _MAX_PROBLEM = 4000  # what a pipe takes, and gives, in one piece
+
+
+@frozen
+class Problem:
+    """What a child says went wrong; `errno` is 0 where no call of the system failed."""
+
+    text: str
+    errno: int = 0
+
+    @classmethod
+    def of(cls, error: BaseException) -> Problem:
+        number = error.errno if isinstance(error, OSError) else None
+        return cls(f"{type(error).__name__}: {error}", number or 0)
+
+    def octets(self) -> bytes:
+        """As the child writes it."""
+        return f"{self.errno} {self.text}".encode()[:_MAX_PROBLEM]
 
 
 @define(eq=False)
@@ -44,12 +61,14 @@ class Child:
             return False
         return text.rpartition(")")[2].split()[0] == "R" and now - self.begun < LONGEST
 
-    def problem(self) -> str | None:
-        """What it says went wrong; "" when its pipe is at its end, None when it says nothing."""
+    def problem(self) -> Problem | None:
+        """Its text is "" when the pipe is at its end; None when the child says nothing."""
         try:
-            return os.read(self.problems, _MAX_PROBLEM).decode(errors="replace")
+            said = os.read(self.problems, _MAX_PROBLEM)
         except BlockingIOError:
             return None
+        number, _, text = said.decode(errors="replace").partition(" ")
+        return Problem(text, int(number) if number.isdecimal() else 0)
 
     def kill(self) -> None:
         """By its pidfd, and it alone: its group is its own only after it has made one."""

@@ -11,7 +11,7 @@ from typing import Any
 from hostd.admin import Channel
 from hostd.cgroups import frozen_group
 from hostd.environment import HELPER_SHELL
-from hostd.failures import Failed
+from hostd.failures import Failed, NotStarted
 from hostd.process import Process
 from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Sandbox
@@ -81,14 +81,14 @@ async def start_command(spawner: Spawner, command: Command) -> Process:
     try:
         return await spawner.execute(command)
     except Failed as problem:
-        raise _not_started(command.argv[0], problem) from None
+        raise not_started(command.argv[0], problem) from None
 
 
-def _not_started(program: str, problem: Failed) -> Failed:
+def not_started(program: str, problem: Failed) -> Failed:
     """Exit codes as docker's: 127 not found, 126 found but not runnable."""
-    if problem.why.startswith("FileNotFoundError"):
+    if isinstance(problem, NotStarted) and problem.not_found:
         return Failed("R107", f"the sandbox has no program {program!r}", exit_code=127)
-    if problem.why.startswith("PermissionError"):
+    if isinstance(problem, NotStarted) and problem.not_allowed:
         return Failed("R107", f"{program!r} cannot be executed", exit_code=126)
     if problem.code == "R117":
         return Failed("R117", problem.what, why=f"it was to run {program!r}", exit_code=126)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EACCES, ENOENT, EPERM
 from typing import Any
 
 from netpolicy.codes import CODES
@@ -28,3 +29,19 @@ class Failed(Exception):
             "fix": self.fix,
             "exit": self.exit_code,
         }
+
+
+class NotStarted(Failed):
+    """No process began. `errno` is 0 where no call of the system failed."""
+
+    def __init__(self, why: str, errno: int) -> None:
+        super().__init__("R101", "could not start a process", why=why)
+        self.errno = errno
+
+    @property
+    def not_found(self) -> bool:
+        return self.errno == ENOENT
+
+    @property
+    def not_allowed(self) -> bool:
+        return self.errno in (EACCES, EPERM)

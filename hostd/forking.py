@@ -2,7 +2,8 @@
 
 It is exec'ed fresh by hostd, so it holds no host key; it has one thread and no reactor. hostd
 sends one JSON request with descriptors per message; the answer is {"id", "pid"} or
-{"id", "error"}, and later {"exit": pid, "status": n}. All forked children go through `confine`.
+{"id", "error", "errno"}, and later {"exit": pid, "status": n}. hostd decides by the number alone,
+which is not there where nothing was forked. All forked children go through `confine`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 from confine import linux
-from hostd.children import DEADLINE, Child, Children
+from hostd.children import DEADLINE, Child, Children, Problem
 
 _MAX_MESSAGE = 256 * 1024
 _MAX_DESCRIPTORS = 16
-_MAX_PROBLEM = 4000
 _AT_ONCE = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 _HELD_UP = "R117"
 OUT_OF_THE_WAY = 64
@@ -92,12 +92,14 @@ class Forker:
 
     def _hear(self, child: Child) -> None:
         problem = child.problem()
-        if problem:
+        if problem is None:
+            return
+        if problem.text:
             self._refuse(child, problem)
-        elif problem == "" and child.lasting:
+        elif child.lasting:
             self._children.take(child.pid)
             self._begun(child)
-        elif problem == "":  # it has answered by itself, or its exit status says that it has not
+        else:  # it has answered by itself, or its exit status says that it has not
             self._forget_pipe(child)
 
     def _begun(self, child: Child) -> None:
@@ -107,11 +109,12 @@ class Forker:
         pidfd, child.pidfd = child.pidfd, -1
         self._tell({"id": child.number, "pid": child.pid}, pidfd)
 
-    def _refuse(self, child: Child, problem: str, **more: str) -> None:
+    def _refuse(self, child: Child, problem: Problem, **more: str) -> None:
         """It stays in the table until it is reaped."""
         child.answered = True
         self._forget_pipe(child)
-        self._tell({"id": child.number, "error": problem, **more})
+        said = {"error": problem.text, "errno": problem.errno}
+        self._tell({"id": child.number, **said, **more})
 
     def _forget_pipe(self, child: Child) -> None:
         if child.problems >= 0:
@@ -130,7 +133,7 @@ class Forker:
             elif not child.answered:
                 child.kill()
                 what = f"the program did not start within {DEADLINE:.0f} s and was ended"
-                self._refuse(child, what, code=_HELD_UP)
+                self._refuse(child, Problem(what), code=_HELD_UP)
 
     def _report_exits(self) -> None:
         while True:
@@ -148,14 +151,14 @@ class Forker:
 
     def _ended(self, child: Child, status: int) -> None:
         """Before its end is told, so that hostd knows whose end it is."""
-        problem = child.problem() if child.problems >= 0 else ""
-        if not child.answered and problem:
+        problem = child.problem() if child.problems >= 0 else None
+        if not child.answered and problem is not None and problem.text:
             self._refuse(child, problem)
         elif not child.answered and child.lasting:
             self._begun(child)
             return
         elif not child.answered and status != 0:
-            self._refuse(child, f"the child that was to answer ended with {status}")
+            self._refuse(child, Problem(f"the child that was to answer ended with {status}"))
         self._forget_pipe(child)
         child.close()
 
@@ -271,7 +274,7 @@ class Forker:
             task(request, descriptors, problems)
             os._exit(0)
         except BaseException as problem:  # noqa: BLE001 - the child's only way to say why
-            os.write(problems, f"{type(problem).__name__}: {problem}".encode()[:_MAX_PROBLEM])
+            os.write(problems, Problem.of(problem).octets())
         finally:
             os._exit(125)
 

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from hostd.children import DEADLINE, LONGEST
-from hostd.failures import Failed
+from hostd.failures import Failed, NotStarted
 from hostd.process import Process, Watch
 from hostd.registry import start_time
 from streams.seqpacket import SeqpacketConnection
@@ -216,7 +216,7 @@ class Forks:
         elif "code" in message:
             self._taken(message["id"]).errback(Failed(message["code"], message["error"]))
         elif "error" in message:
-            failed = Failed("R101", "could not start a process", why=message["error"])
+            failed = NotStarted(message["error"], message.get("errno", 0))
             self._taken(message["id"]).errback(failed)
         else:
             self._taken(message["id"]).callback((message, descriptors))

@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from audit.events import AdminOperation
 from audit.journal import Journal
-from hostd.failures import Failed
+from hostd.failures import Failed, NotStarted
 from hostd.helper_files import HelperFiles
 from hostd.process import Process
 from hostd.spawner import Command, Spawner
@@ -99,7 +99,7 @@ class HelperLink:
             self._record(provider, command)
             return await self._spawner.execute(command)
         except Failed as problem:
-            raise Failed("U105", problem.what if not problem.why else _said(problem)) from None
+            raise Failed("U105", problem.what if not problem.why else said(problem)) from None
         finally:
             os.close(nowhere)
             os.close(descriptor)
@@ -120,10 +120,10 @@ class HelperLink:
             raise Failed("U105", f"ended with status {status}" if status > 0 else "was killed")
 
 
-def _said(problem: Failed) -> str:
-    if problem.why.startswith("FileNotFoundError"):
+def said(problem: Failed) -> str:
+    if isinstance(problem, NotStarted) and problem.not_found:
         return "was not run: there is no such program"
-    if problem.why.startswith("PermissionError"):
+    if isinstance(problem, NotStarted) and problem.not_allowed:
         return "was not run: its user may not execute it"
     return f"was not run: {problem.why}"[:300]
 

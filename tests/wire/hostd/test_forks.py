@@ -16,7 +16,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from hostd.failures import Failed
+from hostd.failures import Failed, NotStarted
 from hostd.forks import Answer, Forks
 from hostd.process import Process
 from hostd.registry import start_time
@@ -263,3 +263,14 @@ def test_a_refusal_with_a_code_keeps_it(forks: Played) -> None:
     forks.says(id=number, error="too many", code="R117")
     problem = failure(done)
     assert (problem.code, problem.what) == ("R117", "too many")
+
+
+@pytest.mark.parametrize(("said", "number"), [({"errno": 13}, 13), ({}, 0)])
+def test_a_refusal_without_a_code_has_the_errors_number(
+    forks: Played, said: dict[str, int], number: int
+) -> None:
+    request, done = forks.ask()
+    forks.says(id=request, error="PermissionError: no", **said)
+    problem = failure(done)
+    assert isinstance(problem, NotStarted)
+    assert (problem.code, problem.why, problem.errno) == ("R101", "PermissionError: no", number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -110,7 +111,9 @@ def test_what_fails_before_the_fork_leaves_nothing_open(launcher: Launcher, tmp_
 def test_what_a_child_cannot_do_is_told_whole(launcher: Launcher) -> None:
     nowhere = "/" + "x" * 200
     request = {"op": "execute", "cgroups": [], "keep": 0, "uid": 0, "cwd": nowhere}
-    assert launcher.ask(request)["error"].endswith(f"No such file or directory: '{nowhere}'")
+    answer = launcher.ask(request)
+    assert answer["error"].endswith(f"No such file or directory: '{nowhere}'")
+    assert answer["errno"] == errno.ENOENT
 
 
 def test_a_child_that_does_not_begin_delays_its_own_answer_alone(
