@@ -125,6 +125,7 @@ def _why(reason: Failure) -> Unavailable:
 def _is_certificate(error: BaseException | None) -> bool:
     if not isinstance(error, SSL.Error) or not error.args:
         return False
+    # pyOpenSSL tells its errors as texts of OpenSSL and keeps no numbers of them.
     return any("certificate" in str(part) for entry in error.args[0] for part in entry)
 
 
