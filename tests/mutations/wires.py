@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tests.mutations.table import BROKER_PUSH, GATE, SIDECAR_DECIDES, Mutation
+from tests.mutations.table import BROKER_GIT, BROKER_PUSH, GATE, SIDECAR_DECIDES, Mutation
 
+BROKER_CLIENT = "tests/wire/hostd/test_broker_client.py"
+SENT_ONCE = (
+    "tests/wire/sidecar/test_git_ports.py::test_a_fetch_is_tried_twice_at_most_and_a_push_once"
+)
 READS_PUSHES = "tests/unit/gitwire/test_receivepack.py"
 BEHIND = f"{BROKER_PUSH}::test_what_is_behind_the_commands_is_a_pack_or_nothing_goes_upstream"
 NAMES = "tests/unit/netpolicy/test_forgenames.py"
@@ -99,5 +103,43 @@ WIRES = (
         "            if head:\n",
         "            if False:\n",
         (READS_PUSHES,),
+    ),
+    Mutation(
+        "sidecar: a push that may have been taken is sent again",
+        "sidecar/git_listener.py",
+        "        if cause is Cause.NO_ANSWER or isinstance(forward.request, Push):\n",
+        "        if cause is Cause.NO_ANSWER:\n",
+        (SENT_ONCE,),
+    ),
+    Mutation(
+        "client: a connection that broke has taken nothing",
+        "streams/client.py",
+        "                raise _Failed(Cause.LOST)\n",
+        "                raise _Failed(Cause.NOT_TAKEN)\n",
+        (SENT_ONCE, f"{BROKER_CLIENT}::test_what_a_broker_may_have_done_is_not_asked_again"),
+    ),
+    Mutation(
+        "hostd: whatever came of a request, it is sent again",
+        "hostd/broker_client.py",
+        "                    if problem.why.cause is not Cause.NOT_TAKEN:\n",
+        "                    if False:\n",
+        (f"{BROKER_CLIENT}::test_what_a_broker_may_have_done_is_not_asked_again",),
+    ),
+    Mutation(
+        "broker: a POST is sent again on another connection",
+        "broker/forwarding.py",
+        "        again = acquired.reused and self._repeatable\n",
+        "        again = acquired.reused\n",
+        (f"{BROKER_GIT}::test_a_post_is_never_repeated",),
+    ),
+    Mutation(
+        "broker: an upstream that is silent is asked twice",
+        "broker/forwarding.py",
+        "return again and cause is not Cause.NO_ANSWER and cause not in _OURS",
+        "return again and cause not in _OURS",
+        (
+            "tests/wire/broker/test_stalls.py"
+            "::test_a_kept_connection_that_is_silent_is_not_asked_twice",
+        ),
     ),
 )

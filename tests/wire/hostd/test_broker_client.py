@@ -31,6 +31,7 @@ class Broker:
 
         self.loop: Any = reactor
         self.closing = False
+        self.cutting = False
         self.meanwhile: Callable[[], None] = lambda: None  # before it answers
         self.connections: list[ServerConnection] = []
         self.asked: list[int] = []  # by the number of the connection
@@ -55,6 +56,9 @@ class Broker:
             transport.loseConnection()
             return
         self.asked.append(number)
+        if self.cutting:
+            incoming.abort()
+            return
         self.meanwhile()
         incoming.reply(200, (), b'{"well": true}')
 
@@ -85,6 +89,15 @@ async def test_a_broker_that_closes_the_kept_connection_is_asked_again(broker: B
     broker.closing = True
     assert await broker.client.post("/host/grant", b"second") == {"well": True}
     assert broker.asked == [0, 0, 1]
+
+
+@on_reactor
+async def test_what_a_broker_may_have_done_is_not_asked_again(broker: Broker) -> None:
+    await broker.client.post("/host/grant", b"first")
+    broker.cutting = True
+    with pytest.raises(Failed, match="connection was lost"):
+        await broker.client.post("/host/grant", b"second")
+    assert broker.asked == [0, 0]
 
 
 @on_reactor
