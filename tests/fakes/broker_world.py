@@ -218,7 +218,7 @@ class World:
     def __init__(
         self, reactor: Any, root: Path, upstream_port: int = 1, timeouts: str = TIMEOUTS
     ) -> None:
-        self.reactor = reactor
+        self.reactor = self.broker_reactor = reactor
         self.timeouts = timeouts
         self.paths = Paths(root)
         self.now = 1000.0
@@ -267,7 +267,7 @@ key = "{public_text(self.host_key)}"
 
     def start(self) -> None:
         self.opened = open_everything(self.paths)
-        self.broker = Broker(self.reactor, self.opened, os.geteuid(), lambda: self.now)
+        self.broker = Broker(self.broker_reactor, self.opened, os.geteuid(), lambda: self.now)
         self.broker.open_ports()
         self.audience, self.port = public_text(self.opened.key), self.opened.address.port
         self.sessions = self.broker.desk.sessions

@@ -13,9 +13,9 @@ from gitwire.http import Length
 from netpolicy.document import parse_policy, policy_to_mapping
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Reply, Sidecar, commands, post
 from tests.fakes.fake_upstream import Talk
+from tests.fakes.internet import HELLO, Internet, Tunnel, ask_plain
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.conftest import Scene
-from tests.wire.broker.test_egress import HELLO, Internet, Tunnel, ask_plain
 from tests.wire.broker.test_limits import CHUNKED, chunk
 from tests.wire.broker.test_replaced_policy import another
 from tests.wire.broker.test_replaced_policy import post as post_policy

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from ipaddress import ip_address
 from typing import Any
 
 import pytest
-from attrs import define, evolve, field
+from attrs import define, evolve
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.endpoints import TCP4ServerEndpoint
-from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.task import Clock, deferLater
+from twisted.internet.protocol import Factory
+from twisted.internet.task import Clock
 from twisted.names.error import DNSNameError
 from twisted.python.failure import Failure
 
@@ -20,18 +19,20 @@ from broker.errors import Unavailable
 from broker.resolving import _found
 from broker.settings import Address as Place
 from gitwire.hostname import Destination, HostName
-from gitwire.http import NoBody, format_request
-from gitwire.proxying import format_connect
 from netpolicy.addresses import Address
 from netpolicy.document import parse_policy
 from netpolicy.upstreams import Upstream, UpstreamTable
-from streams.http import ClientConnection
-from streams.raw import Raw
-from tests.fakes.broker_world import ID, Reply, Sidecar, World
+from tests.fakes.broker_world import Reply, Sidecar
+from tests.fakes.internet import (
+    HELLO,
+    WEB,
+    Internet,
+    Tunnel,
+    ask_plain,
+)
 from tests.fakes.reactor_tests import on_reactor
 from tests.fakes.tasks import an_entry
 from tests.unit.gitwire.test_clienthello import message, records, sni
-from tests.waiting import PATIENCE
 from tests.wire.broker.conftest import Scene
 
 POLICY = """
@@ -50,125 +51,6 @@ hosts = ["web.example"]
 scheme = "http"
 methods = ["GET", "POST"]
 """
-WEB = Destination(HostName("web.example"), 443)
-HELLO = records(message(sni(b"web.example")))
-EXTRA = ((b"Gitmoat-Request-Id", ID.encode()),)
-
-
-class Outside(Protocol):
-    """A server outside, as raw octets."""
-
-    def __init__(self) -> None:
-        self.heard = b""
-        self.lost = False
-
-    def dataReceived(self, data: bytes) -> None:
-        self.heard += data
-
-    def connectionLost(self, reason: Failure | None = None) -> None:
-        self.lost = True
-
-    def say(self, data: bytes) -> None:
-        transport: Any = self.transport
-        transport.write(data)
-
-    def end(self) -> None:
-        transport: Any = self.transport
-        transport.loseConnection()
-
-
-@define(eq=False)
-class Names:
-    """A resolver whose every name is on loopback; it keeps what it was asked."""
-
-    asked: list[str] = field(factory=list)
-
-    def resolve(self, host: HostName, session: str) -> Deferred[list[Address]]:
-        self.asked.append(host.text)
-        return succeed([ip_address("203.0.113.5")])
-
-
-@define(eq=False)
-class LoopbackDialler(Dialler):
-    """The real one, but that all addresses are this machine's."""
-
-    port: int = 0
-
-    async def _first(self, addresses: Any, port: int, make: Any) -> Any:
-        return await super()._first([ip_address("127.0.0.1")], self.port, make)
-
-
-class Internet:
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.servers: list[Outside] = []
-        self.names = Names()
-
-    async def open(self) -> Internet:
-        factory: Any = Factory.forProtocol(self._made)
-        endpoint = TCP4ServerEndpoint(self.world.reactor, 0, interface="127.0.0.1")
-        self.listening: Any = await endpoint.listen(factory)
-        port = self.listening.getHost().port
-        routes = self.world.broker.desk.routes
-        dialler = LoopbackDialler(self.world.reactor, self.names, 2.0, port=port)
-        routes.now = evolve(routes.now, dialler=dialler)
-        return self
-
-    def _made(self) -> Outside:
-        self.servers.append(Outside())
-        return self.servers[-1]
-
-    async def close(self) -> None:
-        for server in self.servers:
-            server.end()
-        await self.listening.stopListening()
-
-
-class Tunnel:
-    """A sidecar's CONNECT and what became of it."""
-
-    def __init__(self, world: World, sidecar: Sidecar) -> None:
-        self.world = world
-        self.connection: ClientConnection = sidecar.connection
-        self.reply = Reply()
-        self.opened: Deferred[Raw] = Deferred()
-        self.heard = b""
-        self.gone = False
-
-    async def ask(self, to: Destination = WEB) -> Tunnel:
-        self.connection.connect(format_connect(to, EXTRA), self.reply, self._open)
-        await self.until(lambda: self.opened.called or self.reply.done.called)
-        return self
-
-    def _open(self, raw: Raw) -> None:
-        self.raw = raw
-        self.opened.callback(raw)
-        raw.attach(self)
-
-    @property
-    def code(self) -> str | None:
-        if self.opened.called:
-            return None
-        value = self.reply.header(b"gitmoat-code")
-        return None if value is None else value.decode()
-
-    async def until(self, true: Any) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not true():
-            assert time.monotonic() < deadline, "waited in vain"
-            await deferLater(self.world.reactor, 0.01)
-
-    def data(self, octets: bytes) -> None:
-        self.heard += octets
-
-    def ended(self) -> None:
-        """`lost` follows."""
-
-    def lost(self, cleanly: bool) -> None:
-        self.gone = True
-
-    def flowed(self) -> None:
-        """Little is written."""
 
 
 async def tunnel(scene: Scene, to: Destination = WEB, sidecar: Sidecar | None = None) -> Tunnel:
@@ -178,14 +60,6 @@ async def tunnel(scene: Scene, to: Destination = WEB, sidecar: Sidecar | None = 
 
 def events(scene: Scene, name: str) -> list[dict[str, Any]]:
     return scene.world.audit(name)
-
-
-def ask_plain(sidecar: Sidecar, method: bytes, *headers: tuple[bytes, bytes]) -> Reply:
-    every = [(b"Host", b"web.example"), *EXTRA, *headers]
-    reply = Reply()
-    head = format_request(method, b"http://web.example:80/a?b", every)
-    sidecar.connection.send(head, NoBody(), reply)
-    return reply
 
 
 @on_reactor
