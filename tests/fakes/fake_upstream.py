@@ -64,6 +64,7 @@ class Talk(Protocol):
         self.upstream.talks.append(self)
 
     def dataReceived(self, data: bytes) -> None:
+        self.upstream.octets += len(data)
         self.raw += data
         if self._body is None:
             data = self._take_head(data)
@@ -120,6 +121,7 @@ class FakeUpstream(Factory[Talk]):
         self.talks: list[Talk] = []
         self.heads: list[bytes] = []
         self.bodies: list[bytes] = []
+        self.octets = 0
         self.on_head: Callable[[Talk], None] = lambda talk: None
         self.on_request: Callable[[Talk], None] = lambda talk: None
         server: Any = _Server(ca.issue_cert(name))
@@ -130,6 +132,10 @@ class FakeUpstream(Factory[Talk]):
 
     def buildProtocol(self, addr: object) -> Talk:
         return Talk(self)
+
+    @property
+    def connections(self) -> int:
+        return len(self.talks)
 
     def answers(self, data: bytes) -> None:
         """Say the same to every request."""
