@@ -118,7 +118,8 @@ class HeldCredentials:
     """A provider. It keeps no credential that it has given away; `freed` when nobody does."""
 
     held: bool = False
-    refuses: bool = False  # whether it has another one after a 401
+    has_another: bool = False  # after a 401
+    password: bytes = b"held-password"
     needs: int = 0
     waiting: list[Deferred[Credential]] = field(factory=list)
     _given: list[ref[Credential]] = field(factory=list)
@@ -131,7 +132,7 @@ class HeldCredentials:
         return self.waiting[-1]
 
     def refused(self, need: Need, credential: Credential) -> bool:
-        return self.refuses
+        return self.has_another
 
     def let_go(self) -> None:
         self.held = False
@@ -140,7 +141,7 @@ class HeldCredentials:
             each.callback(self._made())
 
     def _made(self) -> Credential:
-        made = Credential("bot", Secret(b"held-password"))
+        made = Credential("bot", Secret(self.password))
         self._given.append(ref(made))
         return made
 
