@@ -210,7 +210,7 @@ class Operations:
     async def pins(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         """Reads the broker's pinned keys again, and tells every sidecar."""
         keys = self._host.keys
-        keys.pins = load_config(self._host.paths.hostd_toml).broker_keys
+        keys.pins = load_config(self._host.paths.hostd_toml).broker.key
         self._record("pins")
         for sandbox in self._sandboxes.live():
             if sandbox.sidecar is not None:

@@ -54,11 +54,11 @@ class Service:
         self._paths = paths
         self._failpoints = failpoints
         self._config: Config = load_config(paths.hostd_toml)
-        self._keys = Keys(load_key(paths.host_key, 0), self._config.broker_keys)
+        self._keys = Keys(load_key(paths.host_key, 0), self._config.broker.key)
         self._watchdog: Watchdog | None = None
 
     def open(self) -> Deferred[None]:
-        check_subordinate(self._config.uids)
+        check_subordinate(self._config.uid_range)
         self._make_directories()
         listener = listen_control(self._paths.hostd_socket, root=self._paths.root)
         linux.adopt_orphans()
@@ -74,11 +74,11 @@ class Service:
 
     async def _take_over(self, listener: socket.socket) -> None:
         """Nobody is answered before everything left by an earlier hostd is in order."""
-        found = await take_over(self._host, self._config.uids)
+        found = await take_over(self._host, self._config.uid_range)
         sandboxes, config = self._sandboxes, self._config
         sandboxes.adopt(found)
         self._watchdog = Watchdog(
-            self._host, sandboxes.live, sandboxes.freeze, config.watchdog_interval
+            self._host, sandboxes.live, sandboxes.freeze, config.watchdog.interval
         )
         serve_admin(self._reactor, listener, self._operations.table, self._refused)
         self._helpers.start()
@@ -95,8 +95,8 @@ class Service:
 
     def _make_parts(self) -> None:
         config = self._config
-        self._engine = Engine(self._reactor, config.docker_socket)
-        broker = BrokerClient(self._reactor, config.broker_address, self._keys)
+        self._engine = Engine(self._reactor, config.docker.socket)
+        broker = BrokerClient(self._reactor, config.broker.address, self._keys)
         host = Host(
             reactor=self._reactor,
             paths=self._paths,
@@ -115,14 +115,14 @@ class Service:
                 self._paths.hostd_state / "pause",
                 MountJudge(self._paths, self._engine),
             ),
-            broker_address=config.broker_address,
+            broker_address=config.broker.address,
             keys=self._keys,
-            gate_times=config.gate_times,
+            gate_times=config.gate,
             peer_means=find_means(),
         )
         self._host = host
-        self._sandboxes = Sandboxes(host, broker, config.uids)
-        files = HelperFiles(self._paths, config.uids)
+        self._sandboxes = Sandboxes(host, broker, config.uid_range)
+        files = HelperFiles(self._paths, config.uid_range)
         self._helpers = HelperLink(self._reactor, files, self._spawner, self._journal)
         self._operations = Operations(host, broker, self._sandboxes, VERSION)
 

@@ -20,7 +20,7 @@ KEY = base64.b64encode(bytes(32)).decode()
 
 def test_hostd_takes_its_defaults() -> None:
     config = parse_config(Path("hostd.toml"), hostd_toml("127.0.0.1:8443", KEY))
-    assert (config.host, config.broker_address) == ("local", ("127.0.0.1", 8443))
+    assert (config.host, config.broker.address) == ("local", ("127.0.0.1", 8443))
     assert (config.uids.base, config.uids.count) == (2000000000, 300000)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hostd.config import WATCHDOG_INTERVAL, parse_config
+from hostd.config import parse_config
 from hostd.failures import Failed
 
 PATH = Path("hostd.toml")
@@ -20,9 +20,9 @@ key = "RusWKrbG35nGkTjPhGRJXAsC+CL9rNi/XLv1p7nMves="
 
 
 def test_the_watchdog_looks_every_fifteen_seconds_or_as_often_as_is_said() -> None:
-    assert parse_config(PATH, BASIC).watchdog_interval == WATCHDOG_INTERVAL == 15
-    assert parse_config(PATH, BASIC + '[watchdog]\ninterval = "1s"\n').watchdog_interval == 1
-    assert parse_config(PATH, BASIC + '[watchdog]\ninterval = "2m"\n').watchdog_interval == 120
+    assert parse_config(PATH, BASIC).watchdog.interval == 15
+    assert parse_config(PATH, BASIC + '[watchdog]\ninterval = "1s"\n').watchdog.interval == 1
+    assert parse_config(PATH, BASIC + '[watchdog]\ninterval = "2m"\n').watchdog.interval == 120
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_the_watchdog_looks_every_fifteen_seconds_or_as_often_as_is_said() -> No
         ("[watchdog]\ninterval = 1\n", "watchdog.interval"),
         ("[watchdog]\ninterval = true\n", "watchdog.interval"),
         ('[watchdog]\nevery = "1s"\n', "watchdog.every"),
-        ("[uids]\nbase = 1000\n", "uids"),
+        ("[uids]\nbase = 1000\n", "uids.base"),
         ("[uids]\ncount = 2\n", "uids.count"),
         ("[uids]\nbase = 4294967000\n", "uids"),
         ("[surprise]\n", "surprise"),
@@ -48,7 +48,7 @@ def test_a_wrong_key_is_named(text: str, key: str) -> None:
 def test_two_keys_of_the_broker_are_taken_while_one_replaces_the_other() -> None:
     old, new = "A" * 43 + "=", "AQ" + "A" * 41 + "="
     text = BASIC.replace('"RusWKrbG35nGkTjPhGRJXAsC+CL9rNi/XLv1p7nMves="', f'["{old}", "{new}"]')
-    assert parse_config(Path("hostd.toml"), text).broker_keys == (old, new)
+    assert parse_config(Path("hostd.toml"), text).broker.key == (old, new)
     for bad in ("[]", "[1]", "5", f'["{old}", "{new}", "{old}"]'):
         wrong = BASIC.replace('"RusWKrbG35nGkTjPhGRJXAsC+CL9rNi/XLv1p7nMves="', bad)
         with pytest.raises(Failed):

@@ -22,12 +22,12 @@ key = "{KEY}"
 
 
 def test_a_file_that_says_nothing_gives_the_usual_times() -> None:
-    assert parse_config(PATH, USUAL).gate_times == GateTimes(answer=20, stall=60, whole=900)
+    assert parse_config(PATH, USUAL).gate == GateTimes(answer=20, stall=60, whole=900)
 
 
 def test_each_time_can_be_set_by_itself() -> None:
     config = parse_config(PATH, USUAL + '[gate]\nanswer = "5s"\nwhole = "2h"\n')
-    assert config.gate_times == GateTimes(answer=5, stall=60, whole=7200)
+    assert config.gate == GateTimes(answer=5, stall=60, whole=7200)
 
 
 @pytest.mark.parametrize(
