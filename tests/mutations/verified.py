@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.mutations.apart import APART
 from tests.mutations.between_sandboxes import BETWEEN
 from tests.mutations.containers import CONTAINERS
+from tests.mutations.exchanges import EXCHANGES
 from tests.mutations.recorded import RECORDED
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
 from tests.mutations.wires import WIRES
@@ -298,4 +299,4 @@ VERIFIED = (
     ),
 )
 
-ALL = (*MUTATIONS, *VERIFIED, *CONTAINERS, *BETWEEN, *APART, *WIRES, *RECORDED)
+ALL = (*MUTATIONS, *VERIFIED, *CONTAINERS, *BETWEEN, *APART, *WIRES, *RECORDED, *EXCHANGES)

@@ -107,7 +107,8 @@ class HeldBroker:
         self._reactor = reactor
         self.time = HeldTime(reactor)
         self.upstream = FakeUpstream(reactor)
-        self.world = World(reactor, folder, self.upstream.port, TIMEOUTS)
+        # Its clients have no times of their own, which would end what the broker does not.
+        self.world = World(HeldTime(reactor), folder, self.upstream.port, TIMEOUTS)
         self.world.broker_reactor = self.time
         self.world.write_config(LIMITS)
         self.credentials, self.names = HeldCredentials(), HeldNames()

@@ -1,0 +1,162 @@
+"""What the broker promises of one exchange, from its session to its outcome."""
+
+from __future__ import annotations
+
+from tests.mutations.table import Mutation
+
+MATRIX = "tests/wire/broker/net/test_matrix.py::test_nothing_is_left_of_a_request"
+PROMISES = "tests/wire/broker/net/test_promises.py"
+FORWARDING = "broker/forwarding.py"
+OPERATION = "broker/git_operation.py"
+EGRESS = "broker/egress.py"
+
+
+_STOP = "        if self._relay is not None:\n            self._relay.stop()\n            return\n"
+
+
+def _cells(*cells: str) -> tuple[str, ...]:
+    return tuple(f"{MATRIX}[{cell}]" for cell in cells)
+
+
+EXCHANGES = (
+    # A revocation cuts what runs, and what waits for anything
+    Mutation(
+        "exchange: a fetch or push under way is not cut",
+        FORWARDING,
+        "            self._relay.stop()\n",
+        "            pass\n",
+        _cells("fetch, upstream's body, revoked", "push, both bodies, rescoped"),
+    ),
+    Mutation(
+        "exchange: a plain request under way is not cut",
+        EGRESS,
+        "        if self._running is not None:\n            self._running.cut(",
+        "        if isinstance(self._running, Relay):\n            pass\n"
+        "        elif self._running is not None:\n            self._running.cut(",
+        _cells("plain, head, revoked", "plain, upstream's body, rescoped"),
+    ),
+    Mutation(
+        "exchange: a tunnel under way is not cut",
+        EGRESS,
+        "        if self._running is not None:\n            self._running.cut(",
+        "        if isinstance(self._running, Tunnel):\n            pass\n"
+        "        elif self._running is not None:\n            self._running.cut(",
+        _cells("tunnel, both bodies, revoked", "tunnel, client's body, rescoped"),
+    ),
+    Mutation(
+        "exchange: what was cut while it waited for its turn keeps its place",
+        OPERATION,
+        "            if turn is not None:\n",
+        "            if turn is not None and turn.running:\n",
+        _cells("fetch, turn, revoked", "push, turn, timed out"),
+    ),
+    Mutation(
+        "exchange: what waits for the disk is not cut",
+        FORWARDING,
+        _STOP,
+        f"{_STOP}        if self._need is None:\n            return\n",
+        _cells("advertisement, disk, revoked", "push, disk, timed out"),
+    ),
+    Mutation(
+        "exchange: what waits for a credential is not cut",
+        FORWARDING,
+        _STOP,
+        f"{_STOP}        if self._need and not self._credential:\n            return\n",
+        _cells("advertisement, credential, revoked", "push, credential, rescoped"),
+    ),
+    Mutation(
+        "exchange: another host that is being dialled is dialled on",
+        EGRESS,
+        "            self._dialling.cancel()\n",
+        "            pass\n",
+        _cells("plain, connection, revoked", "tunnel, connection, rescoped"),
+    ),
+    Mutation(
+        "exchange: a git server that is being dialled has no time",
+        "broker/dialling.py",
+        "dial_place(self._reactor, place.host, place.port, way.connect)",
+        "dial_place(self._reactor, place.host, place.port, 3600)",
+        _cells("fetch, connection, timed out", "push, name, timed out"),
+    ),
+    # Recorded before it is dialled
+    Mutation(
+        "exchange: egress that cannot be recorded is dialled",
+        EGRESS,
+        "self._session.egress.is_new(self._to) and not self._record_allowed(allowed)",
+        "self._session.egress.is_new(self._to) and self._record_allowed(allowed) is None",
+        (f"{PROMISES}::test_egress_that_cannot_be_recorded_is_not_dialled",),
+    ),
+    Mutation(
+        "exchange: egress is dialled before its record is on disk",
+        EGRESS,
+        'self._decision("allow", allowed.rule), durable=True)',
+        'self._decision("allow", allowed.rule), durable=False)',
+        (f"{PROMISES}::test_egress_is_on_disk_before_its_name_is_looked_up",),
+    ),
+    # A POST is sent once
+    Mutation(
+        "exchange: a POST is repeatable",
+        FORWARDING,
+        "        return isinstance(self.case.asked.request, Advertise)\n",
+        "        return True\n",
+        (f"{PROMISES}::test_a_post_goes_up_once",),
+    ),
+    Mutation(
+        "exchange: a POST is sent again with another credential",
+        FORWARDING,
+        "        return again and first and self._repeatable\n",
+        "        return again and first\n",
+        (f"{PROMISES}::test_a_post_goes_up_once",),
+    ),
+    # A connection serves one session and one credential
+    Mutation(
+        "exchange: a connection serves every session",
+        FORWARDING,
+        "User(self.case.session.id, self.route, credential)",
+        'User("", self.route, credential)',
+        (f"{PROMISES}::test_a_kept_connection_is_for_its_own_session",),
+    ),
+    Mutation(
+        "exchange: a connection serves every credential",
+        "broker/upstream.py",
+        "kept.connection.idle and kept.user.same_as(user)",
+        "kept.connection.idle",
+        (f"{PROMISES}::test_a_kept_connection_is_for_its_own_credential",),
+    ),
+    # A credential is freed at once
+    Mutation(
+        "exchange: a credential waits for the collector",
+        OPERATION,
+        "            self._forwarding = self._sink = self._entry = None\n",
+        "            self._sink = self._entry = None\n",
+        (
+            f"{PROMISES}::test_a_refused_answer_frees_the_credential",
+            *_cells("fetch, head, timed out", "push, both bodies, revoked"),
+        ),
+    ),
+    # Slots are given back once
+    Mutation(
+        "exchange: an egress slot is given back twice",
+        EGRESS,
+        "        if not self._over:\n            self._over = True\n",
+        "        if not self._over:\n            self._over = self._running is not None\n",
+        _cells("tunnel, name, revoked", "plain, connection, rescoped"),
+    ),
+    Mutation(
+        "exchange: a cut git request keeps its session's slot",
+        OPERATION,
+        "        self._ends.append(lambda: budget.leave(tier))\n",
+        "        pass\n",
+        _cells("fetch, head, revoked", "probe, commands, client reset"),
+    ),
+    Mutation(
+        "exchange: a git request that ended gives its slots back again",
+        OPERATION,
+        "            self._over = True\n            ends, self._ends = self._ends, []\n",
+        "            ends = self._ends\n",
+        (
+            f"{PROMISES}::test_whatever_follows_an_end_gives_nothing_back_again",
+            *_cells("push, both bodies, revoked"),
+        ),
+    ),
+)
