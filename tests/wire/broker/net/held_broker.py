@@ -66,6 +66,8 @@ WANTS = format_data(b"command=fetch") + FLUSH
 PUSHED = commands(AGENT) + PACK_HEAD + bytes(100)
 POSTED = b"a request's body"
 ANSWERED = format_data(b"\x02some of an answer\n")
+# No other process has a part in this and no time passes: what is still to come comes sooner.
+STILL = 20.0
 _TURNS = 50
 
 
@@ -170,8 +172,8 @@ class HeldBroker:
     async def pause(self) -> None:
         await self._later(0.005)
 
-    async def until(self, true: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+    async def until(self, true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+        deadline = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < deadline, f"waited in vain: {what}"
             await self.pause()

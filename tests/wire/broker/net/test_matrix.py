@@ -14,17 +14,14 @@ import pytest
 
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.net.cells import ABSENT, ALL, Cell, Event, Kind, Wait, code, outcomes
-from tests.wire.broker.net.held_broker import HeldBroker, without_collector
+from tests.wire.broker.net.held_broker import STILL, HeldBroker, without_collector
 from tests.wire.broker.net.known import KNOWN, NONE, Known, Promises, known
-
-# No other process has a part in this and no time passes: what is still to come comes sooner.
-_STILL = 20.0
 
 
 async def settled(held: HeldBroker, expected: Promises) -> Promises:
     """What is broken once that is `expected`, or nothing is, or it does not change any more."""
     seen, since = held.broken(), time.monotonic()
-    while time.monotonic() - since < _STILL:
+    while time.monotonic() - since < STILL:
         if seen in (expected, NONE):
             await held.turns()
             if held.broken() == seen:

@@ -14,7 +14,7 @@ from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.internet import Tunnel, ask_plain
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.broker.net.cells import EGRESS, GIT, Event, Kind, Wait
-from tests.wire.broker.net.held_broker import PUSHED, WANTS, HeldBroker, without_collector
+from tests.wire.broker.net.held_broker import PUSHED, STILL, WANTS, HeldBroker, without_collector
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", FLUSH)
 UNAUTHORISED = b"HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n"
@@ -73,10 +73,9 @@ async def ask_once(held: HeldBroker, kind: Kind, sidecar: Sidecar) -> str:
 @pytest.mark.parametrize("kind", EGRESS, ids=named)
 @on_reactor
 async def test_egress_that_cannot_be_recorded_is_not_dialled(held: HeldBroker, kind: Kind) -> None:
-    held.names.held = True
     held.world.opened.journal._sync = no_space
     assert await ask_once(held, kind, held.sidecar) == "B103"
-    assert held.names.waiting == [] and held.internet.connections == 0
+    assert held.names.asked == 0 and held.internet.connections == 0
     assert held.session.egress.running == 0 and not len(held.session.running)
 
 
@@ -147,7 +146,7 @@ async def test_a_get_is_asked_once_more_with_another_credential(held: HeldBroker
         reply = await refs(held)
         assert b"U102" in reply.data
         assert (held.credentials.needs, len(held.upstream.heads)) == (2, 2)
-        await held.until(lambda: held.credentials.freed, "that both are freed")
+        await held.until(lambda: held.credentials.freed, "that both are freed", STILL)
 
 
 # One session, one credential
@@ -192,7 +191,7 @@ async def test_a_refused_answer_frees_the_credential(
     with without_collector():
         reply = await (refs(held) if kind is Kind.ADVERTISEMENT else post_git(held, kind))
         assert code in reply.data and held.credentials.given == 1
-        await held.until(lambda: held.credentials.freed, "that it is freed")
+        await held.until(lambda: held.credentials.freed, "that it is freed", STILL)
 
 
 # Slots are given back once
@@ -215,7 +214,7 @@ async def test_whatever_follows_an_end_gives_nothing_back_again(
 ) -> None:
     await held.begin(kind, LONGEST[kind])
     await held.happen(first)
-    await held.until(lambda: not held.broken(), "that nothing is left")
+    await held.until(lambda: not held.broken(), "that nothing is left", STILL)
     held.sidecar.connection.abort()
     await held.turns()
     held.time.advance(1000)
