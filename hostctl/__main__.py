@@ -16,8 +16,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     if arguments in ([], ["-h"], ["--help"], ["help"]):
         return _print_help(bool(arguments))
-    if arguments in (["version"], ["--version"]):
-        from hostctl.version import VERSION
+    if arguments == ["--version"]:
+        from identity.version import VERSION
 
         print(f"gitmoat {VERSION}")
         return 0

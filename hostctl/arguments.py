@@ -9,12 +9,13 @@ from os.path import abspath, exists, isdir
 from typing import NoReturn, Protocol
 
 from hostctl.failure import usage
+from hostctl.gone import refuse_gone
 from hostctl.output import Output
 
 VERBS = (
     "attach", "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec",
     "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload", "rm", "run",
-    "session", "start", "status", "stop", "top", "up", "upstream", "verify", "version",
+    "session", "start", "status", "stop", "top", "up", "upstream", "verify",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {
@@ -80,11 +81,12 @@ def parse(argv: Sequence[str], root: str) -> Namespace:
     if place == len(argv):
         raise usage("no command given", "hostctl --help lists the commands")
     args.verb = argv[place]
-    _check_verb(args.verb)
     rest = list(argv[place + 1 :])
     if args.verb in _WITH_COMMAND and "--" in rest:
         cut = rest.index("--")
         rest, args.command = rest[:cut], rest[cut + 1 :]
+    refuse_gone(args.verb, rest)
+    _check_verb(args.verb)
     args.prog = f"hostctl {args.verb}"  # a sub-command puts its own in this place
     _, left = verb_parser(args.verb).parse_known_args(rest, args)
     if left:

@@ -36,7 +36,6 @@ def arguments(parser: ArgumentParser) -> None:
     verify.add_argument("--from", dest="source", metavar="DIR", help="what `export` wrote there")
     export = add("export", "Copies both journals, their heads and their schema to a new directory.")
     export.add_argument("directory", metavar="DIR")
-    add("schema", "Prints the JSON Schema of a record.")
 
 
 def _filters(query: ArgumentParser) -> None:
@@ -61,8 +60,6 @@ def _moment(text: str) -> str:
 
 
 def main(args: Namespace, out: Output) -> int:
-    if args.action == "schema":
-        return _schema(out)
     need_root("`hostctl audit`")
     from identity.paths import Paths
 
@@ -145,15 +142,6 @@ def _show_all(found: Iterable[Record], out: Output) -> int:
         line = event_line(event)
         out.line(out.bad(line) if event.get("decision") == "deny" else line)
     return count
-
-
-def _schema(out: Output) -> int:
-    from json import dumps
-
-    from audit.schema import journal_schema
-
-    out.line(dumps(journal_schema(), indent=None if out.json else 2))
-    return 0
 
 
 # What the running writers say of their ends

@@ -48,7 +48,7 @@ def _checks(paths: Paths) -> list[Check]:
     from hostctl import checkup_files as files
     from hostctl import checkup_host as host
     from hostctl import checkup_upstreams as servers
-    from hostctl.version import VERSION
+    from identity.version import VERSION
 
     return [
         *(host.kernel, host.settings, host.programs, host.rules, host.cgroups, host.clock),

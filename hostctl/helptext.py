@@ -43,7 +43,6 @@ what happened
   audit      read and verify the audit journals
   explain    what an error code or a request id means
   completion print a completion script for bash, zsh or fish
-  version    print the version
 
 options
   --root DIR   prefix of every path (default /, or GITMOAT_ROOT)
@@ -51,6 +50,7 @@ options
   -q, --quiet  no progress, no success line;  ls -q: only ids
   -v, -vv      more detail; -vv shows a traceback on failure
   --no-color   no colour (NO_COLOR is honoured too)
+  --version    print the version, and nothing else
 
 `hostctl COMMAND --help` tells more about one command.
 """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +12,7 @@ from urllib.parse import urlsplit
 
 from gitwire.errors import Malformed
 from gitwire.repository import Place
-from hostctl.workspacefiles import text_below
+from hostctl.rootfiles import MOST_BYTES
 
 _GH_HOST = re.compile(r"^([A-Za-z0-9.-]+):[ \t]*$", re.MULTILINE)
 _SECTION = re.compile(r"^[ \t]*\[([^\]]*)\][ \t]*$")
@@ -105,3 +107,27 @@ def _is_host(text: str) -> bool:
     except Malformed:
         return False
     return "." in text
+
+
+def text_below(directory: Path, name: str) -> str | None:
+    """None for what is not there, not plain, not text, or too long; no link is followed."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    *folders, last = name.split("/")
+    try:
+        here = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        for folder in folders:
+            below = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = below
+        with os.fdopen(os.open(last, flags, dir_fd=here), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            data = file.read(MOST_BYTES + 1)
+        return data.decode("utf-8") if len(data) <= MOST_BYTES else None
+    except (OSError, UnicodeDecodeError):
+        return None
+    finally:
+        os.close(here)

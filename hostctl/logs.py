@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 ABOUT = """\
 Prints what the command of `hostctl run -d` printed, standard error included.
 
-The last 8 to 16 MiB are kept. On a terminal control bytes are shown as `?`."""
+The last 8 to 16 MiB are kept. On a terminal control bytes are shown as `?`;
+a pipe gets every byte as it is."""
 _READ = 65536
 _LOOK_AGAIN = 0.3
 _ASK_AGAIN = 2.0
@@ -31,7 +32,6 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--follow", action="store_true", help="go on until the sandbox has stopped"
     )
-    parser.add_argument("--raw", action="store_true", help="pass control bytes on to a terminal")
 
 
 def main(args: Namespace, out: Output) -> int:
@@ -49,7 +49,7 @@ def main(args: Namespace, out: Output) -> int:
             exit_code=NOT_FOUND,
         )
     pieces = _followed(paths, sandbox, log) if args.follow else _kept(log)
-    if sys.stdout.isatty() and not args.raw:
+    if sys.stdout.isatty():
         pieces = without_controls(pieces)
     for piece in pieces:
         sys.stdout.buffer.write(piece)

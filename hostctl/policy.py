@@ -34,7 +34,8 @@ read, never run; no list of well-known hosts is kept here."""
 _LEARN = """Groups the hosts a sandbox was refused and suggests presets and narrow rules.
 
 Nothing was or is let through to learn. Addresses, wildcards and git servers are never suggested.
-The names were chosen by what ran in the sandbox: read them before you --write them."""
+The names were chosen by what ran in the sandbox: read them before you append the rules to a policy
+(`hostctl policy learn S >> FILE`)."""
 _OPERATIONS = ("fetch", "push", "create", "delete", "tunnel", "http")
 _WHICH = "a file, the name of an installed policy, or a sandbox"
 
@@ -53,8 +54,10 @@ def arguments(parser: ArgumentParser) -> None:
     diff = add("diff", _DIFF)
     diff.add_argument("before", metavar="A", help=_WHICH)
     diff.add_argument("after", metavar="B", help="likewise")
-    _render(add("render", _RENDER))
-    _presets(add("presets", _PRESETS))
+    render = add("render", _RENDER)
+    render.add_argument("policy", metavar="FILE", help=_WHICH)
+    presets = add("presets", _PRESETS)
+    presets.add_argument("names", nargs="*", metavar="NAME", help="only these presets")
     _learn(add("learn", _LEARN))
 
 
@@ -74,28 +77,10 @@ def _init(parser: ArgumentParser) -> None:
     add("--write", metavar="F", help="where to; - is stdout (default: etc/gitmoat/policies)")
 
 
-def _render(parser: ArgumentParser) -> None:
-    parser.add_argument("policy", metavar="FILE", help=_WHICH)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--nft", action="store_true", help="the sandbox's nftables rules")
-    form.add_argument("--dns", action="store_true", help="the names its resolver answers for")
-    form.add_argument("--git", action="store_true", help="the git configuration in the sandbox")
-
-
-def _presets(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help="only these presets")
-    said = parser.add_mutually_exclusive_group().add_argument
-    said("--suggest", metavar="DIR", help="what a workspace says instead, as a suggestion")
-    said("--image", metavar="NAME", help="what an image says instead, as a suggestion; not run")
-    add("--write", metavar="F", help="add the hosts to this policy as rules of its own")
-
-
 def _learn(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("sandbox", metavar="S", help="id or name, also of one that is gone")
     add("--since", type=duration, default=24 * 3600, metavar="1h", help="default 24h")
-    add("--write", metavar="F", help="add the rules to this policy and show the difference")
 
 
 def main(args: Namespace, out: Output) -> int:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import select
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hostctl.failure import FAILED, Interrupted
 from hostctl.output import Output, need_root
 
 if TYPE_CHECKING:
@@ -23,9 +20,7 @@ left as it is; what runs already keeps running."""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--foreground", action="store_true", help="stay; Ctrl-C stops what this call started"
-    )
+    pass
 
 
 def main(args: Namespace, out: Output) -> int:
@@ -39,7 +34,7 @@ def main(args: Namespace, out: Output) -> int:
     write_defaults(paths)
     started = start_missing(paths, out)
     _report(paths, started, out)
-    return _stay(started, out) if args.foreground and started else 0
+    return 0
 
 
 def start_missing(paths: Paths, out: Output) -> list[Daemon]:
@@ -75,27 +70,3 @@ def _report(paths: Paths, started: list[Daemon], out: Output) -> None:
 def _where(broker: Mapping[str, object]) -> str:
     address = broker.get("address")
     return f"pid {broker['pid']} on {address}" if address else f"pid {broker['pid']}"
-
-
-def _stay(started: list[Daemon], out: Output) -> int:
-    """Until a signal, or until one of them ends by itself."""
-    out.progress("Ctrl-C stops it")
-    try:
-        out.progress(f"{_first_ended(started)} ended; stopping")
-        return FAILED
-    except Interrupted:
-        return 0
-    finally:
-        for daemon in reversed(started):
-            daemon.stop()
-
-
-def _first_ended(started: list[Daemon]) -> str:
-    poll = select.poll()
-    names = {}
-    for daemon in started:
-        descriptor = os.pidfd_open(daemon.process.pid)
-        names[descriptor] = daemon.name
-        poll.register(descriptor, select.POLLIN)
-    ready = poll.poll()
-    return names[ready[0][0]]

@@ -26,7 +26,6 @@ _PATIENCE = 300.0
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("sandbox", metavar="S", nargs="?", help="id or name")
     parser.add_argument("--only", metavar="GROUP,...", help="these groups of controls only")
-    parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML too")
     parser.add_argument("--sign", action="store_true", help="print a report signed by this host")
     parser.add_argument("--check", metavar="FILE", help="check the signature of a saved report")
     parser.add_argument("--key", metavar="KEY", help="with --check: the public key of its host")
@@ -38,8 +37,6 @@ def main(args: Namespace, out: Output) -> int:
     if args.sandbox is None or args.key is not None:
         raise usage("name a sandbox, or --check FILE", "hostctl verify S")
     report = measure(args, out)
-    if args.junit is not None:
-        _write_junit(Path(args.junit), report)
     if args.sign or out.json:
         out.emit(report)
     if not out.json:
@@ -83,16 +80,6 @@ def _show(report: Mapping[str, Any], out: Output) -> None:
 
 def _wrong(row: Mapping[str, Any]) -> str:
     return f"{plain(row['got'])} [{plain(row['code'])}]"
-
-
-def _write_junit(path: Path, report: Mapping[str, Any]) -> None:
-    from hostctl.junit import junit
-
-    try:
-        path.write_text(junit(report), encoding="utf-8")
-    except OSError as error:
-        fix = "choose a place that you may write to"
-        raise Failure("C102", f"{path} cannot be written", str(error.strerror), fix) from None
 
 
 def _check(args: Namespace, out: Output) -> int:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from pathlib import Path
+from collections.abc import Sequence
+from itertools import count
+
+from attrs import evolve
 
 from hostctl.clock import seconds_of
 from hostctl.failure import Failure
 from hostctl.journals import Record, events, matches, sandbox_names
 from hostctl.output import Output, need_root
-from hostctl.policies.writing import write_rules
 from hostctl.policyfile import is_shared, sandbox_policy
 from hostctl.presets import resolve
 from hostctl.upstreamtable import known_upstreams
 from identity.paths import Paths
 from netpolicy.document import policy_from_mapping
 from netpolicy.learning import Lesson, Refused, Wanted, learn
-from netpolicy.policy import Policy
+from netpolicy.policy import EgressRule, Policy
 from netpolicy.presets.names import PRESETS
-from netpolicy.presets.table import preset_rules, rule_notes
 from netpolicy.toml_text import rule_lines
 from netpolicy.writing import egress_to_mapping
 
@@ -30,17 +31,17 @@ def main(args: Namespace, out: Output) -> int:
     answers = resolve(paths.root, PRESETS)
     refused = refused_of(_records(paths, args.sandbox), time.time() - args.since)
     upstreams = known_upstreams(paths)
-    lesson = learn(_policy(paths, args.sandbox), refused, answers, upstreams.names, is_shared)
-    if args.write:
-        presets = [
-            rule for name in lesson.presets for rule in preset_rules(name, answers[name].places)
-        ]
-        notes = rule_notes(answers) | {
-            rule.id: [_why(each)] for rule, each in zip(lesson.rules, lesson.wanted, strict=True)
-        }
-        return write_rules(out, Path(args.write), [*presets, *lesson.rules], notes, "policy-learn")
-    _show(out, lesson)
+    policy = _policy(paths, args.sandbox)
+    lesson = learn(policy, refused, answers, upstreams.names, is_shared)
+    _show(out, lesson, _with_free_ids(lesson.rules, policy))
     return 0
+
+
+def _with_free_ids(rules: Sequence[EgressRule], policy: Policy) -> list[EgressRule]:
+    """Rules that were appended earlier keep their ids, so these need others."""
+    taken = {rule.id for rule in policy.git} | {rule.id for rule in policy.egress}
+    free = (name for number in count(1) if (name := f"learned-{number}") not in taken)
+    return [evolve(rule, id=name) for rule, name in zip(rules, free, strict=False)]
 
 
 def _records(paths: Paths, sandbox: str) -> list[Record]:
@@ -78,14 +79,15 @@ def _policy(paths: Paths, sandbox: str) -> Policy:
         return policy_from_mapping({"version": 1, "name": "gone"})
 
 
-def _show(out: Output, lesson: Lesson) -> None:
+def _show(out: Output, lesson: Lesson, rules: Sequence[EgressRule]) -> None:
     if out.json:
         out.emit({"schema": "gitmoat.policy-learn/1", **_fields(lesson)})
         return
     for name, found in lesson.by_preset.items():
         hosts = ", ".join(f"{each.to.text} ({each.count})" for each in found)
         out.line(f'# preset {name} covers {hosts}: add "{name}" to preset.use')
-    for rule, each in zip(lesson.rules, lesson.wanted, strict=True):
+    for rule, each in zip(rules, lesson.wanted, strict=True):
+        out.line("")
         for line in rule_lines("egress", egress_to_mapping(rule), [_why(each)]):
             out.line(line)
     for note in lesson.notes:
@@ -93,7 +95,7 @@ def _show(out: Output, lesson: Lesson) -> None:
     if not lesson.presets and not lesson.wanted:
         out.progress("no host was refused that a rule would allow")
     else:
-        out.progress("nothing is allowed by this; --write FILE adds it to a policy")
+        out.progress("nothing is allowed by this: append to a policy what you have read and want")
 
 
 def _fields(lesson: Lesson) -> dict[str, object]:

@@ -64,4 +64,4 @@ def test_every_shell_has_a_script_that_asks_for_words(hostctl: Hostctl, shell: s
 
 
 def test_words_are_read_from_stdin_without_root(hostctl: Hostctl) -> None:
-    assert hostctl("completion", "words", stdin="hostctl\nvers\n").stdout.startswith("version\t")
+    assert hostctl("completion", "words", stdin="hostctl\nveri\n").stdout.startswith("verify\t")

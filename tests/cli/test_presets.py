@@ -100,35 +100,6 @@ def test_what_others_can_write_opens_nothing(root: Path, hostctl: Hostctl, spoil
     assert "note: /etc/pip.conf: not read: " in done.stderr
 
 
-def test_a_workspace_only_suggests_and_cannot_make_us_read_elsewhere(
-    root: Path, hostctl: Hostctl
-) -> None:
-    secret = put(root / "secret", "registry=https://secret.example/\n", 0o600)
-    work = root / "work"
-    put(work / ".npmrc", "registry=https://npm.work.example/\n")
-    assert hosts(hostctl) == []
-    assert hosts(hostctl, "--suggest", str(work)) == ["npm.work.example"]
-    (work / ".npmrc").unlink()
-    (work / ".npmrc").symlink_to(secret)
-    assert hosts(hostctl, "--suggest", str(work)) == []
-    (work / ".npmrc").unlink()
-    (work / ".cargo").symlink_to(root / "cargo")
-    put(root / "cargo/config.toml", '[registries.x]\nindex = "https://x.example"\n')
-    assert hosts(hostctl, "--suggest", str(work)) == []
-
-
-def test_an_admin_writes_suggestions_into_a_policy(root: Path, hostctl: Hostctl) -> None:
-    put(root / "work/.npmrc", "registry=https://npm.work.example/\n")
-    file = put(root / "p.toml", '# mine\nversion = 1\nname = "p"\n')
-    words = ("policy", "presets", "npm", "--suggest", str(root / "work"), "--write", str(file))
-    done = hostctl(*words)
-    assert done.returncode == 0
-    assert '+hosts = ["npm.work.example"]\n' in done.stdout
-    assert file.read_text().startswith('# mine\nversion = 1\nname = "p"\n\n# npm.work.example')
-    assert hostctl("policy", "explain", str(file), "tunnel", "npm.work.example").returncode == 0
-    assert "says all of it already" in hostctl(*words).stderr
-
-
 def test_an_unknown_preset_is_a_misuse(hostctl: Hostctl) -> None:
     done = hostctl("policy", "presets", "pop")
     assert done.returncode == 2

@@ -34,7 +34,7 @@ def test_help_and_version_import_next_to_nothing() -> None:
         capture_output=True,
         text=True,
     )
-    for words in (["--help"], ["version"]):
+    for words in (["--help"], ["--version"]):
         more = {name for name in modules(*words) if name.partition(".")[0] != "hostctl"}
         known = {"__future__", "identity", "identity.version"}
         assert more - set(bare.stdout.split()) <= known

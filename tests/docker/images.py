@@ -181,22 +181,6 @@ def hostile() -> bytes:
     return tree.packed()
 
 
-def with_registries() -> bytes:
-    """Nothing to run; what it says of registries, plainly and in ways that are not to be read."""
-    tree = Tree()
-    tree.directories(["etc", "etc/apt", "etc/apt/sources.list.d", "root"])
-    pip = b"[global]\nindex-url = https://user:secret@pip.corp.example/simple\n"
-    tree.write("etc/pip.conf", pip)
-    tree.write("etc/apt/sources.list", b"deb http://apt.corp.example/debian stable main\n")
-    tree.write("etc/apt/sources.list.d/more.list", b"deb https://more.corp.example/ x y\n")
-    tree.write("etc/apt/sources.list.d/\x1b[31m.list", b"deb https://esc.corp.example/ x y\n")
-    tree.write("etc/passwd", b"registry=https://link.corp.example/\n")
-    tree.link("root/.npmrc", "/etc/passwd")
-    tree.write("etc/npmrc", b"registry=https://npm.corp.example/\n")
-    tree.write("root/.gemrc", b":sources:\n- https://gem.corp.example/\n" + b"#" * (2 << 20))
-    return tree.packed()
-
-
 HOSTILE_CHANGES = (
     "USER evil:docker",
     "ENV GIT_CONFIG_SYSTEM=/evil/gitconfig GIT_CONFIG_GLOBAL=/evil/gitconfig GIT_SSL_NO_VERIFY=1",

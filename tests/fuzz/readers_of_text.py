@@ -18,7 +18,6 @@ from gitwire.errors import Malformed
 from gitwire.hostname import parse_host
 from gitwire.http import RequestReader, ResponseReader
 from gitwire.proxying import classify_direct, format_plain
-from hostctl.imagefiles import read_tar
 from hostctl.tarstream import END, Entry, Event, TarMalformed, TarReader, format_entry, padding
 from hostd.refspecs import parse_branch, parse_objects, parse_refs, parse_resolved
 
@@ -115,16 +114,6 @@ def tar_stream(data: bytes) -> None:
     assert _tar(ours + END, 512) == found[0]
 
 
-def image_archive(data: bytes) -> None:
-    """What Docker packs of an image that anybody made."""
-    for pattern in ("etc/pip.conf", "etc/apt/sources.list.d/*.list"):
-        try:
-            found = read_tar(data, pattern)
-        except ValueError:
-            continue
-        assert all(path.isascii() and "\n" not in path for path, _ in found)
-
-
 def _tar(data: bytes, step: int) -> list[tuple[Entry, bytes]] | None:
     reader = TarReader()
     events: list[Event] = []
@@ -152,5 +141,4 @@ WHOLE = (
     direct_request,
     workspace_answer,
     tar_stream,
-    image_archive,
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
-import tarfile
 
 from hostctl.tarstream import END, Entry, Kind, format_entry, padding
 from hostd.attempts_network import client_hello
@@ -102,23 +100,6 @@ def _tars() -> list[bytes]:
     return [whole + END, format_entry(Entry(b"f", Kind.FILE, size=8**11)), END]
 
 
-def _image_archives() -> list[bytes]:
-    def packed(kind: int, *names: str) -> bytes:
-        made = io.BytesIO()
-        with tarfile.open(fileobj=made, mode="w", format=kind) as archive:
-            for name in names:
-                member = tarfile.TarInfo(name)
-                member.size = 4
-                archive.addfile(member, io.BytesIO(b"[x]\n"))
-        return made.getvalue()
-
-    return [
-        packed(tarfile.PAX_FORMAT, "pip.conf"),
-        packed(tarfile.GNU_FORMAT, "sources.list.d/a.list", "sources.list.d/" + "n" * 120),
-        packed(tarfile.PAX_FORMAT, "sources.list.d/\u00e9.list", "sources.list.d/" + "n" * 120),
-    ]
-
-
 def seeds() -> dict[str, list[bytes]]:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
     return {
@@ -192,6 +173,5 @@ def seeds() -> dict[str, list[bytes]]:
             _ONE + b"\nx missing\n" + b"ab" * 32 + b"\n",
         ],
         "tar_stream": _tars(),
-        "image_archive": [*_tars(), *_image_archives()],
         "report_of_a_probe": [b'[false, "EPERM"]\n[true, "connected"]\n', b'[false, "EP'],
     }

@@ -119,7 +119,7 @@ def test_the_sdist_can_be_tested_and_documented(dist: Path) -> None:
 def test_the_installed_command_works(installed: Path) -> None:
     help_text = run(installed / "bin" / "hostctl", "--help")
     assert "usage: hostctl" in help_text
-    version = run(installed / "bin" / "hostctl", "version", PYTHONPATH=borrowed())
+    version = run(installed / "bin" / "hostctl", "--version", PYTHONPATH=borrowed())
     assert re.search(r"\d+\.\d+", version)
     policy = installed / "share" / "gitmoat" / "policies" / "agents.toml"
     checked = run(installed / "bin" / "hostctl", "policy", "check", policy, PYTHONPATH=borrowed())

@@ -70,7 +70,7 @@ class Shown:
 
     def words(self) -> list[str]:
         words = shlex.split(self.line)[1:]
-        redirected = [place for place, word in enumerate(words) if word in ("<", ">")]
+        redirected = [place for place, word in enumerate(words) if word in ("<", ">", ">>")]
         return words[: min(redirected, default=len(words))]
 
 

@@ -93,6 +93,8 @@ def test_an_export_can_be_verified_elsewhere_and_a_change_to_it_is_found(
     ]  # fmt: skip
     (verified,) = lines(root, capsys, "verify", "--from", str(where))
     assert verified["journals"] == told["journals"]
+    schema = json.loads((where / "audit.schema.json").read_text())
+    assert schema["$id"] == "urn:gitmoat:audit:1"
     copy = where / "broker.ndjson"
     whole = copy.read_bytes()
     rows = whole.splitlines(keepends=True)
@@ -131,10 +133,6 @@ def test_an_export_does_not_write_into_what_exists(
 ) -> None:
     assert main(["--root", str(root), "audit", "export", str(root)]) == 1
     assert "C109" in capsys.readouterr().err
-
-
-def test_the_schema_is_printed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lines(root, capsys, "schema")[0]["$id"] == "urn:gitmoat:audit:1"
 
 
 def test_a_follower_goes_on_in_the_next_file(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from hostctl.clock import ago, span, until
 from hostctl.pump import exit_code
-from hostctl.version import VERSION
+from identity.version import VERSION
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 

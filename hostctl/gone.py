@@ -1,0 +1,60 @@
+"""Spellings of earlier versions: each answers for one release with what to type instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hostctl.failure import Failure
+
+_SUGGESTED = "what a workspace or an image says opens nothing, so it was only ever printed"
+_BY_RULES = "hostctl policy learn S prints rules for the hosts that a build was refused"
+# The verb and its action, and behind them an option: why it went, and what to type instead.
+GONE = {
+    "audit schema": (
+        "an export has the schema beside the journals",
+        "hostctl audit export DIR, which writes DIR/audit.schema.json",
+    ),
+    "logs --raw": ("a pipe gets every byte as it is", "hostctl logs S | cat"),
+    "policy learn --write": (
+        "a policy file is changed by who answers for it",
+        "hostctl policy learn S >> FILE, after you have read it",
+    ),
+    "policy presets --image": (_SUGGESTED, _BY_RULES),
+    "policy presets --suggest": (_SUGGESTED, _BY_RULES),
+    "policy presets --write": (
+        "a policy file is changed by who answers for it",
+        'hostctl policy render FILE, which writes out the rules of [preset] use = ["..."]',
+    ),
+    "policy render --dns": (
+        "the names are the hosts of the rules",
+        "hostctl policy render FILE, and read its [[egress]] rules",
+    ),
+    "policy render --git": (
+        "git says itself which configuration it reads",
+        "hostctl exec S -- git config --list --show-origin",
+    ),
+    "policy render --nft": (
+        "the kernel's rules are the same for every policy",
+        "hostctl verify S, which measures what they enforce",
+    ),
+    "up --foreground": (
+        "service managers start broker and hostd themselves",
+        "hostctl up, and hostctl down to stop them",
+    ),
+    "verify --junit": (
+        "--json has the same rows",
+        "hostctl verify S --json, and read .probes",
+    ),
+    "version": ("there is an option for it", "hostctl --version"),
+}
+
+
+def refuse_gone(verb: str, rest: Sequence[str]) -> None:
+    """`rest` is what stands behind the verb, without the command that a verb is to run."""
+    named = [verb, *(word for word in rest if not word.startswith("-"))]
+    options = {word.partition("=")[0] for word in rest if word.startswith("-")}
+    for spelling, (why, instead) in GONE.items():
+        words, dashes, option = spelling.partition(" --")
+        known = words.split()
+        if named[: len(known)] == known and (not dashes or f"--{option}" in options):
+            raise Failure("C105", f"`hostctl {spelling}` is gone", why, instead)
