@@ -196,7 +196,7 @@ class AdminOperations:
         sessions = self._desk.sessions
         found = [exact] if exact is not None else sessions.named(text) or sessions.ended(text)
         if not found:
-            fix = "`hostctl session ls` lists them"
+            fix = "`hostctl ls --fleet` lists them"
             raise Problem("R103", f"there is no session {text!r}", _NO_SESSION, fix)
         return found[-1]
 
@@ -216,7 +216,7 @@ class AdminOperations:
         text = _text(fields, "session" if "session" in fields else "sandbox")
         found = self._desk.sessions.named(text)
         if not found:
-            fix = "`hostctl session ls` lists them"
+            fix = "`hostctl ls --fleet` lists them"
             raise Problem("R103", f"there is no living session {text!r}", _NO_LIVING, fix)
         return found
 

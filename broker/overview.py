@@ -1,4 +1,4 @@
-"""The broker at a glance: for `hostctl top`, for `status`, and as numbers for metrics."""
+"""The broker at a glance: for `hostctl ls --watch`, for `status`, and as numbers for metrics."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from hostctl.output import Output
 VERBS = (
     "attach", "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec",
     "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload", "rm", "run",
-    "session", "start", "status", "stop", "top", "up", "upstream", "verify",
+    "session", "start", "status", "stop", "up", "upstream", "verify",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {

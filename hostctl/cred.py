@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hostctl.arguments import sub_parsers
 from hostctl.failure import FAILED, Failure, usage
-from hostctl.output import Output, need_root
+from hostctl.output import Column, Output, need_root
 
 if TYPE_CHECKING:
     from hostctl.configfile import Value
@@ -172,18 +172,9 @@ def _ls(args: Namespace, out: Output, paths: Paths) -> int:
     from hostctl.client import ask, items_of
 
     found = items_of(ask(paths.broker_admin_socket, {"op": "cred-ls"}, out.progress))
-    if out.json:
-        out.emit({"schema": "gitmoat.cred-ls/1", "items": found})
-    elif out.quiet:
-        for item in found:
-            out.line(str(item.get("name", "")))
-    elif found:
-        keys = ("name", "type", "username")
-        rows = [[item.get(key) or "-" for key in keys] for item in found]
-        out.table(("NAME", "TYPE", "USERNAME"), rows)
-    else:
-        out.progress("no credentials; `hostctl cred add` adds one")
-    return 0
+    columns: dict[str, Column] = {"NAME": "name", "TYPE": "type", "USERNAME": "username"}
+    none = "no credentials; `hostctl cred add` adds one"
+    return out.listing("gitmoat.cred-ls/1", found, "name", columns, none)
 
 
 def _known(paths: Paths, name: str) -> dict[str, object]:

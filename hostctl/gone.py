@@ -37,6 +37,15 @@ GONE = {
         "the kernel's rules are the same for every policy",
         "hostctl verify S, which measures what they enforce",
     ),
+    "session ls": ("`hostctl ls` lists sessions too", "hostctl ls --fleet, which asks the broker"),
+    "session show": (
+        "`hostctl inspect` shows sessions too",
+        "hostctl inspect --fleet S, which asks the broker",
+    ),
+    "top": (
+        "`hostctl ls` shows it again and again",
+        "hostctl ls --watch; it takes --once and --interval too",
+    ),
     "up --foreground": (
         "service managers start broker and hostd themselves",
         "hostctl up, and hostctl down to stop them",

@@ -16,7 +16,7 @@ start here
 sandboxes
   run        start a sandbox and a command in it
   attach     serve a container that others started, sealed
-  ls         list the sandboxes
+  ls         list the sandboxes; --watch: what each does now
   inspect    everything about one sandbox
   exec       another command in a running sandbox
   git        fetch, push or ls-remote for a sandbox, through the git gate
@@ -28,7 +28,7 @@ sandboxes
 
 what is allowed
   policy     make, check and compare policies; explain what they decide
-  session    list, show, extend and revoke the sessions of sandboxes
+  session    extend and revoke the sessions of sandboxes
   upstream   the git servers the broker may speak to
   cred       the credentials the broker uses there
   host       the hosts that may grant sessions, and this one's key
@@ -39,7 +39,6 @@ what is enforced
   verify     measure a sandbox's walls from inside, as both of its users
 
 what happened
-  top        what every sandbox does now: streams, rates, refusals
   audit      read and verify the audit journals
   explain    what an error code or a request id means
   completion print a completion script for bash, zsh or fish

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from hostctl.arguments import sub_parsers
-from hostctl.output import Output, need_root
+from hostctl.output import Column, Item, Output, need_root
 
 if TYPE_CHECKING:
     from hostctl.configfile import Value
@@ -80,24 +80,17 @@ def _ls(args: Namespace, out: Output, paths: Paths) -> int:
 
     tables = configured(paths, "host")
     found = [{"name": name, **values} for name, (_, values) in tables.items()]
-    if out.json:
-        out.emit({"schema": "gitmoat.host-ls/1", "items": found})
-    elif out.quiet:
-        for item in found:
-            out.line(str(item["name"]))
-    elif found:
-        rows = [[item["name"], _keys(item.get("key")), _ceiling(item)] for item in found]
-        out.table(("NAME", "KEY", "CEILING"), rows)
-    else:
-        out.progress("no hosts; `hostctl host enrol` adds one")
-    return 0
+    columns: dict[str, Column] = {"NAME": "name", "KEY": _keys, "CEILING": _ceiling}
+    none = "no hosts; `hostctl host enrol` adds one"
+    return out.listing("gitmoat.host-ls/1", found, "name", columns, none)
 
 
-def _keys(key: object) -> str:
+def _keys(item: Item) -> str:
+    key = item.get("key")
     return " and ".join(map(str, key)) if isinstance(key, list) else str(key)
 
 
-def _ceiling(item: dict[str, object]) -> str:
+def _ceiling(item: Item) -> str:
     repos = item.get("repos")
     parts = [" ".join(map(str, repos))] if isinstance(repos, list) else []
     parts += ["fetch only"] if item.get("push") is False else []

@@ -5,27 +5,49 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 
+from hostctl.client import ask
+from hostctl.clock import moment_text
+from hostctl.failure import plain
 from hostctl.output import Output
+from identity.paths import Paths
 
-ABOUT = "Shows everything about one sandbox."
+ABOUT = """\
+Shows everything about one sandbox of this host.
+
+--fleet asks the broker instead, about the session of a sandbox of any host, also of one that has
+ended: its state and why, its end, its policy."""
 _MOMENTS = ("created", "expires", "issued", "at")
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("sandbox", metavar="S", help="id or name")
+    parser.add_argument("sandbox", metavar="S", help="id or name; with --fleet a session's id too")
+    parser.add_argument("--fleet", action="store_true", help="the broker's session of it")
 
 
 def main(args: Namespace, out: Output) -> int:
-    from hostctl.client import ask
-    from identity.paths import Paths
-
-    socket = Paths(args.root).hostd_socket
-    about = dict(ask(socket, {"op": "inspect", "sandbox": args.sandbox}, out.progress))
+    paths = Paths(args.root)
+    if args.fleet:
+        return _session(args.sandbox, paths, out)
+    request = {"op": "inspect", "sandbox": args.sandbox}
+    about = dict(ask(paths.hostd_socket, request, out.progress))
     about.pop("schema", None)
     if out.json:
         out.emit({"schema": "gitmoat.inspect/1", **about})
     else:
         show(about, out)
+    return 0
+
+
+def _session(name: str, paths: Paths, out: Output) -> int:
+    request = {"op": "session-show", "session": name}
+    about = dict(ask(paths.broker_admin_socket, request, out.progress))
+    if out.json:
+        out.emit({"schema": "gitmoat.session-show/1", **about})
+        return 0
+    policy = about.pop("policy", None)
+    show({**about, "policy": policy.get("name") if isinstance(policy, dict) else policy}, out)
+    if about.get("state") != "ended":
+        out.progress(f"hint: hostctl policy render {about.get('name')} prints what it may do")
     return 0
 
 
@@ -46,9 +68,6 @@ def flat(fields: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]
 
 
 def _text(name: str, value: object) -> str:
-    from hostctl.clock import moment_text
-    from hostctl.failure import plain
-
     if name in _MOMENTS:
         return moment_text(value)
     if isinstance(value, list):

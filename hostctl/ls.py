@@ -1,41 +1,65 @@
-"""`hostctl ls`: the sandboxes of this host."""
+"""`hostctl ls`: the sandboxes of this host, and with --fleet the sessions of every host."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
 
-from hostctl.output import Output
+from hostctl.client import ask, items_of
+from hostctl.clock import ago, until
+from hostctl.output import Column, Item, Output
+from hostctl.quantities import duration
+from hostctl.watch import watch
+from identity.paths import Paths
 
-ABOUT = "Lists the sandboxes; -q prints only their ids."
-_HEADER = ("SANDBOX", "NAME", "STATE", "RUNTIME", "POLICY", "CREATED")
+ABOUT = """\
+Lists the sandboxes of this host; -q prints only their ids.
+
+--fleet asks the broker instead: the sessions of every host, also those that have ended.
+--watch shows streams, rates, refusals and ages, again and again."""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    pass
+    add = parser.add_argument
+    which = parser.add_mutually_exclusive_group().add_argument
+    which("--fleet", action="store_true", help="the broker's sessions, of every host")
+    which("--watch", action="store_true", help="what each does now, until Ctrl-C")
+    add("--once", action="store_true", help="with --watch: one table, then the end")
+    add("--interval", type=duration, default=2, metavar="T", help="with --watch: between (2s)")
 
 
 def main(args: Namespace, out: Output) -> int:
-    from hostctl.client import ask, items_of
-    from identity.paths import Paths
-
-    sandboxes = items_of(ask(Paths(args.root).hostd_socket, {"op": "ls"}, out.progress))
-    if out.json:
-        out.emit({"schema": "gitmoat.ls/1", "items": sandboxes})
-    elif out.quiet:
-        for sandbox in sandboxes:
-            out.line(str(sandbox.get("sandbox", "")))
-    elif sandboxes:
-        out.table(_HEADER, [_row(sandbox) for sandbox in sandboxes])
-    else:
-        out.progress("no sandboxes; `hostctl run` starts one")
-    return 0
+    paths = Paths(args.root)
+    if args.watch:
+        return watch(paths, args.once, args.interval, out)
+    if args.fleet:
+        sessions = items_of(ask(paths.broker_admin_socket, {"op": "session-ls"}, out.progress))
+        return out.listing("gitmoat.session-ls/1", sessions, "session", _SESSIONS, "no sessions")
+    sandboxes = items_of(ask(paths.hostd_socket, {"op": "ls"}, out.progress))
+    none = "no sandboxes; `hostctl run` starts one"
+    return out.listing("gitmoat.ls/1", sandboxes, "sandbox", _SANDBOXES, none)
 
 
-def _row(sandbox: Mapping[str, object]) -> list[object]:
-    from hostctl.clock import ago
-
-    values = [sandbox.get(key) or "-" for key in ("sandbox", "name", "state", "runtime")]
+def _policy(sandbox: Item) -> object:
     policy = sandbox.get("policy")
-    name = policy.get("name") if isinstance(policy, dict) else policy
-    return [*values, name or "-", ago(sandbox.get("created"))]
+    return policy.get("name") if isinstance(policy, dict) else policy
+
+
+def _expires(session: Item) -> str:
+    return until(None if session.get("state") == "ended" else session.get("expires"))
+
+
+_SANDBOXES: dict[str, Column] = {
+    "SANDBOX": "sandbox",
+    "NAME": "name",
+    "STATE": "state",
+    "RUNTIME": "runtime",
+    "POLICY": _policy,
+    "CREATED": lambda sandbox: ago(sandbox.get("created")),
+}
+_SESSIONS: dict[str, Column] = {
+    "SESSION": "session",
+    "SANDBOX": "sandbox",
+    "NAME": "name",
+    "STATE": "state",
+    "EXPIRES": _expires,
+}

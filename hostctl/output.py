@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from hostctl.failure import Failure, plain
 from hostctl.waiting import Waiting
 
+Item = Mapping[str, object]
+Column = str | Callable[[Item], object]
 _GREEN, _RED, _DIM, _RESET = "\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 
@@ -65,6 +67,23 @@ class Output:
             padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             self.line("  ".join(padded).rstrip())
 
+    def listing(
+        self, schema: str, items: Sequence[Item], key: str, columns: Mapping[str, Column], none: str
+    ) -> int:
+        """What every `ls` prints: all of it as JSON, with -q the values of `key`, or a table."""
+        if self.json:
+            self.emit({"schema": schema, "items": items})
+        elif self.quiet:
+            for item in items:
+                self.line(str(item.get(key, "")))
+        elif items:
+            self.table(
+                list(columns), [[_cell(item, c) for c in columns.values()] for item in items]
+            )
+        else:
+            self.progress(none)
+        return 0
+
     def good(self, text: str) -> str:
         return self._paint(_GREEN, text)
 
@@ -88,6 +107,10 @@ class Output:
         from json import dumps
 
         print(dumps(fields, ensure_ascii=True), file=stream, flush=True)
+
+
+def _cell(item: Item, column: Column) -> object:
+    return (item.get(column) if isinstance(column, str) else column(item)) or "-"
 
 
 def wants_colour(environ: Mapping[str, str], refused: bool, stdout: TextIO) -> bool:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from hostctl.arguments import sub_parsers
-from hostctl.output import Output, need_root
+from hostctl.output import Column, Output, need_root
 
 if TYPE_CHECKING:
     from hostctl.configfile import Value
@@ -82,18 +82,9 @@ def _ls(args: Namespace, out: Output, paths: Paths) -> int:
 
     tables = configured(paths, "upstream")
     found = [{"name": name, **values} for name, (_, values) in tables.items()]
-    if out.json:
-        out.emit({"schema": "gitmoat.upstream-ls/1", "items": found})
-    elif out.quiet:
-        for item in found:
-            out.line(str(item.get("name", "")))
-    elif found:
-        keys = ("name", "url", "provider")
-        rows = [[item.get(key) or "-" for key in keys] for item in found]
-        out.table(("NAME", "URL", "CREDENTIAL"), rows)
-    else:
-        out.progress("no upstreams; `hostctl upstream add` adds one")
-    return 0
+    columns: dict[str, Column] = {"NAME": "name", "URL": "url", "CREDENTIAL": "provider"}
+    none = "no upstreams; `hostctl upstream add` adds one"
+    return out.listing("gitmoat.upstream-ls/1", found, "name", columns, none)
 
 
 def _rm(args: Namespace, out: Output, paths: Paths) -> int:

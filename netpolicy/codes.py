@@ -306,7 +306,7 @@ _TABLE = (
     Code(
         "B106",
         "the broker is busy; try again later",
-        "wait, or raise `limits` in broker.toml; `hostctl top` shows who is busy",
+        "wait, or raise `limits` in broker.toml; `hostctl ls --watch` shows who is busy",
     ),
     # N1xx: network namespace and nftables
     Code("N101", "the network namespace could not be made", _LOG),

@@ -16,7 +16,8 @@ from hostctl.arguments import VERBS, verb_parser
 from netpolicy.codes import CODES
 
 # They start daemons, change the host, or follow a journal until they are stopped.
-NOT_HERE = {"demo", "up", "init", "doctor", "top"}
+NOT_HERE = {"demo", "up", "init", "doctor"}
+ENDLESS = {"-f", "--watch"}
 JUNK = (
     "", "-", "--", "---", "x", "ci", "a b", "\u00e9", "\x1b[31m", "\n", "0", "-1", "8h", "99d",
     "1.5", "1e309", "nan", "10m", "999999999999999999999g", "K=V", "=", "../../x", "/dev/null",
@@ -61,7 +62,7 @@ def line(dice: random.Random, sandbox: str = "") -> list[str]:
     for action in actions:
         if not action.option_strings:
             made += [value(dice, action, sandbox)] if dice.random() < 0.9 else []
-        elif dice.random() < 0.2 and "-f" not in action.option_strings:
+        elif dice.random() < 0.2 and ENDLESS.isdisjoint(action.option_strings):
             made.append(dice.choice(action.option_strings))
             made += [value(dice, action, sandbox)] if action.nargs is None else []
     made += [dice.choice(JUNK)] if dice.random() < 0.2 else []

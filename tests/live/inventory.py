@@ -18,7 +18,7 @@ Inventory = dict[str, Any]
 def inventory(stage: Stage) -> Inventory:
     about = json.loads(stage.hostctl("--json", "status").expect_success("status"))
     hostd = about["hostd"]["pid"]
-    sessions = json.loads(stage.hostctl("--json", "session", "ls").expect_success("session ls"))
+    sessions = json.loads(stage.hostctl("--json", "ls", "--fleet").expect_success("ls"))
     return {
         "sandboxes": about["sandboxes"],
         "sessions": sum(session["state"] != "ended" for session in sessions["items"]),

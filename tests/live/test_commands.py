@@ -53,7 +53,7 @@ def test_an_unknown_sandbox_is_4_whatever_was_asked(stage: Stage) -> None:
         ["inspect", "nobody"],
         ["rm", "nobody"],
         ["session", "revoke", "nobody"],
-        ["session", "show", "nobody"],
+        ["inspect", "--fleet", "nobody"],
     ):
         ran = stage.hostctl(*words)
         assert ran.code == 4, (words, ran.err)

@@ -24,7 +24,7 @@ def resident(pid: int) -> int:
 
 
 def row(stage: Stage, box: Box) -> dict[str, object]:
-    told = json.loads(stage.hostctl("--json", "top", "--once").expect_success("top"))
+    told = json.loads(stage.hostctl("--json", "ls", "--watch", "--once").expect_success("ls"))
     assert told["schema"] == "gitmoat.top/1"
     (found,) = [each for each in told["items"] if each["name"] == box.name]
     return dict(found)

@@ -94,7 +94,7 @@ def test_a_sidecar_killed_while_idle_is_replaced_before_anybody_notices(
     works(victim)
     new = victim.inspect()["sidecar"]
     assert new["pid"] != old and alive(new["pid"])
-    sessions = json.loads(stage.hostctl("--json", "session", "ls").out)["items"]
+    sessions = json.loads(stage.hostctl("--json", "ls", "--fleet").out)["items"]
     mine = [one["state"] for one in sessions if one["name"] == victim.name]
     assert mine.count("active") == 1
 

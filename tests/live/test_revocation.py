@@ -28,7 +28,7 @@ def revoke(box: Box, reason: str = "a test") -> None:
 
 
 def states(box: Box) -> list[str]:
-    listed = json.loads(box.stage.hostctl("--json", "session", "ls").expect_success("session ls"))
+    listed = json.loads(box.stage.hostctl("--json", "ls", "--fleet").expect_success("ls"))
     return [one["state"] for one in listed["items"] if one["name"] == box.name]
 
 

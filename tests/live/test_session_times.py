@@ -29,7 +29,7 @@ def test_a_session_is_extended_within_its_policy_and_a_new_sidecar_keeps_it(
     os.kill(old, signal.SIGKILL)
     eventually(lambda: box.inspect()["sidecar"]["pid"] not in (None, old), "another sidecar")
     box.run("git", "ls-remote", stage.url(ALLOWED)).expect_success("ls-remote")
-    shown = stage.hostctl("--json", "session", "show", box.name).expect_success("session show")
+    shown = stage.hostctl("--json", "inspect", "--fleet", box.name).expect_success("inspect")
     assert json.loads(shown)["expires"] > before + 5000
     assert stage.hostctl("session", "extend", "nobody", "--ttl", "1h").code == 4
     assert stage.hostctl("session", "extend", box.name, "--ttl", "soon").code == 2

@@ -163,7 +163,7 @@ def test_without_daemons_every_verb_ends_with_5(instance: Instance) -> None:
         ["git", "x", "--", "fetch"],
         ["inspect", "x"],
         ["rm", "x"],
-        ["session", "ls"],
+        ["ls", "--fleet"],
         ["session", "revoke", "--all"],
     ):
         one_error(instance.hostctl(*words), "C103", 5, "is not running", "hostctl up")
@@ -171,7 +171,7 @@ def test_without_daemons_every_verb_ends_with_5(instance: Instance) -> None:
 
 def test_another_uid_is_told_that_it_is_not_permitted(stage: Stage) -> None:
     before = stage.hostctl("ls", "-q").out
-    for words in (["ls"], ["run", "--", "true"], ["exec", "x", "--", "id"], ["session", "ls"]):
+    for words in (["ls"], ["run", "--", "true"], ["exec", "x", "--", "id"], ["ls", "--fleet"]):
         done = as_nobody(stage.root, *words)
         ran = Ran(done.returncode, done.stdout, done.stderr)
         one_error(ran, "C102", 7, "run hostctl as root")

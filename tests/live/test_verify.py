@@ -58,7 +58,7 @@ def test_the_facts_are_those_of_the_sandbox(agent: Box) -> None:
 
 
 def slowed(box: Box) -> bool:
-    top = json.loads(box.stage.hostctl("--json", "top", "--once").out)
+    top = json.loads(box.stage.hostctl("--json", "ls", "--watch", "--once").out)
     return bool({each["name"]: each for each in top["items"]}[box.name]["slowed"])
 
 

@@ -86,7 +86,7 @@ def test_the_sandbox_is_adopted_and_its_command_has_not_noticed(upgraded: Upgrad
 
 
 def test_its_session_goes_on_over_the_sidecar_that_it_had(upgraded: Upgraded) -> None:
-    said = upgraded.box.stage.hostctl("--json", "session", "ls").expect_success("session ls")
+    said = upgraded.box.stage.hostctl("--json", "ls", "--fleet").expect_success("ls")
     assert json.loads(said)["items"] == upgraded.sessions
     now = upgraded.box.inspect()
     assert now["sidecar"] == upgraded.about["sidecar"]

@@ -41,7 +41,7 @@ def test_global_options_go_before_or_after_the_verb(argv: tuple[str, ...]) -> No
 
 
 def test_global_options_go_after_an_action_too() -> None:
-    args = parse(["--root", "/x", "session", "ls", "--json"], "/")
+    args = parse(["--root", "/x", "cred", "ls", "--json"], "/")
     assert (args.root, args.json, args.action) == ("/x", True, "ls")
 
 

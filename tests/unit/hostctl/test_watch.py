@@ -1,4 +1,4 @@
-"""The table of `hostctl top`."""
+"""The table of `hostctl ls --watch`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import pytest
 
 from hostctl.output import Output
-from hostctl.top import _rates, _show, octets
+from hostctl.watch import _rates, _show, octets
 
 BEFORE = {"items": [{"session": "s", "requests": 10, "bytes": 0}]}
 NOW = {

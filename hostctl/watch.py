@@ -1,20 +1,16 @@
-"""`hostctl top`: what every sandbox does now."""
+"""`hostctl ls --watch`: what every sandbox does now."""
 
 from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from hostctl.client import ask, items_of
+from hostctl.clock import ago, until
+from hostctl.failure import Failure
 from hostctl.output import Output, need_root
-from hostctl.quantities import duration
-
-if TYPE_CHECKING:
-    from identity.paths import Paths
-
-ABOUT = "Shows sandboxes, their streams, rates, refusals and ages, again and again."
+from identity.paths import Paths
 
 _HEADER = ("SANDBOX", "NAME", "STATE", "STREAMS", "REQ/MIN", "RATE", "MOVED", "DENIED", "AGE",
            "ENDS", "")  # fmt: skip
@@ -24,38 +20,25 @@ _STEPS = ("B", "KiB", "MiB", "GiB", "TiB")
 Row = Mapping[str, object]
 
 
-def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--once", action="store_true", help="one table, then the end")
-    parser.add_argument(
-        "--interval", type=duration, default=2, metavar="T", help="between two looks (2s)"
-    )
-
-
-def main(args: Namespace, out: Output) -> int:
-    """Rates need two looks: with --once they are those of one second."""
-    need_root("`hostctl top`")
-    from identity.paths import Paths
-
-    paths = Paths(args.root)
-    live = sys.stdout.isatty() and not out.json and not args.once
+def watch(paths: Paths, once: bool, interval: float, out: Output) -> int:
+    """Rates need two looks: with `once` they are those of one second."""
+    need_root("`hostctl ls --watch`")
+    live = sys.stdout.isatty() and not out.json and not once
     before, at = _look(paths), time.monotonic()
-    if args.once:
+    if once:
         time.sleep(1)
     while True:
         seconds = max(0.001, time.monotonic() - at)
-        now = _look(paths) if args.once or seconds >= 1 else before
+        now = _look(paths) if once or seconds >= 1 else before
         _show(now, _rates(before, now, seconds), out, live)
-        if args.once:
+        if once:
             return 0
         before, at = now, time.monotonic()
-        time.sleep(args.interval)
+        time.sleep(interval)
 
 
 def _look(paths: Paths) -> Row:
     """The broker's sessions, and the sandboxes of hostd that have none."""
-    from hostctl.client import ask, items_of
-    from hostctl.failure import Failure
-
     told = dict(ask(paths.broker_admin_socket, {"op": "top"}))
     items = items_of(told)
     try:
@@ -76,20 +59,15 @@ def _without_session(sandbox: Row) -> Row:
 
 def _rates(before: Row, now: Row, seconds: float) -> dict[str, tuple[float, float]]:
     """Requests a minute and bytes a second of each session, between two looks."""
-    earlier = {str(row.get("session")): row for row in _items(before)}
+    earlier = {str(row.get("session")): row for row in items_of(before)}
     found = {}
-    for row in _items(now):
+    for row in items_of(now):
         name = str(row.get("session"))
         old = earlier.get(name, row)
         asked = _number(row, "requests") - _number(old, "requests")
         moved = _number(row, "bytes") - _number(old, "bytes")
         found[name] = (asked * 60 / seconds, moved / seconds)
     return found
-
-
-def _items(look: Row) -> list[Row]:
-    items = look.get("items")
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _number(row: Row, key: str) -> int:
@@ -99,13 +77,13 @@ def _number(row: Row, key: str) -> int:
 
 def _show(look: Row, rates: dict[str, tuple[float, float]], out: Output, live: bool) -> None:
     if out.json:
-        items = [_with_rates(row, rates) for row in _items(look)]
+        items = [_with_rates(row, rates) for row in items_of(look)]
         out.emit({"schema": "gitmoat.top/1", **look, "items": items})
         return
     if live:
         print(_HOME + _CLEAR, end="")
     out.line(_summary(look))
-    rows = sorted(_items(look), key=lambda row: (-_number(row, "streams"), str(row.get("name"))))
+    rows = sorted(items_of(look), key=lambda row: (-_number(row, "streams"), str(row.get("name"))))
     out.table(_HEADER, [_row(row, rates) for row in rows])
 
 
@@ -120,7 +98,7 @@ def _summary(look: Row) -> str:
     states = upstreams if isinstance(upstreams, dict) else {}
     unwell = [f"{name} {state}" for name, state in states.items() if state != "ok"]
     parts = [
-        "1 sandbox" if len(_items(look)) == 1 else f"{len(_items(look))} sandboxes",
+        "1 sandbox" if len(items_of(look)) == 1 else f"{len(items_of(look))} sandboxes",
         f"{counts.get('running', 0)} operations, {counts.get('waiting', 0)} waiting",
         f"upstreams: {', '.join(unwell) or 'ok'}",
     ]
@@ -128,8 +106,6 @@ def _summary(look: Row) -> str:
 
 
 def _row(row: Row, rates: dict[str, tuple[float, float]]) -> list[object]:
-    from hostctl.clock import ago, until
-
     asked, moved = rates.get(str(row.get("session")), (0.0, 0.0))
     return [
         row.get("sandbox") or "-",
