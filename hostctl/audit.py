@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import time
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
+from audit.schema import journal_schema
+from audit.verify import JournalBroken, kept_head, read_lines, verify_journal
 from hostctl.arguments import sub_parsers
+from hostctl.client import ask
 from hostctl.failure import NOT_FOUND, Failure
+from hostctl.journals import (
+    Follower,
+    Record,
+    Wanted,
+    event_line,
+    journal_broken,
+    journal_paths,
+    moment,
+    records,
+    sandbox_names,
+)
 from hostctl.output import Output, need_root
 from hostctl.waiting import Waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from hostctl.journals import Record
-    from identity.paths import Paths
+from identity.paths import Paths
 
 ABOUT = "Reads, searches, verifies and exports the audit journals."
 _FOLLOW_SECONDS = 0.5
@@ -25,11 +36,6 @@ _EXPORT = "audit.schema.json"
 
 def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
-    tail = add("tail", "Shows the last records of both journals; --json: one object per line.")
-    tail.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
-    tail.add_argument("-n", "--lines", type=int, default=20, metavar="N", help="default 20")
-    tail.add_argument("--sandbox", metavar="S", help="only this sandbox, by id or name")
-    tail.add_argument("--denied", action="store_true", help="only what was denied")
     query = add("query", "Shows every record that matches; --json: one object per line.")
     _filters(query)
     verify = add("verify", "Checks that every record is there and unchanged.")
@@ -40,8 +46,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def _filters(query: ArgumentParser) -> None:
     add = query.add_argument
-    add("--since", type=_moment, metavar="T", help="a duration (90m, 2d) ago, or a UTC time")
-    add("--until", type=_moment, metavar="T", help="the same, for the end")
+    add("--since", type=moment, metavar="T", help="a duration (90m, 2d) ago, or a UTC time")
+    add("--until", type=moment, metavar="T", help="the same, for the end")
     add("--sandbox", metavar="S", help="only this sandbox, by id or name")
     add("--session", metavar="ID")
     add("--event", metavar="NAME", help="push.decision, session.revoked, ...")
@@ -51,40 +57,23 @@ def _filters(query: ArgumentParser) -> None:
     add("--repo", metavar="UPSTREAM:PATH")
     add("--req", metavar="REQUEST-ID")
     add("-n", "--lines", type=int, metavar="N", help="the last N only")
-
-
-def _moment(text: str) -> str:
-    from hostctl.journals import moment
-
-    return moment(text)
+    add("-f", "--follow", action="store_true", help="go on with what comes, until Ctrl-C")
 
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl audit`")
-    from identity.paths import Paths
-
-    paths = Paths(args.root)
-    match args.action:
-        case "tail":
-            return _tail(args, out, paths)
-        case "query":
-            return _query(args, out, paths)
-        case "export":
-            return _export(args, out, paths)
-        case _:
-            return _verify(args, out, paths)
+    action = {"query": _query, "export": _export, "verify": _verify}[args.action]
+    return action(args, out, Paths(args.root))
 
 
-def _tail(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.journals import Follower, Wanted, journal_paths, records, sandbox_names
-
+def _query(args: Namespace, out: Output, paths: Paths) -> int:
     # Made first, so that nothing falls between; what is shown twice by that is left out below.
     followers = [Follower(path) for path in journal_paths(paths).values()] if args.follow else []
     ends: dict[object, int] = {}
-    names = sandbox_names(args.sandbox, records(paths)) if args.sandbox else frozenset()
-    wanted = Wanted(names, "deny" if args.denied else None)
+    wanted = _wanted(args, paths)
     found = filter(wanted.matches, _noting(records(paths), ends))
-    if not _show_all(_last(found, max(0, args.lines)), out):
+    last = found if args.lines is None else deque(found, maxlen=max(0, args.lines))
+    if not _show_all(last, out):
         out.progress("no records match" + ("; waiting" if followers else ""))
     while followers:
         time.sleep(_FOLLOW_SECONDS)
@@ -92,6 +81,17 @@ def _tail(args: Namespace, out: Output, paths: Paths) -> int:
         new = [event for event in come if _number(event) > ends.get(event.get("host"), 0)]
         _show_all(sorted(filter(wanted.matches, new), key=lambda e: str(e.get("ts"))), out)
     return 0
+
+
+def _wanted(args: Namespace, paths: Paths) -> Wanted:
+    exact = {key: getattr(args, key) for key in ("session", "event", "code", "repo", "req")}
+    return Wanted(
+        sandbox_names(args.sandbox, records(paths)) if args.sandbox else frozenset(),
+        "deny" if args.denied else args.decision,
+        {key: value for key, value in exact.items() if value},
+        args.since or "",
+        args.until or "",
+    )
 
 
 def _noting(found: Iterable[Record], ends: dict[object, int]) -> Iterator[Record]:
@@ -106,34 +106,8 @@ def _number(event: Record) -> int:
     return seq if isinstance(seq, int) else 0
 
 
-def _query(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.journals import Wanted, records, sandbox_names
-
-    names = sandbox_names(args.sandbox, records(paths)) if args.sandbox else frozenset()
-    exact = {key: getattr(args, key) for key in ("session", "event", "code", "repo", "req")}
-    wanted = Wanted(
-        names,
-        "deny" if args.denied else args.decision,
-        {key: value for key, value in exact.items() if value},
-        args.since or "",
-        args.until or "",
-    )
-    found = filter(wanted.matches, records(paths))
-    if not _show_all(found if args.lines is None else _last(found, max(0, args.lines)), out):
-        out.progress("no records match")
-    return 0
-
-
-def _last(found: Iterable[Record], count: int) -> Iterable[Record]:
-    from collections import deque
-
-    return deque(found, maxlen=count)
-
-
 def _show_all(found: Iterable[Record], out: Output) -> int:
     """How many there were."""
-    from hostctl.journals import event_line
-
     count = 0
     for count, event in enumerate(found, 1):  # noqa: B007 -- the last one is the answer
         if out.json:
@@ -149,9 +123,6 @@ def _show_all(found: Iterable[Record], out: Output) -> int:
 
 def _head(socket: Path, journal: Path) -> tuple[int, str] | None:
     """Where the writer says its chain ends; what it left behind when it does not run."""
-    from audit.verify import kept_head
-    from hostctl.client import ask
-
     try:
         answer = ask(socket, {"op": "audit-head"})
     except Failure as failure:
@@ -164,8 +135,6 @@ def _head(socket: Path, journal: Path) -> tuple[int, str] | None:
 
 def _checked(paths: Paths) -> dict[str, dict[str, object]]:
     """Both journals, verified; the heads are asked for first, so they must be in the files."""
-    from hostctl.journals import journal_paths
-
     sockets = {"broker": paths.broker_admin_socket, "hostd": paths.hostd_socket}
     journals = journal_paths(paths)
     heads = {name: _head(sockets[name], path) for name, path in journals.items() if path.exists()}
@@ -176,9 +145,6 @@ def _checked(paths: Paths) -> dict[str, dict[str, object]]:
 
 
 def _check(path: Path, anchor: tuple[int, str] | None) -> dict[str, object]:
-    from audit.verify import JournalBroken, verify_journal
-    from hostctl.journals import journal_broken
-
     try:
         verified = verify_journal(path, anchor)
     except JournalBroken as broken:
@@ -199,9 +165,6 @@ def _verify(args: Namespace, out: Output, paths: Paths) -> int:
 
 
 def _checked_export(directory: str) -> dict[str, dict[str, object]]:
-    import json
-    from pathlib import Path
-
     where = Path(directory)
     try:
         heads = json.loads((where / "heads.json").read_text("ascii"))
@@ -217,13 +180,6 @@ def _checked_export(directory: str) -> dict[str, dict[str, object]]:
 
 def _export(args: Namespace, out: Output, paths: Paths) -> int:
     """The lines as they are, so that they can be verified elsewhere."""
-    import json
-    from pathlib import Path
-
-    from audit.schema import journal_schema
-    from audit.verify import read_lines
-    from hostctl.journals import journal_paths
-
     found, where = _checked(paths), Path(args.directory)
     try:
         where.mkdir(mode=0o700)

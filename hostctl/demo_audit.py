@@ -28,8 +28,8 @@ def audit_tells_all(stage: Stage) -> str:
 
 
 def _records(stage: Stage) -> list[Record]:
-    ran = stage.hostctl("audit", "tail", "--json", "-n", "100000")
-    return [json.loads(line) for line in ran.expect_success("audit tail").splitlines()]
+    ran = stage.hostctl("audit", "query", "--json")
+    return [json.loads(line) for line in ran.expect_success("audit query").splitlines()]
 
 
 def missing(records: Sequence[Record]) -> list[str]:

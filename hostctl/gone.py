@@ -14,6 +14,10 @@ GONE = {
         "an export has the schema beside the journals",
         "hostctl audit export DIR, which writes DIR/audit.schema.json",
     ),
+    "audit tail": (
+        "`audit query` shows the last records and follows too",
+        "hostctl audit query -n 20, and -f to go on with what comes",
+    ),
     "logs --raw": ("a pipe gets every byte as it is", "hostctl logs S | cat"),
     "policy learn --write": (
         "a policy file is changed by who answers for it",

@@ -42,7 +42,7 @@ def as_nobody(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
         ["up"],
         ["down"],
         ["demo"],
-        ["audit", "tail"],
+        ["audit", "query"],
         ["cred", "ls"],
         ["reload"],
         ["upstream", "add", "x", "--url", "https://h", "--cred", "c"],

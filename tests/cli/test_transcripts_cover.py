@@ -22,7 +22,6 @@ ELSEWHERE = {
     ("demo", "refusal"): "exit 6 needs a broken promise: tests/unit/hostctl/test_demo.py",
     ("completion", "refusal"): _NEVER_REFUSES,
     ("completion", "--json"): "what it prints is read by a shell",
-    ("audit tail", "refusal"): "records that do not match are no error",
     ("audit query", "refusal"): "records that do not match are no error",
     ("logs", "--json"): "what it prints is the command's",
     ("down", "refusal"): "what does not run is down already",

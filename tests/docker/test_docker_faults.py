@@ -66,7 +66,7 @@ def comes_back(box: Box) -> None:
 
 
 def why(box: Box) -> str:
-    return box.stage.hostctl("--json", "audit", "tail", "--sandbox", box.name, "-n", "50").out
+    return box.stage.hostctl("--json", "audit", "query", "--sandbox", box.name, "-n", "50").out
 
 
 @pytest.mark.parametrize("which", ["", "-net"])

@@ -131,7 +131,7 @@ def test_a_peer_with_the_helpers_uid_in_another_container_gets_no_token(
     assert b"password=" not in done.stdout
 
     def recorded() -> bool:
-        audit = stage.hostctl("--json", "audit", "tail", "--denied", "-n", "1000").out
+        audit = stage.hostctl("--json", "audit", "query", "--denied", "-n", "1000").out
         return f'"peer_uid":{helper}' in audit.replace(" ", "")
 
     eventually(recorded, "a record of the peer that was refused")
@@ -142,7 +142,7 @@ def test_the_audit_knows_which_container_its_sessions_records_are_of(
 ) -> None:
     about = box.inspect()
     found = engine.inspect(f"gitmoat-{about['sandbox']}")
-    text = stage.hostctl("--json", "audit", "tail", "--sandbox", box.name, "-n", "200").out
+    text = stage.hostctl("--json", "audit", "query", "--sandbox", box.name, "-n", "200").out
     records = [json.loads(line) for line in text.splitlines()]
     (activated,) = [each for each in records if each["event"] == "session.activated"]
     assert activated["session"] == about["session"]["id"]

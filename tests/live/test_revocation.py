@@ -104,8 +104,8 @@ def test_a_revoked_clone_leaves_no_connection_to_the_upstream_and_its_reason_in_
     revoke(box, "seen where it should not be")
     clear(outcome(clone.go_on()))
     eventually(lambda: not begun & upstream_links(stage), "the upstream's connection to be closed")
-    ran = stage.hostctl("--json", "audit", "tail", "--sandbox", box.inspect()["sandbox"])
-    events = [json.loads(line) for line in ran.expect_success("audit tail").splitlines()]
+    ran = stage.hostctl("--json", "audit", "query", "--sandbox", box.inspect()["sandbox"])
+    events = [json.loads(line) for line in ran.expect_success("audit query").splitlines()]
     (revoked,) = [one for one in events if one["event"] == "session.revoked"]
     assert revoked["reason"] == "seen where it should not be"
     cut = [one for one in events if one["event"] == "git.outcome" and one.get("code") == "S101"]
@@ -162,8 +162,8 @@ def test_a_killed_sidecar_does_not_bring_a_revoked_session_back(
 def test_the_audit_names_the_revocation_and_its_reason(make_box: MakeBox, stage: Stage) -> None:
     box = make_box("--agent")
     revoke(box, "left the team")
-    ran = stage.hostctl("--json", "audit", "tail", "--sandbox", box.inspect()["sandbox"])
-    events = [json.loads(line) for line in ran.expect_success("audit tail").splitlines()]
+    ran = stage.hostctl("--json", "audit", "query", "--sandbox", box.inspect()["sandbox"])
+    events = [json.loads(line) for line in ran.expect_success("audit query").splitlines()]
     (event,) = [one for one in events if one["event"] == "session.revoked"]
     assert "left the team" in json.dumps(event)
     stage.hostctl("audit", "verify").expect_success("audit verify")

@@ -76,10 +76,12 @@ def test_a_query_finds_what_matches(
     assert [each["ts"] for each in found] == sorted(str(each["ts"]) for each in found)
 
 
-def test_tail_shows_the_last_of_both(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = lines(root, capsys, "tail", "-n", "2", "--sandbox", "demo")
+def test_a_query_for_few_shows_the_last_of_both(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = lines(root, capsys, "query", "-n", "2", "--sandbox", "demo")
     assert [each["req"] for each in found] == ["0" * 15 + "2", "0" * 15 + "3"]
-    assert lines(root, capsys, "tail", "-n", "0") == []
+    assert lines(root, capsys, "query", "-n", "0") == []
 
 
 def test_an_export_can_be_verified_elsewhere_and_a_change_to_it_is_found(
