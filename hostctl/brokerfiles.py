@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hostctl.client import ask
-from hostctl.configfile import Value, create_file, toml
+from hostctl.configfile import Value, create_file, read_document, toml
 from hostctl.defaults import broker_uid
 from hostctl.failure import Failure, usage
 from identity.paths import Paths
@@ -86,21 +85,10 @@ def configured(paths: Paths, kind: str) -> dict[str, tuple[Path, dict[str, objec
     """Every [KIND.NAME] of the broker's files, with the file it is in."""
     found: dict[str, tuple[Path, dict[str, object]]] = {}
     for path in (paths.broker_toml, *sorted(paths.broker_d.glob("*.toml"))):
-        tables = _document(path).get(kind)
+        tables = read_document(path).get(kind)
         for name, values in tables.items() if isinstance(tables, dict) else ():
             found[name] = (path, values if isinstance(values, dict) else {})
     return found
-
-
-def _document(path: Path) -> dict[str, object]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except PermissionError:
-        raise Failure("C102", f"{path} is for root only", fix="use sudo") from None
-    except (OSError, ValueError) as error:
-        raise Failure("B104", f"{path} cannot be read", str(error), "correct the file") from None
 
 
 def _taken(kind: str, name: str, place: Path, ours: Path) -> Failure:

@@ -6,13 +6,13 @@ import os
 import re
 import shutil
 import stat
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hostctl.checkup import NOTE, Finding, good, note, or_good, problem
-from hostctl.defaults import BROKER_UID, UID_BASE, UID_COUNT, broker_uid
+from hostctl.configfile import read_document
+from hostctl.defaults import BROKER_UID, UID_BASE, UID_COUNT, Wanted, broker_uid, directories
 from hostctl.failure import Failure
 from hostctl.status import daemon_status
 from identity.paths import Paths
@@ -24,34 +24,18 @@ _DYNAMIC = range(61184, 65520)  # systemd gives these out
 _SUBORDINATE = ("/etc/subuid", "/etc/subgid")
 
 
-class Wanted(NamedTuple):
-    """A file or directory of ours: the widest mode it may have, and whose it is."""
-
-    path: Path
-    mode: int
-    owners: tuple[int, ...]
-    group: int | None = None
-
-
 def wanted(paths: Paths, broker: int) -> list[Wanted]:
+    """The directories that `up` makes, and the files in them."""
     root, either = (0,), (0, broker)
-    found = [
-        Wanted(paths.etc, 0o755, root),
-        Wanted(paths.broker_d, 0o750, root),
-        Wanted(paths.policies, 0o755, root),
-        Wanted(paths.state, 0o755, root),
-        Wanted(paths.broker_state, 0o700, (broker,)),
+    return [
+        *directories(paths, broker),
         Wanted(paths.broker_key, 0o600, (broker,)),
-        Wanted(paths.hostd_state, 0o700, root),
         Wanted(paths.host_key, 0o600, root),
-        Wanted(paths.run, 0o700, root),
-        Wanted(paths.log_dir, 0o700, root),
         Wanted(paths.hostd_toml, 0o640, root),
         Wanted(paths.broker_toml, 0o640, either),
+        *(Wanted(path, 0o640, either) for path in sorted(paths.broker_d.glob("*.toml"))),
+        *(Wanted(path, 0o644, root) for path in sorted(paths.policies.glob("*.toml"))),
     ]
-    found += [Wanted(path, 0o640, either) for path in sorted(paths.broker_d.glob("*.toml"))]
-    found += [Wanted(path, 0o644, root) for path in sorted(paths.policies.glob("*.toml"))]
-    return found
 
 
 def modes(paths: Paths) -> Iterator[Finding]:
@@ -225,9 +209,10 @@ def docker_socket(paths: Paths) -> str | None:
 
 
 def _toml(path: Path) -> dict[str, Any]:
+    """What cannot be read is told by who needs it."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_document(path)
+    except Failure:
         return {}
 
 

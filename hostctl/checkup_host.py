@@ -242,17 +242,3 @@ def _ask_docker(path: str, what: str) -> Mapping[str, Any]:
     if b" 200 " not in head.split(b"\r\n")[0] or not isinstance(found, dict):
         raise ValueError("not an answer")
     return found
-
-
-def installation() -> Iterator[Finding]:
-    from hostctl.installed import installed_differences
-
-    found = installed_differences()
-    if found is None:
-        yield good("installation", "runs from a checkout")
-    elif found:
-        names = ", ".join(f"{each.path} ({each.what})" for each in found[:3])
-        what = f"{len(found)} files differ from what was built: {names}"
-        yield problem("installation", what, "pip install --force-reinstall gitmoat")
-    else:
-        yield good("installation", "every file is as it was built")

@@ -1,4 +1,4 @@
-"""Configuration files we write: whole or not at all, never over somebody's own."""
+"""Configuration files, read and written: whole or not at all, never over somebody's own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -42,6 +43,18 @@ def _toml_text(text: str) -> str:
     if not text.isprintable():
         raise Failure("C105", "a value has control characters in it", fix="leave them out")
     return json.dumps(text, ensure_ascii=False)
+
+
+def read_document(path: Path) -> dict[str, object]:
+    """A TOML file of the daemons; one that is not there says nothing."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except PermissionError:
+        raise Failure("C102", f"{path} is for root only", fix="use sudo") from None
+    except (OSError, ValueError) as error:
+        raise Failure("B104", f"{path} cannot be read", str(error), "correct the file") from None
 
 
 def create_file(path: Path, text: str, mode: int, gid: int = 0) -> bool:

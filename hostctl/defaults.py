@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from hostctl.configfile import create_file, toml
+from hostctl.configfile import create_file, read_document, toml
 from hostctl.failure import Failure
 from identity.controlsocket import ControlSocketError, make_private_directory
 from identity.keyfile import KeyFileUnsafe, load_key, load_or_create_key, public_text
@@ -19,6 +18,15 @@ BROKER_UID = 1999999999
 BROKER_ADDRESS = "127.0.0.1:8443"
 UID_BASE = 2000000000
 UID_COUNT = 300000
+
+
+class Wanted(NamedTuple):
+    """A file or directory of ours: the widest mode it may have, and whose it is."""
+
+    path: Path
+    mode: int
+    owners: tuple[int, ...]
+    group: int = 0
 
 
 def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
@@ -48,18 +56,24 @@ def _broker_key(paths: Paths, broker: int) -> SigningKey:
         raise Failure("B104", what, error.strerror or "", "correct process.key_file") from None
 
 
+def directories(paths: Paths, broker: int) -> list[Wanted]:
+    """Each with the one owner it has; `up` makes them so, `doctor` looks whether they are."""
+    return [
+        Wanted(paths.etc, 0o755, (0,)),
+        Wanted(paths.broker_d, 0o750, (0,), broker),
+        Wanted(paths.policies, 0o755, (0,)),
+        Wanted(paths.state, 0o755, (0,)),
+        Wanted(paths.broker_state, 0o700, (broker,), broker),
+        Wanted(paths.hostd_state, 0o700, (0,)),
+        Wanted(paths.run, 0o700, (0,)),
+        Wanted(paths.log_dir, 0o700, (0,)),
+    ]
+
+
 def make_directories(paths: Paths, broker: int) -> None:
-    for path, mode, owner, group in (
-        (paths.etc, 0o755, 0, 0),
-        (paths.broker_d, 0o750, 0, broker),
-        (paths.policies, 0o755, 0, 0),
-        (paths.state, 0o755, 0, 0),
-        (paths.broker_state, 0o700, broker, broker),
-        (paths.hostd_state, 0o700, 0, 0),
-        (paths.run, 0o700, 0, 0),
-        (paths.log_dir, 0o700, 0, 0),
-    ):
-        make_private_directory(path, mode, owner, group, root=paths.root)
+    for each in directories(paths, broker):
+        (owner,) = each.owners
+        make_private_directory(each.path, each.mode, owner, each.group, root=paths.root)
 
 
 def broker_toml(address: str, host_key: str) -> str:
@@ -96,12 +110,5 @@ def broker_address(paths: Paths) -> str:
 
 
 def _configured(paths: Paths, table: str, key: str) -> object:
-    try:
-        document = tomllib.loads(paths.broker_toml.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        what = f"{paths.broker_toml} cannot be read"
-        raise Failure("B104", what, str(error), "correct the file") from None
-    value = document.get(table)
+    value = read_document(paths.broker_toml).get(table)
     return value.get(key) if isinstance(value, dict) else None

@@ -53,7 +53,6 @@ def _checks(paths: Paths) -> list[Check]:
     return [
         *(host.kernel, host.settings, host.programs, host.rules, host.cgroups, host.clock),
         lambda: host.docker(files.docker_socket(paths)),
-        host.installation,
         lambda: files.modes(paths),
         lambda: files.policies(paths),
         lambda: files.uids(paths),

@@ -47,6 +47,7 @@ NOT_HOSTILE = {
     "gitwire/pushcertificate.py:PushCertificate": "through `CommandReader`",
     "hostctl/client.py:LineReader": "hostd",
     "hostctl/client.py:parse_message": "hostd",
+    "hostctl/configfile.py:read_document": "a file of root's",
     "hostctl/cp.py:parse_place": "the command line",
     "hostctl/cred.py:read_secret": "standard input",
     "hostctl/policytext.py:read_text": "a file of root's",

@@ -35,7 +35,7 @@ def test_a_host_that_runs_has_no_problem(stage: Stage) -> None:
     found = findings(stage)
     assert [each for each in found if each["level"] == "problem"] == []
     assert {each["check"] for each in found} >= {
-        "kernel", "sysctl", "programs", "nftables", "cgroups", "clock", "docker", "installation",
+        "kernel", "sysctl", "programs", "nftables", "cgroups", "clock", "docker",
         "files", "uids", "disk", "daemons", "leftovers", "upstreams",
     }  # fmt: skip
     assert any("demo: localhost" in each["what"] for each in found)
