@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
+from hostctl.client import ask
 from hostctl.failure import usage
 from hostctl.output import Output
 from hostctl.quantities import duration
-
-if TYPE_CHECKING:
-    from identity.paths import Paths
+from identity.paths import Paths
 
 _PATIENCE = 120.0
 ABOUT = """\
@@ -38,8 +36,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from identity.paths import Paths
-
     if (args.container is None) == (args.prepare is None):
         raise usage(
             "give a container, or --prepare and a name",
@@ -50,8 +46,6 @@ def main(args: Namespace, out: Output) -> int:
 
 
 def _prepare(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.client import ask
-
     if args.policy or args.repo or args.push or args.agent or args.ttl:
         raise usage(
             "what a container may do is said when it is attached",
@@ -82,8 +76,6 @@ def attach_request(args: Namespace, policy: object) -> dict[str, object]:
 
 
 def _attach(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.client import ask
-
     mapping = None
     if args.policy is not None:
         from hostctl.policyfile import load_policy_mapping

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
 from hostctl.arguments import sub_parsers
+from hostctl.client import ask
+from hostctl.defaults import broker_uid
+from hostctl.keychange import change_broker_key
 from hostctl.output import Output, need_root
-
-if TYPE_CHECKING:
-    from identity.paths import Paths
+from identity.paths import Paths
 
 ABOUT = "Replaces the broker's key; accepts its clock."
 
@@ -23,16 +23,11 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl broker`")
-    from identity.paths import Paths
-
     actions = {"rotate-key": _rotate, "accept-clock": _accept}
     return actions[args.action](args, out, Paths(args.root))
 
 
 def _rotate(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.defaults import broker_uid
-    from hostctl.keychange import change_broker_key
-
     key, done = change_broker_key(paths, out, args.prepare, broker_uid(paths))
     text = f"the broker's key is now {key}" if done else f"the broker's next key is {key}"
     fields = {"schema": "gitmoat.broker-rotate-key/1", "key": key, "in_force": done}
@@ -43,8 +38,6 @@ def _rotate(args: Namespace, out: Output, paths: Paths) -> int:
 
 
 def _accept(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.client import ask
-
     answer = ask(paths.broker_admin_socket, {"op": "clock-accept"})
     text = f"accepted; it was {answer.get('behind')} s behind"
     out.result(text, {"schema": "gitmoat.broker-accept-clock/1", **answer})

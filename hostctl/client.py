@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from hostctl.failure import Failure, NotReached, failure_from, plain
 from hostctl.waiting import Waiting
+from identity.controlsocket import ControlSocketError, connect_control
 
 LINE_LIMIT = 8 << 20
 _READ = 65536
@@ -154,8 +155,6 @@ class Connection:
 
 def connect(path: Path, timeout: float | None = _QUICK) -> Connection:
     """Connects to `hostd.sock` or `broker-admin.sock` after checking path and server."""
-    from identity.controlsocket import ControlSocketError, connect_control
-
     daemon = _daemon_of(path)
     try:
         sock = connect_control(path, _SERVER_UID, root=_root_of(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 
 
 def until(moment: object, now: float | None = None) -> str:
@@ -45,8 +46,6 @@ def moment_text(moment: object) -> str:
 
 def seconds_of(stamp: object) -> float:
     """A journal's time stamp as seconds since 1970; an odd one is of long ago."""
-    from datetime import datetime
-
     try:
         return datetime.fromisoformat(str(stamp)).timestamp()
     except ValueError:

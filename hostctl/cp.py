@@ -9,17 +9,18 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import ELOOP
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
+from hostctl.carry import carry
 from hostctl.failure import NOT_FOUND, Failure, usage
 from hostctl.output import Output
+from hostctl.packing import Packer
 from hostctl.quantities import count, size
+from hostctl.tarstream import TarMalformed, TarReader
+from hostctl.untar import Bounds, Extractor
 from hostctl.waiting import Waiting
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hostctl.untar import Extractor
+from identity.paths import Paths
 
 ABOUT = """\
 Copies a file or a directory into a running sandbox, or out of it.
@@ -63,8 +64,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from identity.paths import Paths
-
     source, target = parse_place(args.source), parse_place(args.target)
     if (source.sandbox is None) == (target.sandbox is None):
         raise usage("one of the two must be in a sandbox", "hostctl cp S:PATH DIR, or PATH S:DIR")
@@ -104,10 +103,6 @@ def parse_place(text: str) -> Place:
 def _copy_out(
     args: Namespace, out: Output, socket: Path, source: Place, target: Place
 ) -> tuple[int, int]:
-    from hostctl.carry import carry
-    from hostctl.tarstream import TarMalformed, TarReader
-    from hostctl.untar import Bounds, Extractor
-
     reader = TarReader()
     bounds = Bounds(args.max_entries, args.max_size)
     with _opened_target(target, source.name) as (directory, name):
@@ -146,9 +141,6 @@ def _judge(code: int, complaint: str, extractor: Extractor) -> None:
 def _copy_in(
     args: Namespace, out: Output, socket: Path, source: Place, target: Place
 ) -> tuple[int, int]:
-    from hostctl.carry import carry
-    from hostctl.packing import Packer
-
     inside, _ = carry(socket, _exec(target, "test", "-d", target.path), iter(()), _ignore)
     where = target.path if inside == 0 else target.parent
     name = source.name if inside == 0 else target.name

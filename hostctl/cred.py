@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from base64 import b64encode
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from hostctl.arguments import sub_parsers
-from hostctl.failure import FAILED, Failure, usage
+from hostctl.brokerfiles import (
+    add_file,
+    check_name,
+    configured,
+    refuse_known,
+    reload_broker,
+    remove_file,
+)
+from hostctl.client import ask, items_of
+from hostctl.clock import until
+from hostctl.configfile import Value, replace_secret
+from hostctl.failure import FAILED, Failure, plain, usage
 from hostctl.output import Column, Output, need_root
-
-if TYPE_CHECKING:
-    from hostctl.configfile import Value
-    from identity.paths import Paths
+from identity.paths import Paths
 
 ABOUT = "Manages the credentials the broker uses at upstreams."
 SECRET_LIMIT = 64 * 1024
@@ -51,15 +59,11 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl cred`")
-    from identity.paths import Paths
-
     actions = {"add": _add, "ls": _ls, "test": _test, "rotate": _rotate, "rm": _rm}
     return actions[args.action](args, out, Paths(args.root))
 
 
 def _add(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.brokerfiles import add_file, check_name, refuse_known
-
     name = check_name(args.name)
     _check_options(args)
     values = provider_values(args, os.environ.get("SUDO_USER"))
@@ -143,15 +147,11 @@ def read_secret(descriptor: int = 0) -> bytes:
 
 
 def seal_request(name: str, username: str, secret: bytes) -> dict[str, object]:
-    from base64 import b64encode
-
     encoded = b64encode(secret).decode("ascii")
     return {"op": "cred-add", "name": name, "username": username, "secret_b64": encoded}
 
 
 def _seal(paths: Paths, name: str, username: str, secret: bytes) -> None:
-    from hostctl.client import ask
-
     ask(paths.broker_admin_socket, seal_request(name, username, secret))
 
 
@@ -169,8 +169,6 @@ def _readable(name: str) -> str:
 
 
 def _ls(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.client import ask, items_of
-
     found = items_of(ask(paths.broker_admin_socket, {"op": "cred-ls"}, out.progress))
     columns: dict[str, Column] = {"NAME": "name", "TYPE": "type", "USERNAME": "username"}
     none = "no credentials; `hostctl cred add` adds one"
@@ -178,8 +176,6 @@ def _ls(args: Namespace, out: Output, paths: Paths) -> int:
 
 
 def _known(paths: Paths, name: str) -> dict[str, object]:
-    from hostctl.client import ask, items_of
-
     items = items_of(ask(paths.broker_admin_socket, {"op": "cred-ls"}))
     found = next((item for item in items if item.get("name") == name), None)
     if found is None:
@@ -188,7 +184,6 @@ def _known(paths: Paths, name: str) -> dict[str, object]:
 
 
 def _test(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.client import ask
     from hostctl.credplaces import first_repository
 
     repo = args.repo or first_repository(paths, args.name)
@@ -206,9 +201,6 @@ def _test(args: Namespace, out: Output, paths: Paths) -> int:
 
 def lines_of_test(answer: Mapping[str, object]) -> list[str]:
     """For people: what the server said, what it is good for, until when, and what to mind."""
-    from hostctl.clock import until
-    from hostctl.failure import plain
-
     code = answer.get("code")
     place = f"{answer.get('upstream')}:{answer.get('repository')}"
     said = plain(answer.get("what", "")) + (f" [{code}]" if code else "")
@@ -225,9 +217,6 @@ def lines_of_test(answer: Mapping[str, object]) -> list[str]:
 
 def _rotate(args: Namespace, out: Output, paths: Paths) -> int:
     """Kept tokens go with the reload; the vault and files are read for every use anyway."""
-    from hostctl.brokerfiles import reload_broker
-    from hostctl.configfile import replace_secret
-
     known = _known(paths, args.name)
     kind, file = known.get("type"), known.get("file")
     if kind == "git-credential":
@@ -256,8 +245,6 @@ def _secret_of(args: Namespace) -> bytes:
 
 def _refuse_needed(paths: Paths, name: str) -> None:
     """The broker would refuse it too, with the words of a broken file."""
-    from hostctl.brokerfiles import configured
-
     for upstream, (_, values) in configured(paths, "upstream").items():
         if name in (values.get("provider"), values.get("proxy_provider")):
             what = f"the credential {name!r} is needed by the upstream {upstream!r}"
@@ -266,9 +253,6 @@ def _refuse_needed(paths: Paths, name: str) -> None:
 
 def _rm(args: Namespace, out: Output, paths: Paths) -> int:
     """The configuration first: then nothing asks for what leaves the vault."""
-    from hostctl.brokerfiles import check_name, configured, remove_file
-    from hostctl.client import ask
-
     name = check_name(args.name)
     known = _known(paths, name)
     _refuse_needed(paths, name)

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from hostctl.client import ask
 from hostctl.failure import Failure, failure_from, plain
+from hostctl.status import daemon_status
 from identity.paths import Paths
 
 READY_SECONDS = 20.0
@@ -150,9 +152,6 @@ def _see(log: Path) -> str:
 
 def stop_daemon(name: str, socket: Path) -> bool:
     """Asks a daemon to end and waits until it has; False when none was running."""
-    from hostctl.client import ask
-    from hostctl.status import daemon_status
-
     status = daemon_status(socket)
     if not status["healthy"]:
         return False

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from hostctl.configfile import create_file, read_document, toml
 from hostctl.failure import Failure
 from identity.controlsocket import ControlSocketError, make_private_directory
-from identity.keyfile import KeyFileUnsafe, load_key, load_or_create_key, public_text
 from identity.paths import Paths
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ class Wanted(NamedTuple):
 
 def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
     """Directories, keys and the two configuration files; leaves what exists as it is."""
+    from identity.keyfile import KeyFileUnsafe, load_or_create_key, public_text
+
     broker = broker_uid(paths)
     try:
         make_directories(paths, broker)
@@ -46,6 +47,8 @@ def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
 
 def _broker_key(paths: Paths, broker: int) -> SigningKey:
     """Made here, unless the configuration says that somebody else keeps it."""
+    from identity.keyfile import load_key, load_or_create_key
+
     elsewhere = _configured(paths, "process", "key_file")
     if not isinstance(elsewhere, str):
         return load_or_create_key(paths.broker_key, broker)

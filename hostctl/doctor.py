@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from hostctl.checkup import NOTE, OK, PROBLEM, Check, Finding
 from hostctl.failure import NOT_ENFORCED, plain
 from hostctl.output import Output, need_root
 from hostctl.waiting import Waiting
-
-if TYPE_CHECKING:
-    from hostctl.checkup import Check, Finding
-    from identity.paths import Paths
+from identity.paths import Paths
+from identity.version import VERSION
 
 ABOUT = """\
 Looks at everything that this host must have: kernel, settings, programs, rules, cgroups, Docker,
@@ -29,8 +27,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl doctor`")
-    from identity.paths import Paths
-
     with Waiting("looking at this host"):
         results = [(finding, _mend(finding, args.fix)) for finding in examine(Paths(args.root))]
     if not out.json:
@@ -48,7 +44,6 @@ def _checks(paths: Paths) -> list[Check]:
     from hostctl import checkup_files as files
     from hostctl import checkup_host as host
     from hostctl import checkup_upstreams as servers
-    from identity.version import VERSION
 
     return [
         *(host.kernel, host.settings, host.programs, host.rules, host.cgroups, host.clock),
@@ -76,8 +71,6 @@ def _mend(finding: Finding, wanted: bool) -> str | None:
 
 
 def _show(finding: Finding, mended: str | None, out: Output) -> None:
-    from hostctl.checkup import NOTE, OK
-
     good, bad = ("✓", "✗") if out.can_show("✓✗") else ("[ok]  ", "[FAIL]")
     if finding.level == OK:
         if not out.quiet:
@@ -93,8 +86,6 @@ def _show(finding: Finding, mended: str | None, out: Output) -> None:
 
 
 def _conclude(results: list[tuple[Finding, str | None]], out: Output) -> int:
-    from hostctl.checkup import NOTE, PROBLEM
-
     left = [each for each, mended in results if each.level == PROBLEM and mended != ""]
     notes = sum(each.level == NOTE and mended != "" for each, mended in results)
     fixed = sum(mended == "" for _, mended in results)

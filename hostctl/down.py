@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
+from hostctl.daemons import stop_daemon
 from hostctl.output import Output, need_root
-
-if TYPE_CHECKING:
-    from identity.paths import Paths
+from identity.controlsocket import remove_stale_control
+from identity.paths import Paths
 
 ABOUT = """\
 Stops hostd, with it every process in its sandboxes, and the broker; idempotent.
@@ -22,8 +21,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl down`")
-    from identity.paths import Paths
-
     stopped = stop_all(Paths(args.root), out)
     text = "gitmoat is down" if stopped else "gitmoat was not running"
     out.result(text, {"schema": "gitmoat.down/1", "stopped": stopped})
@@ -32,9 +29,6 @@ def main(args: Namespace, out: Output) -> int:
 
 def stop_all(paths: Paths, out: Output) -> list[str]:
     """hostd first: it ends its sandboxes' sessions at the broker."""
-    from hostctl.daemons import stop_daemon
-    from identity.controlsocket import remove_stale_control
-
     stopped = []
     for name, socket in (("hostd", paths.hostd_socket), ("broker", paths.broker_admin_socket)):
         if stop_daemon(name, socket):

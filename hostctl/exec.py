@@ -6,6 +6,9 @@ from argparse import ArgumentParser, Namespace
 
 from hostctl.arguments import need_command
 from hostctl.output import Output
+from hostctl.pump import run_attached
+from hostctl.stdio import pipe_ends, terminal_ends
+from identity.paths import Paths
 
 ABOUT = """\
 Runs another command in a running sandbox and returns its exit code.
@@ -35,10 +38,6 @@ def exec_request(args: Namespace, command: list[str]) -> dict[str, object]:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from hostctl.pump import run_attached
-    from hostctl.stdio import pipe_ends, terminal_ends
-    from identity.paths import Paths
-
     request = exec_request(args, need_command(args))
     ends = terminal_ends(args.interactive) if args.tty else pipe_ends(args.interactive)
     socket = Paths(args.root).hostd_socket

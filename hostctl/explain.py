@@ -6,7 +6,9 @@ import json
 from argparse import ArgumentParser, Namespace
 
 from hostctl.failure import NOT_FOUND, Failure
+from hostctl.journals import event_line, events
 from hostctl.output import Output
+from identity.paths import Paths
 
 ABOUT = "Says what an error code (G101) means, or what the audit knows of a request id."
 
@@ -31,9 +33,6 @@ def main(args: Namespace, out: Output) -> int:
 
 
 def _request(args: Namespace, out: Output) -> int:
-    from hostctl.journals import event_line, events
-    from identity.paths import Paths
-
     found = [event for event in events(Paths(args.root)) if event.get("req") == args.what]
     if not found:
         what = f"{args.what} is neither an error code nor a request id"

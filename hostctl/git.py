@@ -7,6 +7,9 @@ from argparse import ArgumentParser, Namespace
 from hostctl.arguments import need_command
 from hostctl.failure import usage
 from hostctl.output import Output
+from hostctl.pump import run_attached
+from hostctl.stdio import pipe_ends
+from identity.paths import Paths
 
 ABOUT = """\
 Runs git fetch, push or ls-remote for a sandbox as the helper uid, in the gate's own bare
@@ -33,10 +36,6 @@ def git_request(sandbox: str, words: list[str]) -> dict[str, object]:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from hostctl.pump import run_attached
-    from hostctl.stdio import pipe_ends
-    from identity.paths import Paths
-
     request = git_request(args.sandbox, need_command(args))
     socket = Paths(args.root).hostd_socket
     code, _ = run_attached(socket, request, pipe_ends(interactive=False), out.progress)

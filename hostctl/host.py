@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
 from hostctl.arguments import sub_parsers
+from hostctl.brokerfiles import add_file, check_name, configured, remove_file
+from hostctl.client import ask
+from hostctl.configfile import Value
+from hostctl.failure import usage
+from hostctl.keychange import change_host_key, next_key
 from hostctl.output import Column, Item, Output, need_root
-
-if TYPE_CHECKING:
-    from hostctl.configfile import Value
-    from identity.paths import Paths
+from identity.paths import Paths
 
 ABOUT = "Manages the hosts that may grant sessions, and this host's own key."
 
@@ -34,8 +35,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl host`")
-    from identity.paths import Paths
-
     actions = {"enrol": _enrol, "ls": _ls, "rm": _rm, "rotate-key": _rotate}
     return actions[args.action](args, out, Paths(args.root))
 
@@ -50,9 +49,6 @@ def host_values(args: Namespace) -> dict[str, Value]:
 
 
 def _enrol(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.brokerfiles import add_file, check_name
-    from hostctl.failure import usage
-
     if args.name is None:
         return _introduce(out, paths)
     if args.key is None:
@@ -66,8 +62,6 @@ def _enrol(args: Namespace, out: Output, paths: Paths) -> int:
 
 
 def _introduce(out: Output, paths: Paths) -> int:
-    from hostctl.client import ask
-
     status = ask(paths.hostd_socket, {"op": "status"})
     name, key = status.get("host"), status.get("key")
     text = f"on the broker's machine: hostctl host enrol {name} --key {key}"
@@ -76,8 +70,6 @@ def _introduce(out: Output, paths: Paths) -> int:
 
 
 def _ls(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.brokerfiles import configured
-
     tables = configured(paths, "host")
     found = [{"name": name, **values} for name, (_, values) in tables.items()]
     columns: dict[str, Column] = {"NAME": "name", "KEY": _keys, "CEILING": _ceiling}
@@ -99,8 +91,6 @@ def _ceiling(item: Item) -> str:
 
 
 def _rm(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.brokerfiles import check_name, remove_file
-
     name = check_name(args.name)
     remove_file(paths, "host", name)
     out.result(f"removed host {name}", {"schema": "gitmoat.host-rm/1", "name": name})
@@ -108,9 +98,6 @@ def _rm(args: Namespace, out: Output, paths: Paths) -> int:
 
 
 def _rotate(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.client import ask
-    from hostctl.keychange import change_host_key, next_key
-
     if args.prepare:
         key = next_key(paths.host_key_next, 0)
         fields = {"schema": "gitmoat.host-rotate-key/1", "key": key, "in_force": False}

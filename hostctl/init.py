@@ -9,8 +9,15 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from hostctl import client
+from hostctl.brokerfiles import add_file, check_name, configured, remove_file
+from hostctl.defaults import write_defaults
 from hostctl.failure import FAILED, NOT_FOUND, Failure, usage
+from hostctl.interrupts import raise_on_signals
 from hostctl.output import Output, need_root
+from hostctl.questions import ask, ask_yes, is_interactive
+from hostctl.upstream import ignores_case
+from identity.paths import Paths
 
 if TYPE_CHECKING:
     from hostctl.configfile import Value
@@ -46,10 +53,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl init`")
-    from hostctl.defaults import write_defaults
-    from hostctl.interrupts import raise_on_signals
     from hostctl.up import start_missing
-    from identity.paths import Paths
 
     paths = Paths(args.root)
     user = _user(args)
@@ -85,8 +89,6 @@ def _found(paths: Paths, user: pwd.struct_passwd) -> list[Login]:
 
 def _choose(args: Namespace, user: pwd.struct_passwd, found: list[Login]) -> tuple[str, Login]:
     """The server and the login for it; a helper for every host needs to be told which."""
-    from hostctl.questions import ask, is_interactive
-
     host = _host(args.url) if args.url else ""
     fitting = [each for each in found if not host or each.host in ("", host)]
     if not fitting:
@@ -126,8 +128,6 @@ def _no_login(user: pwd.struct_passwd, host: str) -> Failure:
 
 def _name(args: Namespace, url: str) -> str:
     """`git.corp.example:8443` is called corp."""
-    from hostctl.brokerfiles import check_name
-
     labels = (urlsplit(url).hostname or "").split(".")
     return check_name(
         args.name or _NOT_NAMES.sub("-", labels[-2] if len(labels) > 1 else labels[0])
@@ -137,8 +137,6 @@ def _name(args: Namespace, url: str) -> str:
 def _confirm(
     args: Namespace, out: Output, user: pwd.struct_passwd, url: str, name: str, login: Login
 ) -> None:
-    from hostctl.questions import ask_yes, is_interactive
-
     out.progress(f"found: {login.source} ({user.pw_name})")
     out.progress(f"upstream {name}: {url}")
     out.progress(f"credential {name}: from `{' '.join(login.command)}`, run as {user.pw_name}")
@@ -152,9 +150,6 @@ def _confirm(
 
 def _configure(paths: Paths, name: str, url: str, user: str, login: Login) -> bool:
     """False when this server is configured already: then nothing is changed."""
-    from hostctl.brokerfiles import add_file, configured, remove_file
-    from hostctl.upstream import ignores_case
-
     known = configured(paths, "upstream").values()
     if any(str(values.get("url", "")).rstrip("/") == url for _, values in known):
         return False
@@ -187,9 +182,7 @@ def _report(args: Namespace, out: Output, paths: Paths, name: str, url: str, add
 
 
 def _try(args: Namespace, paths: Paths, name: str) -> dict[str, object] | None:
-    from hostctl.client import ask
-
     if not args.repo:
         return None
     request = {"op": "cred-test", "name": name, "repo": f"{name}:{args.repo}"}
-    return dict(ask(paths.broker_admin_socket, request))
+    return dict(client.ask(paths.broker_admin_socket, request))

@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from hostctl.clock import moment_text
 from hostctl.failure import Failure, plain
+from hostctl.quantities import duration
 from identity.paths import Paths
 
 Record = Mapping[str, object]
@@ -118,8 +119,6 @@ class Wanted(NamedTuple):
 
 def moment(text: str, now: float | None = None) -> str:
     """`90m`, which is that long ago, or a UTC time, as journals write it."""
-    from hostctl.quantities import duration
-
     if _TIME.fullmatch(text):
         return text.rstrip("Z")
     seconds = (time.time() if now is None else now) - duration(text)

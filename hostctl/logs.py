@@ -9,13 +9,12 @@ from argparse import ArgumentParser, Namespace
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
+from hostctl.client import ask, items_of
 from hostctl.failure import NOT_FOUND, Failure
 from hostctl.output import Output
-
-if TYPE_CHECKING:
-    from identity.paths import Paths
+from identity.paths import Paths
 
 ABOUT = """\
 Prints what the command of `hostctl run -d` printed, standard error included.
@@ -35,8 +34,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from identity.paths import Paths
-
     paths = Paths(args.root)
     sandbox = _identifier(paths, args.sandbox)
     log = paths.sandbox_log(sandbox)
@@ -74,8 +71,6 @@ def _identifier(paths: Paths, wanted: str) -> str:
 
 def _state(paths: Paths, wanted: str) -> tuple[str, str] | None:
     """Id and state of a sandbox, running or stopped."""
-    from hostctl.client import ask, items_of
-
     for item in items_of(ask(paths.hostd_socket, {"op": "ls"})):
         if wanted in (item.get("sandbox"), item.get("name")):
             return str(item["sandbox"]), str(item.get("state"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from json import dumps
 from typing import TextIO
 
 from hostctl.failure import Failure, plain
@@ -104,8 +105,6 @@ class Output:
         return f"{colour}{text}{_RESET}" if self.colour else text
 
     def _write_json(self, fields: Mapping[str, object], stream: TextIO) -> None:
-        from json import dumps
-
         print(dumps(fields, ensure_ascii=True), file=stream, flush=True)
 
 

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from hostctl.client import ask
 from hostctl.failure import NOT_FOUND, Failure
 from hostctl.policytext import NAMES, policy_path, read_text
 from identity.paths import Paths
@@ -87,8 +88,6 @@ def is_shared(domain: str) -> bool:
 
 def sandbox_policy(paths: Paths, sandbox: str) -> Policy:
     """The effective policy of a running sandbox."""
-    from hostctl.client import ask
-
     answer = ask(paths.hostd_socket, {"op": "inspect", "sandbox": sandbox})
     path = paths.sandboxes_run / str(answer.get("sandbox")) / "policy.json"
     try:

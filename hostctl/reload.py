@@ -5,6 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any, cast
 
+from hostctl.brokerfiles import reload_broker
+from hostctl.client import ask
+from hostctl.failure import Failure
 from hostctl.output import Output, need_root
 from identity.paths import Paths
 
@@ -24,8 +27,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl reload`")
-    from hostctl.brokerfiles import reload_broker
-
     paths = Paths(args.root)
     policies = _policies(paths)
     reload_broker(paths, out.progress)
@@ -47,9 +48,6 @@ def _policies(paths: Paths) -> dict[str, Any]:
 
 def _pin(paths: Paths) -> None:
     """A hostd that does not run reads its file when it does."""
-    from hostctl.client import ask
-    from hostctl.failure import Failure
-
     try:
         ask(paths.hostd_socket, {"op": "pins"})
     except Failure as failure:
@@ -59,9 +57,6 @@ def _pin(paths: Paths) -> None:
 
 def _replace(paths: Paths, policies: dict[str, Any]) -> list[dict[str, Any]]:
     """A host without a hostd has no sandboxes to tell."""
-    from hostctl.client import ask
-    from hostctl.failure import Failure
-
     try:
         answer = ask(paths.hostd_socket, {"op": "policies", "policies": policies}, timeout=120)
     except Failure as failure:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from hostctl.client import ask
 from hostctl.failure import Failure
 from hostctl.output import Output
+from identity.paths import Paths
 
 _PATIENCE = 660.0  # a large workspace takes its time
 ABOUT = "Revokes the session, ends every process of a sandbox and removes everything of it."
@@ -17,9 +19,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from hostctl.client import ask
-    from identity.paths import Paths
-
     socket, removed = Paths(args.root).hostd_socket, []
     failed: Failure | None = None
     for sandbox in args.sandboxes:

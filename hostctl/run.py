@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from hostctl.arguments import need_command
 from hostctl.failure import FAILED, RUNTIME_FAILED, Failure, NotReached, usage
 from hostctl.output import Output
+from hostctl.policytext import policy_path
+from hostctl.pump import run_attached
 from hostctl.quantities import count, cpus, duration, size
-
-if TYPE_CHECKING:
-    from identity.paths import Paths
+from hostctl.stdio import null_ends, pipe_ends, terminal_ends
+from identity.paths import Paths
 
 ABOUT = """\
 Starts a sandbox and runs a command in it as the untrusted uid.
@@ -62,8 +62,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from identity.paths import Paths
-
     command = need_command(args)
     _refuse_misuse(args)
     paths = Paths(args.root)
@@ -91,7 +89,6 @@ def _may_be_the_policys(failure: Failure) -> bool:
 def _check_policy(paths: Paths, name: str, sent: str) -> None:
     """What is wrong with a policy is told first, and in the words of its file; nothing else is."""
     from hostctl.policyfile import policy_mapping
-    from hostctl.policytext import policy_path
 
     try:
         policy_mapping(paths, policy_path(paths, name), sent)
@@ -135,9 +132,6 @@ def _installed(policy: str | None) -> str | None:
 
 
 def _run(args: Namespace, out: Output, paths: Paths, request: dict[str, object]) -> int:
-    from hostctl.pump import run_attached
-    from hostctl.stdio import null_ends, pipe_ends, terminal_ends
-
     if args.detach:
         _, started = run_attached(
             paths.hostd_socket, request, null_ends(paths.hostd_state), out.progress

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from hostctl.client import ask
 from hostctl.output import Output
+from identity.paths import Paths
 
 _PATIENCE = 120.0
 ABOUT = """\
@@ -20,9 +22,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from hostctl.client import ask
-    from identity.paths import Paths
-
     request = {"op": "start", "sandbox": args.sandbox}
     answer = ask(Paths(args.root).hostd_socket, request, out.progress, timeout=_PATIENCE)
     fields = {"schema": "gitmoat.start/1", "sandbox": answer.get("sandbox")}

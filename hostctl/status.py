@@ -5,9 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
+from time import time
 
+from hostctl.client import ask
 from hostctl.failure import FAILED, UNREACHABLE, Failure
 from hostctl.output import Output
+from identity.paths import Paths
 
 ABOUT = "Says whether broker and hostd answer (else exit 5) and can work (else exit 1)."
 
@@ -17,8 +20,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from identity.paths import Paths
-
     paths = Paths(args.root)
     broker, hostd = daemon_status(paths.broker_admin_socket), daemon_status(paths.hostd_socket)
     sandboxes = hostd.pop("sandboxes", 0)
@@ -45,8 +46,6 @@ def main(args: Namespace, out: Output) -> int:
 
 def daemon_status(socket: Path) -> dict[str, object]:
     """What a daemon says of itself; healthy false when it does not answer."""
-    from hostctl.client import ask
-
     try:
         answer = ask(socket, {"op": "status"}, timeout=10)
     except Failure as failure:
@@ -72,7 +71,5 @@ def _age(status: Mapping[str, object]) -> str:
     since = status.get("key_since")
     if not isinstance(since, int):
         return ""
-    from time import time
-
     days = max(0, int(time() - since)) // 86400
     return f"key {days} d old"

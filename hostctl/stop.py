@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from hostctl.client import ask
 from hostctl.output import Output
+from identity.paths import Paths
 
 _PATIENCE = 120.0
 ABOUT = """\
@@ -18,9 +20,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, out: Output) -> int:
-    from hostctl.client import ask
-    from identity.paths import Paths
-
     request = {"op": "stop", "sandbox": args.sandbox}
     ask(Paths(args.root).hostd_socket, request, out.progress, timeout=_PATIENCE)
     out.result(args.sandbox, {"schema": "gitmoat.stop/1", "sandbox": args.sandbox})

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import EISDIR
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hostctl.failure import Failure, plain
 from hostctl.tarstream import Entry, Event, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

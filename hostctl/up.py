@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from hostctl.daemons import Daemon, start_daemon
+from hostctl.defaults import write_defaults
+from hostctl.interrupts import raise_on_signals
 from hostctl.output import Output, need_root
-
-if TYPE_CHECKING:
-    from hostctl.daemons import Daemon
-    from identity.paths import Paths
+from hostctl.status import daemon_status
+from identity.paths import Paths
 
 ABOUT = """\
 Starts broker and hostd on this machine and waits until both are ready.
@@ -25,10 +25,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl up`")
-    from hostctl.defaults import write_defaults
-    from hostctl.interrupts import raise_on_signals
-    from identity.paths import Paths
-
     paths = Paths(args.root)
     raise_on_signals()
     write_defaults(paths)
@@ -39,9 +35,6 @@ def main(args: Namespace, out: Output) -> int:
 
 def start_missing(paths: Paths, out: Output) -> list[Daemon]:
     """Starts what does not run; if one cannot start, nothing of this call is left running."""
-    from hostctl.daemons import start_daemon
-    from hostctl.status import daemon_status
-
     started: list[Daemon] = []
     sockets = {"broker": paths.broker_admin_socket, "hostd": paths.hostd_socket}
     try:
@@ -57,8 +50,6 @@ def start_missing(paths: Paths, out: Output) -> list[Daemon]:
 
 
 def _report(paths: Paths, started: list[Daemon], out: Output) -> None:
-    from hostctl.status import daemon_status
-
     broker, hostd = daemon_status(paths.broker_admin_socket), daemon_status(paths.hostd_socket)
     word = "is up" if started else "was up already"
     text = f"gitmoat {word}: broker {_where(broker)}, hostd pid {hostd['pid']}"

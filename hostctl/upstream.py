@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
 from hostctl.arguments import sub_parsers
+from hostctl.brokerfiles import add_file, check_name, configured, remove_file
+from hostctl.configfile import Value
 from hostctl.output import Column, Output, need_root
-
-if TYPE_CHECKING:
-    from hostctl.configfile import Value
-    from identity.paths import Paths
+from identity.paths import Paths
 
 ABOUT = "Manages the git servers the broker may speak to."
 _CASE = """is ACME/App the same repository as acme/app there? default: yes for github.com, else
@@ -36,8 +34,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl upstream`")
-    from identity.paths import Paths
-
     actions = {"add": _add, "ls": _ls, "rm": _rm}
     return actions[args.action](args, out, Paths(args.root))
 
@@ -67,8 +63,6 @@ def upstream_values(args: Namespace) -> dict[str, Value]:
 
 
 def _add(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.brokerfiles import add_file, check_name
-
     name = check_name(args.name)
     values = upstream_values(args)
     path = add_file(paths, "upstream", name, values)
@@ -78,8 +72,6 @@ def _add(args: Namespace, out: Output, paths: Paths) -> int:
 
 
 def _ls(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.brokerfiles import configured
-
     tables = configured(paths, "upstream")
     found = [{"name": name, **values} for name, (_, values) in tables.items()]
     columns: dict[str, Column] = {"NAME": "name", "URL": "url", "CREDENTIAL": "provider"}
@@ -88,8 +80,6 @@ def _ls(args: Namespace, out: Output, paths: Paths) -> int:
 
 
 def _rm(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.brokerfiles import check_name, remove_file
-
     name = check_name(args.name)
     remove_file(paths, "upstream", name)
     out.result(f"removed upstream {name}", {"schema": "gitmoat.upstream-rm/1", "name": name})

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
+from json import loads
 from pathlib import Path
 from typing import Any
 
+from hostctl.client import ask
+from hostctl.clock import moment_text
 from hostctl.failure import NOT_ENFORCED, Failure, plain, usage
 from hostctl.output import Output
+from identity.paths import Paths
 
 ABOUT = """\
 Tries from inside a sandbox, as both of its users, everything that must not work, and looks from
@@ -45,9 +49,6 @@ def main(args: Namespace, out: Output) -> int:
 
 
 def measure(args: Namespace, out: Output) -> dict[str, Any]:
-    from hostctl.client import ask
-    from identity.paths import Paths
-
     request: dict[str, object] = {"op": "verify", "sandbox": args.sandbox, "sign": args.sign}
     if args.only is not None:
         request["groups"] = args.only.split(",")
@@ -84,9 +85,7 @@ def _wrong(row: Mapping[str, Any]) -> str:
 
 def _check(args: Namespace, out: Output) -> int:
     """Needs no daemon: the key is that of this host, or the one that is named."""
-    from json import loads
 
-    from hostctl.clock import moment_text
     from identity.report import ReportRefused, check_report
 
     key = args.key if args.key is not None else _own_key(args.root)
@@ -110,7 +109,6 @@ def _check(args: Namespace, out: Output) -> int:
 
 def _own_key(root: str) -> str:
     from identity.keyfile import KeyFileUnsafe, load_key, public_text
-    from identity.paths import Paths
 
     try:
         return public_text(load_key(Paths(root).host_key, 0))
