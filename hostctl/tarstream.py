@@ -1,12 +1,14 @@
 """The part of the tar format that `hostctl cp` speaks: GNU headers, read strictly, held in bounds.
 
-What comes out of a sandbox is hostile. tarfile would read a long name or an extended header of
-any size into memory; here nothing is held but one block, or one name that a kernel could take.
+tarfile writes the headers. What comes out of a sandbox is hostile, and tarfile would read a long
+name or an extended header of any size into memory; here nothing is held but one block, or one name
+that a kernel could take.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from tarfile import GNU_FORMAT, TarInfo
 from typing import NamedTuple
 
 BLOCK = 512
@@ -16,6 +18,7 @@ _MAGIC = b"ustar  \0"
 _SHORT = 100
 _RECORD = 40  # tar fills its last 20 blocks with zeros
 _LONG_NAME, _LONG_TARGET = b"L", b"K"
+_BYTES = ("utf-8", "surrogateescape")  # gives every name its own bytes back
 
 
 class Kind(Enum):
@@ -180,27 +183,8 @@ def padding(size: int) -> bytes:
 
 
 def format_entry(entry: Entry) -> bytes:
-    """The header, with what precedes it when a name is long."""
-    longs = b""
-    for kind, text in ((_LONG_TARGET, entry.target), (_LONG_NAME, entry.name)):
-        if len(text) >= _SHORT:
-            longs += _block(b"././@LongLink", kind, 0, len(text) + 1, 0, b"")
-            longs += text + b"\0" + padding(len(text) + 1)
-    return longs + _block(
-        entry.name, entry.kind.value, entry.mode, entry.size, entry.mtime, entry.target
-    )
-
-
-def _block(name: bytes, kind: bytes, mode: int, size: int, mtime: int, target: bytes) -> bytes:
-    before = b"%-100.100b%07o\0%07o\0%07o\0%b%b" % (
-        name[:_SHORT].ljust(_SHORT, b"\0"), mode, 0, 0, _field(size), _field(mtime),
-    )  # fmt: skip
-    after = kind + target[:_SHORT].ljust(_SHORT, b"\0") + _MAGIC
-    block = (before + b" " * 8 + after).ljust(BLOCK, b"\0")
-    return before + b"%06o\0 " % _sum(block) + block[156:]
-
-
-def _field(number: int) -> bytes:
-    if number < 8**11:
-        return b"%011o\0" % number
-    return b"\x80" + number.to_bytes(11, "big")
+    """The header, with what precedes it when a name is long; a directory's name gets a slash."""
+    made = TarInfo(entry.name.decode(*_BYTES))
+    made.type, made.mode, made.size = entry.kind.value, entry.mode, entry.size
+    made.mtime, made.linkname = entry.mtime, entry.target.decode(*_BYTES)
+    return made.tobuf(GNU_FORMAT, *_BYTES)

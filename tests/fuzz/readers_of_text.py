@@ -18,7 +18,16 @@ from gitwire.errors import Malformed
 from gitwire.hostname import parse_host
 from gitwire.http import RequestReader, ResponseReader
 from gitwire.proxying import classify_direct, format_plain
-from hostctl.tarstream import END, Entry, Event, TarMalformed, TarReader, format_entry, padding
+from hostctl.tarstream import (
+    END,
+    Entry,
+    Event,
+    Kind,
+    TarMalformed,
+    TarReader,
+    format_entry,
+    padding,
+)
 from hostd.refspecs import parse_branch, parse_objects, parse_refs, parse_resolved
 
 _NAME = parse_host(b"web.example")
@@ -111,7 +120,14 @@ def tar_stream(data: bytes) -> None:
     if found[0] is None:
         return
     ours = b"".join(format_entry(entry) + body + padding(entry.size) for entry, body in found[0])
-    assert _tar(ours + END, 512) == found[0]
+    assert _tar(ours + END, 512) == [(_slashed(entry), body) for entry, body in found[0]]
+
+
+def _slashed(entry: Entry) -> Entry:
+    """As our own tar names a directory."""
+    if entry.kind is Kind.DIRECTORY and not entry.name.endswith(b"/"):
+        return entry._replace(name=entry.name + b"/")
+    return entry
 
 
 def _tar(data: bytes, step: int) -> list[tuple[Entry, bytes]] | None:

@@ -27,13 +27,15 @@ texts = st.binary(min_size=1, max_size=300).map(lambda b: b.replace(b"\0", b"x")
 sizes = st.integers(0, 3 * BLOCK)
 numbers = st.integers(0, 1 << 40)
 modes = st.integers(0, 0o7777)
-special = st.sampled_from([Kind.DIRECTORY, Kind.FIFO, Kind.CHARACTER_DEVICE, Kind.BLOCK_DEVICE])
+special = st.sampled_from([Kind.FIFO, Kind.CHARACTER_DEVICE, Kind.BLOCK_DEVICE])
 linking = st.sampled_from([Kind.LINK, Kind.HARD_LINK])
 nothing = st.just(b"")
 files = st.builds(Entry, texts, st.just(Kind.FILE), modes, sizes, numbers, nothing)
 links = st.builds(Entry, texts, linking, modes, st.just(0), numbers, texts)
 others = st.builds(Entry, texts, special, modes, st.just(0), numbers, nothing)
-entries = files | links | others
+named = texts.map(lambda name: name.rstrip(b"/") + b"/")
+directories = st.builds(Entry, named, st.just(Kind.DIRECTORY), modes, st.just(0), numbers, nothing)
+entries = files | links | others | directories
 
 
 def written(items: list[Entry]) -> bytes:
