@@ -16,7 +16,7 @@ TEST_PACKAGES := systemd busybox-static $(shell command -v dockerd >/dev/null ||
 # curl, wget, node and npm are clients that they run in sandboxes
 TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
 
-.PHONY: help setup packages test-packages demo test test-long soak lint bench bench-smoke profile fuzz clean lock docs man pictures dist
+.PHONY: help setup packages test-packages demo test test-long soak lint bench bench-smoke profile fuzz clean lock docs man pictures dist checksums
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
@@ -31,7 +31,7 @@ help:
 	@echo "make profile    where the time of our hops goes, and a sidecar's memory"
 	@echo "make docs       the documentation as a site: build/docs/index.html"
 	@echo "make man        the man pages: man/"
-	@echo "make pictures   draw the diagrams and the picture of the demo anew"
+	@echo "make pictures   draw the picture of the demo anew"
 	@echo "make dist       wheel, sdist, bill of materials and checksums: dist/"
 	@echo "make lock       resolve requirements.lock anew"
 
@@ -96,16 +96,18 @@ man: setup
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b man -d build/doctrees docs man
 
 pictures: setup
-	$(PY) -m publish.diagrams
 	mkdir -p build
 	$(VENV)/bin/hostctl demo > build/demo.txt
-	$(PY) -m publish.terminal docs/pictures/demo.svg < build/demo.txt
+	$(PY) -m tools.terminal docs/pictures/demo.svg < build/demo.txt
 
 dist: setup man
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PY) -m build --quiet --no-isolation --outdir dist .
-	$(PY) -m publish.sbom dist
-	$(PY) -m publish.checksums dist
+	$(PY) -m tools.sbom dist
+	$(MAKE) checksums
+
+checksums:
+	cd dist && sha256sum *.cdx.json *.tar.gz *.whl > SHA256SUMS
 
 lock: setup
 	$(VENV)/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev \

@@ -10,7 +10,7 @@ from attrs import frozen
 from bench.chains.way import DIRECT, IN_MEMORY, OURS
 from bench.figures import Book, figure
 from bench.table import number
-from publish.svg import Picture
+from tools.svg import Picture
 
 _WIDTH, _LEFT, _BAR, _GAP = 760, 190, 16, 14
 _PLOT = (70, 40, 620, 200)  # left, top, width, height

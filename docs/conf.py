@@ -14,7 +14,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from publish import audit_page, cli_pages, metrics_page  # noqa: E402
+from tools import cli_pages, reference  # noqa: E402
 
 project = "Gitmoat"
 author = "the Gitmoat developers"
@@ -61,8 +61,8 @@ def _write_pages() -> list[tuple[str, str, str, str, int]]:
             old.unlink()
     for name, text in made.items():
         _write(HERE / "reference" / "cli" / f"{name}.md", text)
-    _write(HERE / "reference" / "made" / "audit-events.md", audit_page.table())
-    _write(HERE / "reference" / "made" / "metrics.md", metrics_page.table())
+    for name, text in reference.made().items():
+        _write(HERE / "reference" / "made" / name, text)
     commands = [
         (f"reference/cli/{name}", name, cli_pages.summary(name), author, 1) for name in made
     ]

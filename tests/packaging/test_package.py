@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import subprocess
@@ -15,18 +14,18 @@ from zipfile import ZipFile
 import pytest
 
 from hostctl.arguments import VERBS
-from publish import checksums, sbom
+from tools import sbom
 
 ROOT = Path(__file__).parents[2]
 UNITS = ROOT / "packaging" / "systemd"
 
 
-def run(*words: str | Path, **environment: str) -> str:
+def run(*words: str | Path, cwd: str | Path = "/", **environment: str) -> str:
     done = subprocess.run(
         [str(word) for word in words],
         capture_output=True,
         text=True,
-        cwd="/",
+        cwd=cwd,
         env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **environment},
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -87,7 +86,7 @@ def test_the_wheel_has_every_package_and_the_files_that_belong_to_it(dist: Path)
     assert {f"share/man/man1/hostctl-{verb}.1" for verb in VERBS} <= data
     assert {"share/man/man5/gitmoat-policy.5", "share/gitmoat/policies/agents.toml"} <= data
     assert {f"share/gitmoat/systemd/{path.name}" for path in UNITS.iterdir()} <= data
-    assert not [name for name in names if name.startswith(("tests/", "publish/", "bench/"))]
+    assert not [name for name in names if name.startswith(("tests/", "tools/", "bench/"))]
 
 
 def _packages() -> str:
@@ -103,7 +102,7 @@ def test_no_package_directory_is_forgotten() -> None:
     found |= {
         str(p.parent.relative_to(ROOT)).replace("/", ".") for p in ROOT.glob("*/*/__init__.py")
     }
-    ours = {each for each in found if each.partition(".")[0] not in ("tests", "publish", "bench")}
+    ours = {each for each in found if each.partition(".")[0] not in ("tests", "tools", "bench")}
     assert ours <= listed
 
 
@@ -125,15 +124,14 @@ def test_the_installed_command_works(installed: Path) -> None:
     assert "is valid" in checked
 
 
-def test_checksums_are_what_sha256sum_reads(dist: Path) -> None:
-    text = checksums.checksums(dist)
-    (wheel,) = dist.glob("*.whl")
-    assert f"{hashlib.sha256(wheel.read_bytes()).hexdigest()}  {wheel.name}\n" in text
-    (dist / checksums.NAME).write_text(text)
-    checked = subprocess.run(
-        ["sha256sum", "--strict", "-c", checksums.NAME], cwd=dist, capture_output=True
-    )
-    assert checked.returncode == 0
+def test_checksums_are_of_everything_that_is_published(tree: Path, dist: Path) -> None:
+    run(sys.executable, "-m", "tools.sbom", dist, PYTHONPATH=str(tree))
+    run("make", "--silent", "-C", tree, "checksums")
+    listed = (dist / "SHA256SUMS").read_text()
+    assert {line.split()[1] for line in listed.splitlines()} == {
+        path.name for path in dist.iterdir() if path.name != "SHA256SUMS"
+    }
+    run("sha256sum", "--strict", "-c", "SHA256SUMS", cwd=dist)
 
 
 def test_the_bill_of_materials_is_what_is_needed_at_run_time_as_locked() -> None:

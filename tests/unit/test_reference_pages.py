@@ -1,7 +1,8 @@
-"""Pages and pictures made from code are as the code would make them now."""
+"""Pages that are made from code have all of it, and pictures show what there is."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,10 +10,13 @@ from xml.etree import ElementTree
 import pytest
 
 from audit.events import KEYS
+from audit.schema import journal_schema, kinds
 from broker.metrics import FAMILIES
 from hostctl.arguments import VERBS, verb_parser
 from hostctl.demo import checks
-from publish import audit_page, cli_pages, diagrams, metrics_page
+from limits.table import GROUPS
+from netpolicy.codes import CODES
+from tools import cli_pages, reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
@@ -34,15 +38,15 @@ def test_every_verb_has_its_line_in_the_help_and_so_in_its_man_page() -> None:
 
 
 def test_the_audit_page_has_every_event_and_every_key() -> None:
-    table = audit_page.table()
-    for kind in audit_page.kinds():
+    table = reference.audit_events()
+    for kind in kinds():
         assert f"| `{kind.event}` |" in table
     page = (DOCS / "reference" / "audit.md").read_text()
     assert [key for key in KEYS if f"`{key}`" not in page] == []
 
 
 def test_the_metrics_page_has_every_family_and_every_label() -> None:
-    table = metrics_page.table()
+    table = reference.metrics()
     page = (DOCS / "reference" / "metrics.md").read_text()
     for family in FAMILIES:
         assert f"| `{family.name}" in table
@@ -52,10 +56,29 @@ def test_the_metrics_page_has_every_family_and_every_label() -> None:
     assert [name for name in named if name.removesuffix("_total") not in known] == []
 
 
-@pytest.mark.parametrize("name", diagrams.DRAWN)
-def test_diagrams_are_as_they_would_be_drawn_now(name: str) -> None:
-    kept = (DOCS / "pictures" / f"{name}.svg").read_text()
-    assert kept == str(diagrams.DRAWN[name]()), "run `make pictures`"
+def test_the_page_of_codes_has_every_code_once_and_each_family_a_heading() -> None:
+    shown = reference.codes()
+    assert sorted(re.findall(r"^\| ([A-Z]\d{3}) \|", shown, re.MULTILINE)) == sorted(CODES)
+    families = re.findall(r"^## (.+)$", shown, re.MULTILINE)
+    assert families == list(reference.CODE_FAMILIES.values())
+
+
+def test_the_page_of_limits_has_every_row_and_its_own_heading_alone() -> None:
+    shown = reference.limits()
+    for group in GROUPS:
+        assert f"## {group.title}\n" in shown
+        assert [row.name for row in group.limits if f"| {row.what} |" not in shown] == []
+    assert not re.search(r"^# ", shown, re.MULTILINE)
+
+
+def test_the_schema_that_is_published_is_the_one_that_records_are_checked_with() -> None:
+    assert json.loads(reference.made()["audit.schema.json"]) == journal_schema()
+
+
+@pytest.mark.parametrize("page", sorted(reference.made()))
+def test_what_is_made_at_a_build_is_shown_by_a_page(page: str) -> None:
+    pages = [path for path in DOCS.rglob("*.md") if path.parent.name != "made"]
+    assert any(f"made/{page}" in path.read_text() for path in pages)
 
 
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)

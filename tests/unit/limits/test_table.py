@@ -1,12 +1,8 @@
-"""The table of limits says what is in force, and its page says what the table does.
-
-docs/limits.md is generated: `python -m tests.unit.limits.test_table` writes it.
-"""
+"""The table of limits says what is in force."""
 
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +16,7 @@ from broker.settings import BrokerLimits, Timeouts
 from gitwire.http import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
 from gitwire.receivepack import CommandReader
 from hostd import children, lifecycle, planning, sandboxes
-from limits.table import GROUPS, Limit, page
+from limits.table import GROUPS, Limit
 from netpolicy.codes import CODES
 from netpolicy.policy import Limits
 from netpolicy.policy import Session as SessionTimes
@@ -28,7 +24,6 @@ from sidecar import budgets, credential_socket, datagrams
 from streams.appetite import READ
 from streams.client import FRAMING
 
-PAGE = Path(__file__).parents[3] / "docs" / "limits.md"
 ROWS = [limit for group in GROUPS for limit in group.limits]
 POLICY, BROKER, TIMES = Limits(), BrokerLimits(), Timeouts()
 IN_FORCE: dict[str, float] = {
@@ -124,11 +119,3 @@ def test_every_limit_that_can_be_set_has_a_row(kind: type, file: str) -> None:
 def test_every_socket_of_a_sidecar_has_a_row() -> None:
     found = [each for each in vars(budgets).values() if isinstance(each, budgets.SocketBudget)]
     assert len(found) == sum(row.name.endswith("_connections") for row in GROUPS[1].limits)
-
-
-def test_the_page_is_the_one_of_the_table() -> None:
-    assert PAGE.read_text() == page(), "run `python -m tests.unit.limits.test_table`"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

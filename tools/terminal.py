@@ -1,11 +1,11 @@
-"""A picture of what a command printed: `hostctl demo | python -m publish.terminal demo.svg`."""
+"""A picture of what a command printed: `hostctl demo | python -m tools.terminal demo.svg`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from publish.svg import Picture
+from tools.svg import Picture
 
 COLUMNS = 118
 _ADVANCE = 7.25
