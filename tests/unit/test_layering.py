@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
+from tools.size import PACKAGES
+
 ROOT = Path(__file__).parents[2]
 OURS = {
     "audit", "broker", "confine", "credential_helper", "gitmoat", "gitwire", "hostctl", "hostd",
@@ -154,6 +156,7 @@ def test_the_exceptions_still_exist() -> None:
 
 
 def test_every_package_is_known() -> None:
+    assert set(PACKAGES) == OURS
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {
         "tests",
         "bench",
