@@ -21,8 +21,8 @@ TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
 	@echo "make test       set up, then lint and run every test but the long ones, upgrades included (root)"
-	@echo "make test-long  1 GB transfers and long runs; saves docs/test-long.txt"
-	@echo "make soak       half an hour of random faults over 50 sandboxes; saves docs/soak.txt"
+	@echo "make test-long  1 GB transfers and long runs; saves bench/results/test-long.txt"
+	@echo "make soak       half an hour of random faults over 50 sandboxes; saves bench/results/soak.txt"
 	@echo "make lint       ruff and mypy"
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
 	@echo "make bench      what the chain costs beside nginx, haproxy and others, and a sandbox beside a hostile"
@@ -63,10 +63,10 @@ test: setup test-packages lint
 	$(PY) -m tests -m "not long"
 
 test-long: setup test-packages $(ATHERIS)
-	$(PY) -m pytest -m long -s 2>&1 | tee docs/test-long.txt; exit $${PIPESTATUS[0]}
+	$(PY) -m pytest -m long -s 2>&1 | tee bench/results/test-long.txt; exit $${PIPESTATUS[0]}
 
 soak: setup
-	$(PY) -m tests.soak --minutes $(SOAK_MINUTES) $(SOAK) | tee docs/soak.txt; exit $${PIPESTATUS[0]}
+	$(PY) -m tests.soak --minutes $(SOAK_MINUTES) $(SOAK) | tee bench/results/soak.txt; exit $${PIPESTATUS[0]}
 
 # Beside the environment, not in it: lint and tests must not depend on it.
 $(ATHERIS): | setup

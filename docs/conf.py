@@ -24,7 +24,7 @@ version = release = installed_version("gitmoat")
 extensions = ["myst_parser"]
 root_doc = "index"
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["reference/made/*", "*.txt"]
+exclude_patterns = ["reference/made/*"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4
 nitpicky = True
