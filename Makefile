@@ -7,6 +7,7 @@ ATHERIS := .fuzz/lib/atheris
 FUZZ_SECONDS := 600
 FUZZ_SEED := 0
 SOAK_MINUTES := 30
+MUTATION_SECONDS := 480
 # git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
 # python3 (the system's own): runs the credential helper inside the gate; python3-venv: make setup
 PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
@@ -16,7 +17,7 @@ TEST_PACKAGES := systemd busybox-static $(shell command -v dockerd >/dev/null ||
 # curl, wget, node and npm are clients that they run in sandboxes
 TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
 
-.PHONY: help setup packages test-packages demo test test-long soak lint bench bench-smoke profile fuzz clean lock docs man pictures dist checksums
+.PHONY: help setup packages test-packages demo test test-long soak mutations lint bench bench-smoke profile fuzz clean lock docs man pictures dist checksums
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
@@ -25,6 +26,8 @@ help:
 	@echo "make soak       half an hour of random faults over 50 sandboxes; saves bench/results/soak.txt"
 	@echo "make lint       ruff and mypy"
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
+	@echo "make mutations  weaken one control after the other for eight minutes, those of recently changed files"
+	@echo "                first: a test must fail for each (MUTATION_SECONDS=0: all of them; root)"
 	@echo "make bench      what the chain costs beside nginx, haproxy and others, and a sandbox beside a hostile"
 	@echo "                one (BENCH=--quick: less; BENCH='--only neighbours': some)"
 	@echo "make bench-smoke  a minute of it: has a ratio slipped by half?"
@@ -74,6 +77,9 @@ $(ATHERIS): | setup
 
 fuzz: setup $(ATHERIS)
 	PYTHONPATH=$(dir $(ATHERIS)) $(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
+
+mutations: setup test-packages
+	$(PY) -m tests.mutations --seconds $(MUTATION_SECONDS)
 
 # Installs what it compares with by itself; what cannot be installed makes it fail in the end.
 bench: setup

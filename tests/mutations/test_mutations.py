@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.mutations.runner import ROOT, applied, run, run_unmutated
+from tests.mutations.runner import ROOT, Tree, Verdict, applied, copied
 from tests.mutations.table import Mutation
 from tests.mutations.verified import ALL
 
@@ -30,16 +31,15 @@ def test_no_two_mutations_have_one_name() -> None:
     assert len({mutation.name for mutation in ALL}) == len(ALL)
 
 
-@pytest.mark.long
-@pytest.mark.live
-def test_without_a_mutation_the_tests_pass_in_a_copy() -> None:
-    result = run_unmutated(ALL)
-    assert result.code == 0, result.output[-3000:]
+@pytest.fixture(scope="module")
+def tree() -> Iterator[Tree]:
+    with copied() as copy:
+        yield copy
 
 
 @pytest.mark.long
 @pytest.mark.live
 @pytest.mark.parametrize("mutation", ALL, ids=named)
-def test_a_weakened_control_is_noticed(mutation: Mutation) -> None:
-    result = run(mutation)
-    assert result.killed, result.output[-3000:]
+def test_a_weakened_control_is_noticed(tree: Tree, mutation: Mutation) -> None:
+    result = tree.run(mutation)
+    assert result.verdict is Verdict.KILLED, result.output[-3000:]
