@@ -21,7 +21,7 @@ from bench.machine import describe
 from bench.parts.table import ALONE, STAGED
 from bench.scale import FULL, QUICK, Scale
 from bench.stage import CHAINS, open_stage
-from hostctl.demo_stage import CheckFailed
+from tests.stage.command import CommandFailed
 
 _SHAPED = ("clone", "push", "ls-remote", "flood")  # what needs real repositories
 
@@ -89,7 +89,7 @@ def _part(name: str, run: Callable[[], None]) -> list[str]:
     begun = time.monotonic()
     try:
         run()
-    except (RuntimeError, AssertionError, CheckFailed, OSError, SubprocessError) as problem:
+    except (RuntimeError, AssertionError, CommandFailed, OSError, SubprocessError) as problem:
         print(f"bench: FAILED: {name}: {problem}", file=sys.stderr, flush=True)
         return [f"{name}: {problem}"]
     suite.took(name, begun)

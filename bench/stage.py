@@ -21,7 +21,7 @@ from bench.rows.gits import Gits
 from bench.rows.transfers import Transfers
 from bench.scale import Scale
 from bench.upstream import Upstream, start_upstream
-from tests.live.instances import Instance
+from tests.stage.instance import Instance
 
 CHAINS = {each.NAME: each for each in (nginx, haproxy, mitmproxy, flask)}
 _BOXES = 4

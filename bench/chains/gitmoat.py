@@ -16,8 +16,8 @@ from attrs import frozen
 from bench.chains.way import OURS, Door, Way
 from bench.upstream import USER, Upstream
 from hostctl.daemons import clean_environment
-from hostctl.demo_stage import Ran
-from tests.live.instances import Instance, make_instance
+from tests.stage.command import Ran
+from tests.stage.instance import Instance, make_instance
 
 DISK, MEMORY = "/tmp", "/dev/shm"
 _PATIENCE = 120.0

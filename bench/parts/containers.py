@@ -6,9 +6,8 @@ import time
 
 from bench.chains.way import OURS
 from bench.figures import Book
-from hostctl.demo_stage import Stage, close_stage, open_stage
-from hostctl.output import Output
 from tests.docker.engines import TestEngine, image
+from tests.stage.gitmoat import Gitmoat, opened
 
 DOCKER = "docker, twice"
 
@@ -18,24 +17,20 @@ def measure(book: Book, rounds: int) -> None:
     engine.start()
     try:
         engine.make_images()
-        settings = f'[docker]\nsocket = "{engine.socket}"\n'
-        stage = open_stage(Output(quiet=True), keep=False, hostd=settings)
-        try:
+        with opened(engine.settings()) as gitmoat:
             for number in range(rounds + 1):
-                ours, theirs = _once(engine, stage)
+                ours, theirs = _once(engine, gitmoat)
                 if number:
                     book.add("sandbox in a container", OURS, "s", ours)
                     book.add("sandbox in a container", DOCKER, "s", theirs)
-        finally:
-            close_stage(stage)
     finally:
         engine.remove()
 
 
-def _once(engine: TestEngine, stage: Stage) -> tuple[float, float]:
+def _once(engine: TestEngine, gitmoat: Gitmoat) -> tuple[float, float]:
     begun = time.perf_counter()
     words = ("run", "--rm", "--image", image("debian"), "--", "true")
-    stage.hostctl(*words, timeout=120).expect_success("run")
+    gitmoat.hostctl(*words, timeout=120).expect_success("run")
     between = time.perf_counter()
     for _ in ("holder", "sandbox"):
         engine.docker("run", "--rm", "--network=none", "--entrypoint=/bin/true", image("debian"))

@@ -12,7 +12,7 @@ from bench.chains.way import OURS
 from bench.figures import Book
 from bench.parts.programs import seconds
 from bench.processes import cpu_seconds, memory, resident
-from tests.live.instances import Instance
+from tests.stage.instance import Instance
 
 BWRAP = "bwrap"
 _AT_ONCE = 4

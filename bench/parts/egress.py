@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.chains.way import OURS
 from bench.figures import Book
-from tests.live.internet import POLICY, WEB, Internet, NetBox, open_box, open_internet
+from tests.stage.internet import POLICY, WEB, Internet, NetBox, open_box, open_internet
 
 PEERS = ("squid", "tinyproxy", "dnsmasq")
 _PORT, _PLAIN = 9443, 9080  # of nginx: others at that address are the tests' own

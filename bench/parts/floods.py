@@ -10,7 +10,7 @@ from bench.chains.gitmoat import hostctl
 from bench.chains.way import OURS
 from bench.figures import Book
 from bench.flooding import FLOOD
-from tests.live.instances import Instance
+from tests.stage.instance import Instance
 
 IDLE = "idle command"
 _BOX = "bench-gate"

@@ -18,7 +18,7 @@ from bench.chains.way import OURS
 from bench.figures import Book
 from bench.parts.programs import PYTHON
 from hostd.environment import gate_git
-from tests.live.instances import Instance
+from tests.stage.instance import Instance
 
 STATIC_C = "static C"
 _C = r"""

@@ -32,8 +32,8 @@ from bench.processes import Programs
 from bench.suite import took
 from bench.upstream import start_upstream
 from hostctl.daemons import clean_environment
-from hostctl.demo_stage import CheckFailed, last_words
-from tests.live.instances import Instance
+from tests.stage.command import CommandFailed, last_words
+from tests.stage.instance import Instance
 
 A, B = "bench-a", "bench-b"
 _DISK_MIB = 256
@@ -101,7 +101,7 @@ def _beside(
     try:
         with _neighbour(instance, place, load) as goes_on:
             _in_turn(operations, times, load.name, goes_on, outcomes)
-    except (CheckFailed, RuntimeError, OSError, subprocess.SubprocessError) as problem:
+    except (CommandFailed, RuntimeError, OSError, subprocess.SubprocessError) as problem:
         return [f"{load.name}: {problem}"]
     finally:
         took(f"neighbours: {load.name}", begun)

@@ -29,7 +29,7 @@ from identity.grant import Grant, sign_grant
 from identity.keyfile import load_key
 from netpolicy.document import parse_policy
 from netpolicy.writing import policy_to_mapping
-from tests.live.instances import Instance
+from tests.stage.instance import Instance
 
 _TARGET = "/git/bench/fake/small.git/info/refs?service=git-upload-pack"
 _HEADERS = "Host: gitmoat\r\nGitmoat-Tier: untrusted\r\nAccept: */*\r\n"

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from hostctl.demo_repositories import create_repository
-from hostctl.demo_stage import Stage
 from tests.adversary.hostile import OTHER, Hostile, start_hostile
-from tests.live.conftest import opened
+from tests.stage.gitmoat import Gitmoat, opened
+from tests.stage.repositories import create_repository
 
 # Shorter than anybody would configure: a test waits for each of them. Honest operations of a
 # machine that is busy must fit in, too.
@@ -39,7 +38,7 @@ MakeHostile = Callable[..., Hostile]
 
 
 @pytest.fixture(scope="session")
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[Gitmoat]:
     with opened() as made:
         made.hostctl("down").expect_success("down")
         with made.paths.hostd_toml.open("a") as file:
@@ -51,7 +50,7 @@ def stage() -> Iterator[Stage]:
 
 
 @contextmanager
-def hostile_maker(stage: Stage) -> Iterator[MakeHostile]:
+def hostile_maker(stage: Gitmoat) -> Iterator[MakeHostile]:
     made: list[Hostile] = []
 
     def make(*words: str) -> Hostile:
@@ -67,13 +66,13 @@ def hostile_maker(stage: Stage) -> Iterator[MakeHostile]:
 
 
 @pytest.fixture(scope="module")
-def make_hostile(stage: Stage) -> Iterator[MakeHostile]:
+def make_hostile(stage: Gitmoat) -> Iterator[MakeHostile]:
     with hostile_maker(stage) as make:
         yield make
 
 
 @pytest.fixture(scope="session")
-def hostile(stage: Stage) -> Iterator[Hostile]:
+def hostile(stage: Gitmoat) -> Iterator[Hostile]:
     """Shared by all: each test plants anew. One that kills its sandbox makes its own."""
     with hostile_maker(stage) as make:
         yield make()

@@ -16,10 +16,11 @@ from pathlib import Path
 from attrs import define, field, frozen
 
 from hostctl.daemons import clean_environment
-from hostctl.demo_stage import ALLOWED, Ran, Stage
-from tests.live.boxes import HOME, Box, eventually
-from tests.live.upstream_repositories import commit_upstream
-from tests.waiting import PATIENCE, end, ends_with_its_test
+from tests.stage.boxes import HOME, Box
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, commit_upstream
+from tests.waiting import PATIENCE, end, ends_with_its_test, eventually
 
 HERE = Path(__file__).parent
 OTHER = "acme/other"
@@ -211,7 +212,7 @@ def make_hostile(box: Box) -> Hostile:
     return hostile
 
 
-def start_hostile(stage: Stage, *words: str) -> Hostile:
+def start_hostile(stage: Gitmoat, *words: str) -> Hostile:
     name = f"t-{uuid.uuid4().hex[:10]}"
     repositories = [word for each in (ALLOWED, OTHER) for word in ("--repo", stage.url(each))]
     recorder = ["/usr/bin/python3", "-I", "-c", (HERE / "recorder.py").read_text(), EXECUTIONS]

@@ -11,12 +11,12 @@ from collections import Counter
 
 import pytest
 
-from hostctl.demo_probes import CREDENTIAL
-from hostctl.demo_stage import ALLOWED, Stage
 from tests.adversary.conftest import MakeHostile
 from tests.adversary.hostile import Hostile
-from tests.live.boxes import eventually
-from tests.waiting import PATIENCE
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.probes import CREDENTIAL
+from tests.stage.repositories import ALLOWED
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -62,11 +62,11 @@ print(json.dumps({
 """
 
 
-def path_of(stage: Stage) -> str:
+def path_of(stage: Gitmoat) -> str:
     return f"localhost:{stage.upstream.port}/{ALLOWED}.git"
 
 
-def refusals(stage: Stage) -> Counter[int]:
+def refusals(stage: Gitmoat) -> Counter[int]:
     """How often each uid was refused, by the audit: a record may stand for several."""
     text = stage.hostctl("--json", "audit", "query").out
     records = [json.loads(line) for line in text.splitlines()]
@@ -77,11 +77,11 @@ def refusals(stage: Stage) -> Counter[int]:
     return found
 
 
-def told(stage: Stage, uid: int) -> int:
+def told(stage: Gitmoat, uid: int) -> int:
     return refusals(stage)[uid]
 
 
-def test_the_untrusted_uid_is_refused_and_written_down(hostile: Hostile, stage: Stage) -> None:
+def test_the_untrusted_uid_is_refused_and_written_down(hostile: Hostile, stage: Gitmoat) -> None:
     """Row 43; the helper, by the same program, gets a token."""
     question = {"credential": path_of(stage)}
     assert hostile.box.python(CREDENTIAL, question)["credential"] in ({}, {"quit": "1"})
@@ -95,7 +95,7 @@ def test_the_untrusted_uid_is_refused_and_written_down(hostile: Hostile, stage: 
     eventually(lambda: told(stage, hostile.untrusted) > before, "another")
 
 
-def test_root_in_the_sandbox_is_refused_and_written_down(hostile: Hostile, stage: Stage) -> None:
+def test_root_in_the_sandbox_is_refused_and_written_down(hostile: Hostile, stage: Gitmoat) -> None:
     """Row 44: uid 0 is not the helper. It gets there by the host's hands: no other way is known."""
     pid = hostile.box.inspect()["pid"]
     command = ["nsenter", "-t", str(pid), "-m", "-n", "-p", "-i", "-u", "/usr/bin/python3", "-I"]
@@ -116,7 +116,7 @@ def test_the_socket_and_its_directory_cannot_be_changed(hostile: Hostile) -> Non
 
 
 def test_nobody_takes_the_sockets_place_while_the_sidecar_restarts(
-    make_hostile: MakeHostile, stage: Stage
+    make_hostile: MakeHostile, stage: Gitmoat
 ) -> None:
     """Row 48: the command tries all the time, the sidecar is killed again and again."""
     hostile = make_hostile()

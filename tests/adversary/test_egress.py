@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.internet import RESOLVER, WEB, Internet, NetBox, open_box, open_internet
+from tests.stage.internet import RESOLVER, WEB, Internet, NetBox, open_box, open_internet
 from tests.unit.gitwire.test_clienthello import message, openssl, records, sni
 from tests.waiting import eventually
 

@@ -14,14 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from attrs import frozen
 
-from hostctl.demo_repositories import create_repository
 from tests.adversary.conftest import POLICY, MakeHostile, hostile_maker
 from tests.adversary.hostile import OTHER, Done, Hostile, imposter, noticed
 from tests.adversary.test_pack_streams import CRAFTED, crafted, x86_64
 from tests.adversary.watching import processes_of
 from tests.fakes.long_cases import also_long, one_in
-from tests.live.boxes import HOME, eventually, hostctl_process, outcome
-from tests.live.conftest import opened
+from tests.stage.boxes import HOME
+from tests.stage.command import outcome
+from tests.stage.gitmoat import opened
+from tests.stage.repositories import create_repository
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -200,7 +202,7 @@ def test_an_interrupted_operation_ends_all_its_processes(patient: MakeHostile) -
     box = hostile.box
     with imposter(hostile, "pack-objects", f"echo > {HOME}/reached; {DRIP}"):
         hostile.sh(f"rm -f {HOME}/reached")
-        running = hostctl_process(box.stage, "git", box.name, "--", "push", "app", "HEAD:ci/never")
+        running = box.stage.begin("git", box.name, "--", "push", "app", "HEAD:ci/never")
         eventually((hostile.state / "home" / "reached").exists, "the push begins")
         waits = "index-pack waits for the stream"
         eventually(lambda: len(processes_of(hostile.helper)) == 1, waits)
@@ -226,7 +228,7 @@ def test_a_gate_that_waits_holds_up_no_other_sandbox(patient: MakeHostile) -> No
     crafted(hostile, "endless")
     box = hostile.box
     with imposter(hostile, "pack-objects", DRIP):
-        running = hostctl_process(box.stage, "git", box.name, "--", "push", "app", "HEAD:ci/slow")
+        running = box.stage.begin("git", box.name, "--", "push", "app", "HEAD:ci/slow")
         eventually(lambda: len(processes_of(hostile.helper)) == 1, "the push waits")
         fetched = other.fetch()
         assert fetched.ran.code == 0
@@ -239,8 +241,8 @@ def test_operations_of_one_sandbox_come_one_after_the_other(hostile: Hostile) ->
     hostile.plant("")
     box = hostile.box
     words = [f"HEAD:ci/{uuid.uuid4().hex[:10]}" for _ in range(4)]
-    pushes = [hostctl_process(box.stage, "git", box.name, "--", "push", "app", w) for w in words]
-    fetches = [hostctl_process(box.stage, "git", box.name, "--", "fetch", "app") for _ in range(2)]
+    pushes = [box.stage.begin("git", box.name, "--", "push", "app", w) for w in words]
+    fetches = [box.stage.begin("git", box.name, "--", "fetch", "app") for _ in range(2)]
     for each in (*pushes, *fetches):
         done = outcome(each)
         assert done.code == 0, done.text

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_stage import Stage
 from hostd.environment import gate_git
 from tests.adversary.conftest import MakeHostile
 from tests.adversary.hostile import Hostile, imposter
 from tests.adversary.test_pack_streams import x86_64
 from tests.adversary.watching import Watch
-from tests.live.boxes import HOME, eventually
+from tests.stage.boxes import HOME
+from tests.stage.gitmoat import Gitmoat
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -141,7 +142,9 @@ def test_killing_everything_leaves_the_gate_and_the_sidecar(make_hostile: MakeHo
     assert hostile.fetch().ran.code == 0
 
 
-def test_no_secret_is_in_the_helpers_arguments_or_environment(watched: Watch, stage: Stage) -> None:
+def test_no_secret_is_in_the_helpers_arguments_or_environment(
+    watched: Watch, stage: Gitmoat
+) -> None:
     """Row 36: neither the upstream's password nor anything that looks like a request token."""
     text = watched.text()
     assert stage.public not in text
@@ -184,7 +187,7 @@ def test_the_gates_git_reads_no_configuration_but_its_own(hostile: Hostile) -> N
 
 
 def test_the_helpers_processes_hold_nothing_of_hostd(
-    watched: Watch, hostile: Hostile, stage: Stage
+    watched: Watch, hostile: Hostile, stage: Gitmoat
 ) -> None:
     """Rows 33 and 109: what they opened themselves, and the pipes they were given."""
     daemons = json.loads(stage.hostctl("--json", "status").out)

@@ -8,20 +8,19 @@ from subprocess import Popen
 
 import pytest
 
-from hostctl.demo_repositories import create_repository, git
-from hostctl.demo_stage import ALLOWED, Ran, Stage
 from tests.adversary.hostile import Hostile
 from tests.adversary.hostile_upstream import HostileUpstream
 from tests.adversary.watching import peak_memory
-from tests.live.boxes import hostctl_process, outcome
-from tests.live.upstream_repositories import bare
+from tests.stage.command import Ran, outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, bare, create_repository, git
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
 
 @pytest.fixture(scope="module")
-def enemy(stage: Stage) -> Iterator[HostileUpstream]:
+def enemy(stage: Gitmoat) -> Iterator[HostileUpstream]:
     """A second upstream with the same credential as the first."""
     server = HostileUpstream(stage.upstream.directory / "tls")
     words = ("--url", f"https://localhost:{server.port}", "--cred", "demo")
@@ -33,16 +32,16 @@ def enemy(stage: Stage) -> Iterator[HostileUpstream]:
 
 
 @pytest.fixture(scope="module")
-def endless(stage: Stage, enemy: HostileUpstream) -> Iterator[dict[str, Popen[bytes]]]:
+def endless(stage: Gitmoat, enemy: HostileUpstream) -> Iterator[dict[str, Popen[bytes]]]:
     """Two clones from a server that never comes to an end; begun early, because they take time."""
     url = f"https://localhost:{enemy.port}/evil"
     yield {
-        name: hostctl_process(stage, "run", "--rm", "--repo", f"{url}/{name}.git", "--", "true")
+        name: stage.begin("run", "--rm", "--repo", f"{url}/{name}.git", "--", "true")
         for name in ("drip", "silent")
     }
 
 
-def clone(stage: Stage, enemy: HostileUpstream, name: str) -> Ran:
+def clone(stage: Gitmoat, enemy: HostileUpstream, name: str) -> Ran:
     """The gate clones before the command starts, so the command is never reached."""
     url = f"https://localhost:{enemy.port}/evil/{name}.git"
     return stage.hostctl("run", "--rm", "--repo", url, "--", "echo", "it ran", timeout=PATIENCE)
@@ -62,7 +61,7 @@ ANSWERS = {
 @pytest.mark.usefixtures("endless")
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_a_strange_answer_is_a_clear_refusal(
-    stage: Stage, enemy: HostileUpstream, name: str
+    stage: Gitmoat, enemy: HostileUpstream, name: str
 ) -> None:
     before = len(enemy.asked)
     ran = clone(stage, enemy, name)
@@ -75,7 +74,7 @@ def test_a_strange_answer_is_a_clear_refusal(
 
 
 def test_a_redirect_is_never_followed_with_the_credential(
-    stage: Stage, enemy: HostileUpstream
+    stage: Gitmoat, enemy: HostileUpstream
 ) -> None:
     clone(stage, enemy, "redirect")
     assert not [each for each in enemy.asked if each.path.startswith("/stolen")]
@@ -83,7 +82,7 @@ def test_a_redirect_is_never_followed_with_the_credential(
 
 @pytest.mark.parametrize("name", ["spoken", "broken", "climbing"])
 def test_what_the_server_says_to_git_does_nothing_to_the_terminal(
-    stage: Stage, enemy: HostileUpstream, name: str
+    stage: Gitmoat, enemy: HostileUpstream, name: str
 ) -> None:
     ran = clone(stage, enemy, name)
     assert ran.code == 125, ran.text
@@ -91,7 +90,7 @@ def test_what_the_server_says_to_git_does_nothing_to_the_terminal(
 
 
 def test_a_hundred_thousand_refs_without_objects_are_refused_in_bounded_memory(
-    stage: Stage, enemy: HostileUpstream
+    stage: Gitmoat, enemy: HostileUpstream
 ) -> None:
     ran = clone(stage, enemy, "many")
     assert ran.code in (124, 125), ran.text
@@ -109,7 +108,7 @@ exit ${1:-0}
 
 @pytest.mark.parametrize("status", [0, 1])
 def test_what_an_upstreams_hook_prints_is_made_plain(
-    hostile: Hostile, stage: Stage, status: int
+    hostile: Hostile, stage: Gitmoat, status: int
 ) -> None:
     """Side-band text of the server: git prints it raw, so the broker cleans it."""
     hook = bare(stage, ALLOWED) / "hooks" / "pre-receive"
@@ -149,7 +148,7 @@ FILES = {
 }  # fmt: skip
 
 
-def test_hostile_content_of_a_repository_does_nothing_when_it_is_cloned(stage: Stage) -> None:
+def test_hostile_content_of_a_repository_does_nothing_when_it_is_cloned(stage: Gitmoat) -> None:
     """Row 72: submodules, attributes and LFS pointers are files like others."""
     name = "acme/content"
     create_repository(stage.upstream.repositories, name, FILES)
@@ -167,7 +166,7 @@ def test_hostile_content_of_a_repository_does_nothing_when_it_is_cloned(stage: S
     assert not [e for e in stage.upstream.log()[before:] if "lfs" in e.request]
 
 
-def test_lfs_is_refused_in_its_own_words(hostile: Hostile, stage: Stage) -> None:
+def test_lfs_is_refused_in_its_own_words(hostile: Hostile, stage: Gitmoat) -> None:
     place = f"localhost:{stage.upstream.port}/{ALLOWED}.git"
     probe = r"""
 import http.client, json, sys
@@ -184,7 +183,7 @@ print(json.dumps([r.status, r.getheader("Content-Type"), r.read().decode()]))
 
 
 def test_a_repository_that_fsck_would_refuse_can_still_be_fetched(
-    stage: Stage, hostile: Hostile
+    stage: Gitmoat, hostile: Hostile
 ) -> None:
     """The gate has no work tree: old, odd objects of the upstream are harmless there."""
     path = str(bare(stage, ALLOWED))

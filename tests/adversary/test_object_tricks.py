@@ -10,11 +10,10 @@ import uuid
 
 import pytest
 
-from hostctl.demo_repositories import git
-from hostctl.demo_stage import ALLOWED, Stage
 from tests.adversary.hostile import Hostile
 from tests.fakes.long_cases import one_in
-from tests.live.upstream_repositories import bare
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, bare, git
 
 pytestmark = pytest.mark.live
 
@@ -167,7 +166,7 @@ ILL_FORMED = {
 
 
 @pytest.mark.parametrize("case", one_in(3, sorted(ILL_FORMED)))
-def test_an_ill_formed_object_is_not_pushed(hostile: Hostile, stage: Stage, case: str) -> None:
+def test_an_ill_formed_object_is_not_pushed(hostile: Hostile, stage: Gitmoat, case: str) -> None:
     before = refs_of(stage)
     hostile.plant(raw(ILL_FORMED[case]))
     pushed = hostile.push()
@@ -177,7 +176,7 @@ def test_an_ill_formed_object_is_not_pushed(hostile: Hostile, stage: Stage, case
     assert hostile.requests() == set(), "refused before the upstream heard of it"
 
 
-def refs_of(stage: Stage) -> str:
+def refs_of(stage: Gitmoat) -> str:
     return git("--git-dir", str(bare(stage, ALLOWED)), "for-each-ref")
 
 
@@ -213,7 +212,7 @@ PRETENDED = {
 
 @pytest.mark.parametrize("case", one_in(2, sorted(PRETENDED)))
 def test_what_is_pushed_is_what_the_name_means_and_all_of_it(
-    hostile: Hostile, stage: Stage, case: str
+    hostile: Hostile, stage: Gitmoat, case: str
 ) -> None:
     hostile.plant(f"git rev-parse HEAD > ../evil/head\n{PRETENDED[case]}")
     head = hostile.sh("cat /workspace/evil/head").out.strip()

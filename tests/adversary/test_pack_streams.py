@@ -14,11 +14,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from hostctl.demo_stage import Stage
 from tests.adversary.hostile import APP, HERE, Done, Hostile, imposter, noticed
 from tests.adversary.watching import Watch, peak_memory
 from tests.fakes.long_cases import one_in
-from tests.live.boxes import HOME
+from tests.stage.boxes import HOME
+from tests.stage.gitmoat import Gitmoat
 
 pytestmark = pytest.mark.live
 
@@ -33,7 +33,7 @@ x86_64 = pytest.mark.skipif(
 
 
 @contextmanager
-def bounded(hostile: Hostile, stage: Stage) -> Iterator[None]:
+def bounded(hostile: Hostile, stage: Gitmoat) -> Iterator[None]:
     """Whatever happens inside: nothing stays in the gate, nobody's memory explodes."""
     before = hostile.gate_octets()
     with Watch(hostile.helper, SELDOM) as watch:
@@ -44,7 +44,7 @@ def bounded(hostile: Hostile, stage: Stage) -> Iterator[None]:
     assert peak_memory(hostd(stage)) < 200 * MIB
 
 
-def hostd(stage: Stage) -> int:
+def hostd(stage: Gitmoat) -> int:
     pid = json.loads(stage.hostctl("--json", "status").out)["hostd"]["pid"]
     assert isinstance(pid, int)
     return pid
@@ -69,7 +69,7 @@ def crafted(hostile: Hostile, kind: str) -> None:
 
 
 def test_more_than_the_policy_allows_is_refused_before_the_upstream_hears_of_it(
-    hostile: Hostile, stage: Stage
+    hostile: Hostile, stage: Gitmoat
 ) -> None:
     hostile.plant("head -c 20000000 /dev/urandom > big && git add big && git commit -q -m Big")
     with bounded(hostile, stage):
@@ -81,7 +81,7 @@ def test_more_than_the_policy_allows_is_refused_before_the_upstream_hears_of_it(
 
 @x86_64
 @pytest.mark.long
-def test_a_gigabyte_of_zeros_takes_little_memory(hostile: Hostile, stage: Stage) -> None:
+def test_a_gigabyte_of_zeros_takes_little_memory(hostile: Hostile, stage: Gitmoat) -> None:
     """It is one megabyte as a pack, so it is carried; but nobody holds it unpacked."""
     crafted(hostile, "zeros")
     with bounded(hostile, stage), imposter(hostile, "pack-objects", f"exec /bin/cat {CRAFTED}"):
@@ -90,7 +90,7 @@ def test_a_gigabyte_of_zeros_takes_little_memory(hostile: Hostile, stage: Stage)
     assert pushed.ran.code == 1
 
 
-def test_refused_pushes_leave_nothing_behind(hostile: Hostile, stage: Stage) -> None:
+def test_refused_pushes_leave_nothing_behind(hostile: Hostile, stage: Gitmoat) -> None:
     """By the gate, by the broker's policy, and by a git that is killed half way."""
     make = "head -c 4000000 /dev/urandom > noise && git add noise && git commit -q -m Noise"
     with bounded(hostile, stage):
@@ -139,7 +139,7 @@ exec 2>/dev/null
 
 @pytest.mark.parametrize("case", one_in(3, sorted(BROKEN)))
 def test_a_broken_store_of_objects_is_an_error_in_time(
-    hostile: Hostile, stage: Stage, case: str
+    hostile: Hostile, stage: Gitmoat, case: str
 ) -> None:
     hostile.plant(REPACK + BROKEN[case])
     with bounded(hostile, stage):
@@ -165,7 +165,7 @@ STREAMS = {
 @x86_64
 @pytest.mark.parametrize("case", one_in(2, sorted(STREAMS)))
 def test_a_stream_that_is_no_pack_is_refused_in_time(
-    hostile: Hostile, stage: Stage, case: str
+    hostile: Hostile, stage: Gitmoat, case: str
 ) -> None:
     hostile.plant(f"git repack -adq && cp -f .git/objects/pack/*.pack {SOME_PACK}")
     with bounded(hostile, stage), imposter(hostile, "pack-objects", STREAMS[case]):
@@ -177,7 +177,7 @@ def test_a_stream_that_is_no_pack_is_refused_in_time(
 
 @x86_64
 def test_a_blob_that_claims_a_terabyte_ends_at_the_policys_limit(
-    hostile: Hostile, stage: Stage
+    hostile: Hostile, stage: Gitmoat
 ) -> None:
     crafted(hostile, "endless")
     block = "printf '\\000\\377\\377\\000\\000'; /usr/bin/head -c 65535 /dev/zero"
@@ -198,7 +198,7 @@ def test_a_blob_that_claims_a_terabyte_ends_at_the_policys_limit(
     ],
 )
 def test_a_small_pack_that_unfolds_without_end_is_refused(
-    hostile: Hostile, stage: Stage, kind: str, code: str, why: str
+    hostile: Hostile, stage: Gitmoat, kind: str, code: str, why: str
 ) -> None:
     """By the helper's address space, by its time, and by its stack."""
     crafted(hostile, kind)
@@ -225,7 +225,7 @@ def test_a_deep_chain_of_deltas_is_no_harm(hostile: Hostile) -> None:
 
 @x86_64
 def test_a_stranger_who_keeps_the_pipe_open_keeps_nobody_waiting(
-    hostile: Hostile, stage: Stage
+    hostile: Hostile, stage: Gitmoat
 ) -> None:
     """The process that was asked has ended; what it left running still holds its output."""
     hostile.plant("")

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from hostctl.daemons import clean_environment
-from hostctl.demo_stage import ALLOWED, Stage
 from tests.adversary.conftest import MakeHostile
 from tests.adversary.hostile import APP, INLINE, Hostile
 from tests.fakes.long_cases import one_in
-from tests.live.boxes import Box
-from tests.live.upstream_repositories import commit_upstream
+from tests.stage.boxes import Box
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, commit_upstream
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
@@ -99,7 +99,7 @@ def test_a_strange_layout_is_the_workspaces_own_problem(hostile: Hostile, plant:
 
 
 def test_directories_swapped_while_objects_arrive_change_nothing_outside(
-    hostile: Hostile, stage: Stage
+    hostile: Hostile, stage: Gitmoat
 ) -> None:
     """Row 107: `.git` and directories in it turn into symlinks and back, all the time."""
     hostile.plant(

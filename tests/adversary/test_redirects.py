@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 from attrs import frozen
 
-from hostctl.demo_stage import ALLOWED
 from tests.adversary.hostile import OTHER, Hostile
 from tests.fakes.long_cases import one_in
-from tests.live.boxes import eventually
+from tests.stage.repositories import ALLOWED
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from hostctl.demo_repositories import git
-from hostctl.demo_stage import ALLOWED, Stage
 from tests.adversary.hostile import Hostile
 from tests.fakes.long_cases import one_in
-from tests.live.upstream_repositories import bare, refs
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, bare, git, refs
 
 pytestmark = pytest.mark.live
 
@@ -39,7 +38,7 @@ MALFORMED = ["refs/heads/ci/../main", "refs/heads/ci/x.lock", "refs/heads/ci//x"
 
 @pytest.mark.parametrize("ref", one_in(3, DENIED))
 def test_a_ref_that_no_rule_lists_is_refused_to_both(
-    hostile: Hostile, stage: Stage, ref: str
+    hostile: Hostile, stage: Gitmoat, ref: str
 ) -> None:
     before = refs(stage)
     hostile.plant("")
@@ -60,7 +59,9 @@ def test_a_name_that_is_no_ref_is_refused_before_anything_runs(hostile: Hostile,
     assert hostile.requests() == set()
 
 
-def test_deleting_is_refused_even_where_pushing_is_allowed(hostile: Hostile, stage: Stage) -> None:
+def test_deleting_is_refused_even_where_pushing_is_allowed(
+    hostile: Hostile, stage: Gitmoat
+) -> None:
     hostile.plant("")
     assert hostile.git("push", "app", "HEAD:ci/stays").ran.code == 0
     for ran in (
@@ -73,7 +74,7 @@ def test_deleting_is_refused_even_where_pushing_is_allowed(hostile: Hostile, sta
     assert "refs/heads/ci/stays" in refs(stage)
 
 
-def test_a_forced_update_stays_within_the_listed_refs(hostile: Hostile, stage: Stage) -> None:
+def test_a_forced_update_stays_within_the_listed_refs(hostile: Hostile, stage: Gitmoat) -> None:
     hostile.plant("git checkout -q --orphan other && git commit -q -m Other")
     before = refs(stage)["refs/heads/main"]
     ran = hostile.git("push", "app", "+HEAD:main").ran
@@ -82,7 +83,7 @@ def test_a_forced_update_stays_within_the_listed_refs(hostile: Hostile, stage: S
     assert refs(stage)["refs/heads/main"] == before
 
 
-def test_symbolic_names_reach_no_other_ref(hostile: Hostile, stage: Stage) -> None:
+def test_symbolic_names_reach_no_other_ref(hostile: Hostile, stage: Gitmoat) -> None:
     """HEAD of the upstream is not a ref that can be named; HEAD of the workspace is a commit."""
     hostile.plant("git symbolic-ref refs/heads/ci/alias refs/heads/main")
     before = refs(stage)["refs/heads/main"]
@@ -94,7 +95,7 @@ def test_symbolic_names_reach_no_other_ref(hostile: Hostile, stage: Stage) -> No
     assert head == "refs/heads/main"
 
 
-def test_one_denied_ref_among_a_thousand_refuses_all(hostile: Hostile, stage: Stage) -> None:
+def test_one_denied_ref_among_a_thousand_refuses_all(hostile: Hostile, stage: Gitmoat) -> None:
     before = refs(stage)
     hostile.plant("")
     words = [f"HEAD:ci/many-{number}" for number in range(998)] + ["HEAD:main"]
@@ -107,7 +108,7 @@ def test_one_denied_ref_among_a_thousand_refuses_all(hostile: Hostile, stage: St
     assert refs(stage) == before
 
 
-def test_more_refs_than_a_push_may_have_are_refused(hostile: Hostile, stage: Stage) -> None:
+def test_more_refs_than_a_push_may_have_are_refused(hostile: Hostile, stage: Gitmoat) -> None:
     before = refs(stage)
     hostile.plant("")
     words = " ".join(f"HEAD:ci/more-{number}" for number in range(1500))

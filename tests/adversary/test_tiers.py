@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hostctl.demo_probes import CONNECT, CREDENTIAL
-from hostctl.demo_stage import ALLOWED, FORBIDDEN, Stage
 from tests.adversary.conftest import MakeHostile
 from tests.adversary.hostile import OTHER, Hostile
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.probes import CONNECT, CREDENTIAL
+from tests.stage.repositories import ALLOWED, FORBIDDEN
 
 pytestmark = pytest.mark.live
 
@@ -31,12 +32,12 @@ who = ["helper"]
 
 
 @pytest.fixture(scope="module")
-def tiers(stage: Stage, make_hostile: MakeHostile) -> Hostile:
+def tiers(stage: Gitmoat, make_hostile: MakeHostile) -> Hostile:
     (stage.paths.policies / "tiers.toml").write_text(TIERS)
     return make_hostile("--policy", "tiers")
 
 
-def place(stage: Stage, repository: str) -> str:
+def place(stage: Gitmoat, repository: str) -> str:
     return f"localhost:{stage.upstream.port}/{repository}.git"
 
 
@@ -54,7 +55,7 @@ def test_the_helpers_port_has_no_address_that_the_command_reaches(
     assert control["error"] is None
 
 
-def test_the_command_gets_only_what_lists_it(tiers: Hostile, stage: Stage) -> None:
+def test_the_command_gets_only_what_lists_it(tiers: Hostile, stage: Gitmoat) -> None:
     """The same words for what is the helper's, what is nobody's, and what is not there."""
     tiers.plant("")
     assert tiers.control('git ls-remote "$URL"').code == 0
@@ -70,7 +71,7 @@ def test_the_command_gets_only_what_lists_it(tiers: Hostile, stage: Stage) -> No
     assert tiers.git("fetch", "other").ran.code == 0
 
 
-def test_the_command_cannot_push_to_what_is_the_helpers(tiers: Hostile, stage: Stage) -> None:
+def test_the_command_cannot_push_to_what_is_the_helpers(tiers: Hostile, stage: Gitmoat) -> None:
     tiers.plant("")
     ran = tiers.control(f"git push {stage.url(OTHER)} HEAD:ci/taken")
     assert ran.code != 0
@@ -78,7 +79,7 @@ def test_the_command_cannot_push_to_what_is_the_helpers(tiers: Hostile, stage: S
 
 
 def test_a_token_of_the_helper_opens_nothing_on_the_commands_port(
-    tiers: Hostile, stage: Stage
+    tiers: Hostile, stage: Gitmoat
 ) -> None:
     """Suppose it was stolen: the port that takes tokens is out of reach, the other takes none."""
     asked = {"credential": place(stage, OTHER), "ports": [418], "path": place(stage, OTHER)}
@@ -92,6 +93,6 @@ def test_a_token_of_the_helper_opens_nothing_on_the_commands_port(
     assert tried["419"] == tried["419 without"]
 
 
-def test_a_token_fits_one_repository(tiers: Hostile, stage: Stage) -> None:
+def test_a_token_fits_one_repository(tiers: Hostile, stage: Gitmoat) -> None:
     question = {"credential": place(stage, OTHER), "ports": [418], "path": place(stage, ALLOWED)}
     assert tiers.box.python(CREDENTIAL, question, as_helper=True)["418"] == 401

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import environment
-from tests.live.boxes import eventually
 from tests.live.inventory import cgroup_parents
-from tests.waiting import PATIENCE, ends_with_its_test
+from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
 pytestmark = pytest.mark.live
 

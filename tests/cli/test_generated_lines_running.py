@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_stage import Stage
 from tests.cli.lines import EXITS, check_line, line
-from tests.live.conftest import opened, start_box
+from tests.stage.boxes import start_box
+from tests.stage.gitmoat import Gitmoat, opened
 
 pytestmark = pytest.mark.live
 COUNT = 500
@@ -18,7 +18,7 @@ PARTS = 10
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[Gitmoat]:
     with opened() as made:
         yield made
 
@@ -26,7 +26,7 @@ def stage() -> Iterator[Stage]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_line_ends_in_a_traceback_and_the_daemons_live(
     part: int,
-    stage: Stage,
+    stage: Gitmoat,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from attrs import Factory, define
 
-from hostctl.demo_repositories import create_repository
-from hostctl.demo_stage import Stage, close_stage, open_stage
-from hostctl.output import Output
 from tests.cli.scripted import BROKER, HOSTD
 from tests.fakes.daemon import FakeDaemon
-from tests.live.instances import Instance, make_instance, use_own_uids
+from tests.stage.gitmoat import opened
+from tests.stage.instance import Instance, make_instance
+from tests.stage.repositories import create_repository
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 _NUMBERS = (
@@ -116,16 +115,10 @@ def fresh_world() -> Iterator[World]:
 @contextmanager
 def running_world() -> Iterator[World]:
     """Broker, hostd and a git server that wants a password."""
-    stage: Stage = open_stage(Output(quiet=True), keep=False)
-    try:
-        use_own_uids(stage.paths)
+    with opened() as made, typing_place() as directory:
         files = {"notes": b"first\n", "test.sh": b"echo all tests pass\n"}
-        create_repository(stage.upstream.repositories, "acme/site", files)
-        with typing_place() as directory:
-            (directory / "password.txt").write_text(stage.upstream.secret() + "\n")
-            ca_file = directory / "ca.pem"
-            shutil.copy(stage.upstream.ca_file, ca_file)
-            names = {"localhost:PORT": f"localhost:{stage.upstream.port}"}
-            yield World(stage.root, directory, real=True, names=names)
-    finally:
-        close_stage(stage)
+        create_repository(made.upstream.repositories, "acme/site", files)
+        (directory / "password.txt").write_text(made.upstream.password + "\n")
+        shutil.copy(made.upstream.ca_file, directory / "ca.pem")
+        names = {"localhost:PORT": f"localhost:{made.upstream.port}"}
+        yield World(made.root, directory, real=True, names=names)

@@ -10,16 +10,18 @@ from contextlib import contextmanager
 
 from attrs import frozen
 
-from hostctl.demo_stage import ALLOWED, Ran, Stage
 from tests.docker.engines import TestEngine, image
-from tests.live.boxes import Box
+from tests.stage.boxes import Box
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED
 
 
 @frozen
 class Prepared:
     """A network that waits for a container."""
 
-    stage: Stage
+    stage: Gitmoat
     engine: TestEngine
     name: str
     options: list[str]
@@ -51,7 +53,7 @@ class Prepared:
 
 
 @contextmanager
-def preparing(stage: Stage, engine: TestEngine) -> Iterator[Prepared]:
+def preparing(stage: Gitmoat, engine: TestEngine) -> Iterator[Prepared]:
     name = f"at-{uuid.uuid4().hex[:8]}"
     printed = stage.hostctl("attach", "--prepare", name).expect_success("prepare")
     structured = json.loads(stage.hostctl("--json", "ls").out)

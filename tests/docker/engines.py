@@ -102,6 +102,10 @@ class TestEngine:
         found: list[dict[str, Any]] = json.loads(self.docker("inspect", container))
         return found[0]
 
+    def settings(self) -> str:
+        """What a hostd.toml says to use it."""
+        return f'[docker]\nsocket = "{self.socket}"\n'
+
     def make_images(self) -> None:
         for name, tree, changes in each():
             options = [word for change in changes for word in ("--change", change)]

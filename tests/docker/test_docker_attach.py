@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, Stage
 from hostd.cgroups import find_hierarchies
 from tests.docker.attached import Prepared, preparing
 from tests.docker.engines import TestEngine, image
 from tests.fakes.long_cases import one_in
-from tests.live.boxes import alive, eventually
-from tests.live.upstream_repositories import refs
-from tests.waiting import PATIENCE
+from tests.stage.boxes import alive
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, refs
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -41,20 +41,20 @@ CLONE_AND_PUSH = (
 
 
 @pytest.fixture(scope="module")
-def waiting(stage: Stage, engine: TestEngine) -> Iterator[Prepared]:
+def waiting(stage: Gitmoat, engine: TestEngine) -> Iterator[Prepared]:
     """A network for all the containers that are refused."""
     with preparing(stage, engine) as made:
         yield made
 
 
 @pytest.fixture
-def prepared(stage: Stage, engine: TestEngine) -> Iterator[Prepared]:
+def prepared(stage: Gitmoat, engine: TestEngine) -> Iterator[Prepared]:
     with preparing(stage, engine) as made:
         yield made
 
 
 def test_a_container_with_the_printed_options_is_served(
-    prepared: Prepared, engine: TestEngine, stage: Stage
+    prepared: Prepared, engine: TestEngine, stage: Gitmoat
 ) -> None:
     container = prepared.start()
     url = stage.url(ALLOWED)
@@ -71,7 +71,7 @@ def test_a_container_with_the_printed_options_is_served(
 
 
 def test_when_the_container_ends_so_does_its_session_and_the_next_can_come(
-    prepared: Prepared, engine: TestEngine, stage: Stage
+    prepared: Prepared, engine: TestEngine, stage: Gitmoat
 ) -> None:
     first = prepared.start()
     prepared.attach(first).expect_success("attach")
@@ -89,7 +89,7 @@ def test_when_the_container_ends_so_does_its_session_and_the_next_can_come(
 
 
 def test_removing_the_sandbox_leaves_the_container_running_and_unserved(
-    prepared: Prepared, engine: TestEngine, stage: Stage
+    prepared: Prepared, engine: TestEngine, stage: Gitmoat
 ) -> None:
     container = prepared.start()
     prepared.attach(container).expect_success("attach")
@@ -157,7 +157,7 @@ ALWAYS_REFUSED = [
 
 @pytest.fixture(scope="module")
 def places(
-    tmp_path_factory: pytest.TempPathFactory, engine: TestEngine, stage: Stage
+    tmp_path_factory: pytest.TempPathFactory, engine: TestEngine, stage: Gitmoat
 ) -> Iterator[dict[str, str]]:
     """What the rows of the table call by upper-case names."""
     home = tmp_path_factory.mktemp("home")
@@ -260,7 +260,7 @@ def test_a_mount_of_an_ordinary_directory_is_no_reason(
     [("docker/run.sh", (), "is served"), ("agent/run.sh", ("git", "log", "--format=%s"), "First")],
 )
 def test_the_examples_do_what_they_say(
-    stage: Stage, engine: TestEngine, script: str, words: tuple[str, ...], shown: str
+    stage: Gitmoat, engine: TestEngine, script: str, words: tuple[str, ...], shown: str
 ) -> None:
     name = f"ex-{script.partition('/')[0]}"
     before = set(engine.docker("ps", "-aq").split())

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from hostctl.daemons import clean_environment
-from hostctl.demo_stage import ALLOWED, Stage
 from tests.docker.engines import TestEngine, image
-from tests.live.boxes import Box, eventually
-from tests.live.conftest import MakeBox
-from tests.live.upstream_repositories import refs
-from tests.waiting import PATIENCE, ends_with_its_test
+from tests.stage.boxes import Box, MakeBox
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, refs
+from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
 pytestmark = pytest.mark.live
 
@@ -33,7 +32,7 @@ def box(make_shared_box: MakeBox) -> Box:
 
 @pytest.mark.parametrize("name", ["debian", "busybox", "hostile"])
 def test_git_clones_and_pushes_in_an_image_with_nothing_of_ours(
-    stage: Stage, engine: TestEngine, name: str
+    stage: Gitmoat, engine: TestEngine, name: str
 ) -> None:
     inside = engine.docker(
         "run", "--rm", "--network=none", "--entrypoint=/bin/ls", image(name), "/"
@@ -65,7 +64,7 @@ def test_exit_codes_are_dockers(box: Box, words: tuple[str, ...], code: int) -> 
 
 
 def test_an_image_that_is_not_here_is_125_and_nothing_is_left(
-    stage: Stage, engine: TestEngine
+    stage: Gitmoat, engine: TestEngine
 ) -> None:
     before = engine.docker("ps", "-aq").split()
     ran = stage.hostctl("run", "--image", "example.com/no/such:1", "--", "true")
@@ -75,7 +74,7 @@ def test_an_image_that_is_not_here_is_125_and_nothing_is_left(
     assert sorted(engine.docker("ps", "-aq").split()) == sorted(before)
 
 
-def test_the_gate_pushes_for_a_command_that_may_not(stage: Stage, make_box: MakeBox) -> None:
+def test_the_gate_pushes_for_a_command_that_may_not(stage: Gitmoat, make_box: MakeBox) -> None:
     box = make_box("--push", "ci/**", "--image", image("busybox"))
     script = "cd /workspace && git checkout -q -b ci/docker && git commit -q --allow-empty -m One"
     box.sh(script).expect_success("git commit")
@@ -86,7 +85,7 @@ def test_the_gate_pushes_for_a_command_that_may_not(stage: Stage, make_box: Make
 
 
 def test_a_detached_command_keeps_its_output_and_its_files_survive_a_stop(
-    stage: Stage, engine: TestEngine
+    stage: Gitmoat, engine: TestEngine
 ) -> None:
     script = "echo out; echo err >&2; echo kept > /workspace/kept; sleep 600"
     words = ("--name", "dk-life", "--image", image("debian"))
@@ -120,7 +119,7 @@ def test_files_are_copied_in_and_out(make_box: MakeBox, tmp_path: Path, name: st
     assert copy("cp", f"{box.name}:nothing", str(tmp_path / "none")).code == 4
 
 
-def test_a_terminal_is_a_terminal(stage: Stage) -> None:
+def test_a_terminal_is_a_terminal(stage: Gitmoat) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root)]
     words = ("run", "--rm", "-it", "--image", image("busybox"), "--", "sh", "-c")
@@ -137,7 +136,7 @@ def test_a_terminal_is_a_terminal(stage: Stage) -> None:
         os.close(ours)
 
 
-def test_a_work_directory_is_the_workspace(stage: Stage, tmp_path: Path) -> None:
+def test_a_work_directory_is_the_workspace(stage: Gitmoat, tmp_path: Path) -> None:
     directory = tmp_path / "work"
     directory.mkdir()
     os.chown(directory, 12345, 12345)
@@ -146,7 +145,7 @@ def test_a_work_directory_is_the_workspace(stage: Stage, tmp_path: Path) -> None
     assert (directory / "made").stat().st_uid == 12345
 
 
-def test_limits_are_the_containers(stage: Stage, engine: TestEngine, make_box: MakeBox) -> None:
+def test_limits_are_the_containers(stage: Gitmoat, engine: TestEngine, make_box: MakeBox) -> None:
     box = make_box("--image", image("debian"), "--memory", "64m", "--pids", "32", repo=None)
     ran = box.run("sh", "-c", "head -c 200m /dev/zero | tail >/dev/null")
     assert ran.code != 0, "a command that takes more memory than it may is killed"

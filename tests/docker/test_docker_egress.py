@@ -17,7 +17,7 @@ from tests.live.clients import (
     check_told_by_the_proxy,
     open_client_box,
 )
-from tests.live.internet import Internet, NetBox, open_internet
+from tests.stage.internet import Internet, NetBox, open_internet
 
 pytestmark = pytest.mark.live
 

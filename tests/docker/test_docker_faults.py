@@ -12,14 +12,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostctl.demo_stage import Stage
+from hostctl.output import Output
 from hostctl.up import start_missing
-from tests.docker.conftest import opened
 from tests.docker.engines import TestEngine, image
 from tests.docker.images import busybox_like
-from tests.live.boxes import Box, alive, eventually
-from tests.live.conftest import box_maker
-from tests.waiting import PATIENCE
+from tests.stage.boxes import Box, alive, box_maker
+from tests.stage.gitmoat import Gitmoat, opened
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -31,20 +30,20 @@ CLOSED = (
 
 
 @pytest.fixture(scope="module")
-def stage(engine: TestEngine) -> Iterator[Stage]:
+def stage(engine: TestEngine) -> Iterator[Gitmoat]:
     """Its own, with a watchdog that looks every second."""
-    with opened(engine, QUICK) as made:
+    with opened(engine.settings() + QUICK) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def shared(stage: Stage) -> Iterator[Box]:
+def shared(stage: Gitmoat) -> Iterator[Box]:
     with box_maker(stage) as make:
         yield make("--agent", "--push", "agent/**", "--image", image("busybox"))
 
 
 @pytest.fixture
-def box(stage: Stage) -> Iterator[Box]:
+def box(stage: Gitmoat) -> Iterator[Box]:
     with box_maker(stage) as make:
         yield make("--agent", "--push", "agent/**", "--image", image("busybox"))
 
@@ -151,7 +150,7 @@ def test_a_killed_sidecar_is_replaced_and_the_container_inspected_again(shared: 
 
 
 def test_a_docker_that_hangs_does_not_touch_what_runs_and_delays_nobody(
-    shared: Box, engine: TestEngine, stage: Stage
+    shared: Box, engine: TestEngine, stage: Gitmoat
 ) -> None:
     engine.signal(signal.SIGSTOP)
     try:
@@ -167,10 +166,12 @@ def test_a_docker_that_hangs_does_not_touch_what_runs_and_delays_nobody(
     stage.hostctl("run", "--rm", "--image", image("debian"), "--", "true").expect_success("run")
 
 
-def test_a_killed_hostd_is_followed_by_one_that_adopts_the_sandbox(box: Box, stage: Stage) -> None:
+def test_a_killed_hostd_is_followed_by_one_that_adopts_the_sandbox(
+    box: Box, stage: Gitmoat
+) -> None:
     before = box.inspect()
     _kill_hostd(stage)
-    stage.daemons += start_missing(stage.paths, stage.out)
+    stage.daemons += start_missing(stage.paths, Output(quiet=True))
     after = box.inspect()
     same = ("container", "pid", "netns", "sandbox")
     assert [after[name] for name in same] == [before[name] for name in same]
@@ -178,18 +179,18 @@ def test_a_killed_hostd_is_followed_by_one_that_adopts_the_sandbox(box: Box, sta
 
 
 def test_a_container_removed_while_hostd_was_away_is_noticed(
-    box: Box, stage: Stage, engine: TestEngine
+    box: Box, stage: Gitmoat, engine: TestEngine
 ) -> None:
     about = box.inspect()
     _kill_hostd(stage)
     engine.docker("rm", "-f", about["container"])
-    stage.daemons += start_missing(stage.paths, stage.out)
+    stage.daemons += start_missing(stage.paths, Output(quiet=True))
     assert state(box) == "stopped"
     assert not engine.docker("ps", "-aq", "--filter", f"name=gitmoat-{about['sandbox']}")
     comes_back(box)
 
 
-def _kill_hostd(stage: Stage) -> None:
+def _kill_hostd(stage: Gitmoat) -> None:
     daemon = next(each for each in reversed(stage.daemons) if each.name == "hostd")
     daemon.process.kill()
     daemon.process.wait()
@@ -202,7 +203,7 @@ def test_a_docker_that_is_restarted_ends_sandboxes_or_leaves_them(keeps: bool) -
     try:
         own.start()
         own.docker("import", "-", image("busybox"), stdin=busybox_like())
-        with opened(own, QUICK) as other, box_maker(other) as make:
+        with opened(own.settings() + QUICK) as other, box_maker(other) as make:
             box = make("--agent", "--push", "agent/**", "--image", image("busybox"))
             before = box.inspect()
             own.stop()

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_stage import Stage
 from tests.docker.engines import TestEngine, image
-from tests.live.boxes import Box, eventually
-from tests.live.conftest import MakeBox
-from tests.live.kernel_view import namespace
-from tests.waiting import PATIENCE
+from tests.stage.boxes import Box, MakeBox
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import namespace
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -109,7 +108,7 @@ def test_docker_exec_as_root_has_no_privilege_either(box: Box, engine: TestEngin
 
 
 def test_a_peer_with_the_helpers_uid_in_another_container_gets_no_token(
-    box: Box, engine: TestEngine, stage: Stage
+    box: Box, engine: TestEngine, stage: Gitmoat
 ) -> None:
     """The same uid and the same socket, mounted elsewhere: the cgroup is not the gate's."""
     about = box.inspect()
@@ -138,7 +137,7 @@ def test_a_peer_with_the_helpers_uid_in_another_container_gets_no_token(
 
 
 def test_the_audit_knows_which_container_its_sessions_records_are_of(
-    stage: Stage, box: Box, engine: TestEngine
+    stage: Gitmoat, box: Box, engine: TestEngine
 ) -> None:
     about = box.inspect()
     found = engine.inspect(f"gitmoat-{about['sandbox']}")

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.docker.engines import TestEngine, image
-from tests.live.boxes import Box
-from tests.live.conftest import MakeBox
+from tests.stage.boxes import Box, MakeBox
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from hostctl.demo_stage import Stage
 from tests.faults.world import WATCHDOG, World
-from tests.live.conftest import opened
+from tests.stage.gitmoat import Gitmoat, opened
 
 
 @contextmanager
-def watched(stage: Stage) -> Iterator[World]:
+def watched(stage: Gitmoat) -> Iterator[World]:
     world = World(stage)
     with stage.paths.hostd_toml.open("a") as file:
         file.write(WATCHDOG)

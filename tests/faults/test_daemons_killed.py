@@ -8,14 +8,14 @@ import time
 
 import pytest
 
-from hostctl.demo_repositories import create_repository
 from tests.fakes.long_cases import also_long
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.transfers import LARGE, PUSHED, begin_clone, begin_push, prepare
 from tests.faults.world import World, git_works, kill_and_wait, new_name
-from tests.live.boxes import HOME, eventually, outcome
-from tests.live.upstream_repositories import objects, refs
-from tests.waiting import PATIENCE
+from tests.stage.boxes import HOME
+from tests.stage.command import outcome
+from tests.stage.repositories import create_repository, objects, refs
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.world import World, kill_and_wait
-from tests.live.boxes import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 

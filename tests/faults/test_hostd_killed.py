@@ -15,7 +15,9 @@ from tests.fakes.long_cases import also_long
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.sentinel import Sentinel
 from tests.faults.world import World, ended, git_works, kill_and_wait, new_name
-from tests.live.boxes import Box, eventually, hostctl_process, outcome
+from tests.stage.boxes import Box
+from tests.stage.command import outcome
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -138,7 +140,7 @@ def test_a_sandbox_that_was_half_removed_is_gone(world: World, moment: str) -> N
     with world.box(repo=None) as box:
         hostd, room = world.pid("hostd"), int(world.inspect(box.name)["pid"])
         with world.stopped_at("removing") as stop:
-            remove = hostctl_process(world.stage, "rm", "--force", box.name)
+            remove = world.stage.begin("rm", "--force", box.name)
             stop.wait()
             if moment == "noted":
                 kill_and_wait(hostd)
@@ -162,7 +164,7 @@ def test_a_sandbox_that_was_half_stopped_is_stopped_and_keeps_its_files(
         box.sh("echo kept > /workspace/kept").expect_success("writing")
         hostd = world.pid("hostd")
         with world.stopped_at(step) as stop:
-            stopping = hostctl_process(world.stage, "stop", box.name)
+            stopping = world.stage.begin("stop", box.name)
             stop.wait()
             kill_and_wait(hostd)
         assert outcome(stopping).code != 0
@@ -184,7 +186,7 @@ def test_a_stopped_sandbox_that_was_being_started_is_stopped_again_or_runs(
         world.ask("stop", sandbox=box.name)
         hostd = world.pid("hostd")
         with world.stopped_at(step, count) as stop:
-            starting = hostctl_process(world.stage, "start", box.name)
+            starting = world.stage.begin("start", box.name)
             assert stop.wait() == identifier
             kill_and_wait(hostd)
         assert outcome(starting).code != 0

@@ -9,8 +9,8 @@ import pytest
 
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World, git_works, kill_and_wait
-from tests.live.boxes import eventually, outcome
-from tests.waiting import PATIENCE
+from tests.stage.command import outcome
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 

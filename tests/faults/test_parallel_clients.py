@@ -11,11 +11,11 @@ from contextlib import suppress
 
 import pytest
 
-from hostctl.demo_stage import Ran
 from hostctl.failure import Failure
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World, new_name
-from tests.live.boxes import eventually, hostctl_process, outcome
+from tests.stage.command import Ran, outcome
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -23,7 +23,7 @@ SEED = 7
 
 
 def at_once(world: World, *commands: tuple[str, ...]) -> list[Ran]:
-    processes = [hostctl_process(world.stage, *words) for words in commands]
+    processes = [world.stage.begin(*words) for words in commands]
     return [outcome(process) for process in processes]
 
 
@@ -85,7 +85,7 @@ def test_a_command_that_starts_while_its_sandbox_is_removed_ends(world: World) -
     before = at_rest(world)
     for delay in (0.0, 0.3, 0.6):  # any moment is right
         with world.box(repo=None) as box:
-            command = hostctl_process(world.stage, "exec", box.name, "--", "sleep", "infinity")
+            command = world.stage.begin("exec", box.name, "--", "sleep", "infinity")
             time.sleep(delay)
             world.ask("rm", sandbox=box.name, force=True)
             ran = outcome(command)
@@ -107,7 +107,7 @@ def test_a_fetch_ends_with_its_sandbox_and_says_why(world: World) -> None:
     before = at_rest(world)
     for delay in (0.0, 0.3, 0.6):  # any moment is right
         with world.box() as box:
-            fetch = hostctl_process(world.stage, "git", box.name, "--", "fetch")
+            fetch = world.stage.begin("git", box.name, "--", "fetch")
             time.sleep(delay)
             world.ask("rm", sandbox=box.name, force=True)
             ran = outcome(fetch)
@@ -165,7 +165,7 @@ def test_a_client_killed_before_its_command_starts_leaves_no_sandbox(
 ) -> None:
     before = at_rest(world)
     with world.stopped_at(step) as stop:
-        run = hostctl_process(world.stage, "run", "-d", "--", "sleep", "infinity")
+        run = world.stage.begin("run", "-d", "--", "sleep", "infinity")
         stop.wait()
         run.kill()
         run.communicate()

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED
 from hostctl.failure import Failure
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World, ended, git_works, kill_and_wait
-from tests.live.boxes import Box, eventually
+from tests.stage.boxes import Box
+from tests.stage.repositories import ALLOWED
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 

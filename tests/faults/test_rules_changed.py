@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.faults.world import World, ended
-from tests.live.boxes import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 

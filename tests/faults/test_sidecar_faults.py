@@ -10,7 +10,9 @@ import pytest
 
 from hostd.sidecars import wakeups
 from tests.faults.world import World, ended, git_works, kill_and_wait
-from tests.live.boxes import Box, eventually, outcome
+from tests.stage.boxes import Box
+from tests.stage.command import outcome
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.faults.world import World
-from tests.live.boxes import Box, eventually
-from tests.waiting import PATIENCE, end, ends_with_its_test
+from tests.stage.boxes import Box
+from tests.waiting import PATIENCE, end, ends_with_its_test, eventually
 
 pytestmark = pytest.mark.live
 

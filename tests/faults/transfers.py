@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 
-from hostctl.demo_stage import Stage
-from tests.live.boxes import HOME, Box, eventually, outcome
-from tests.live.upstream_repositories import make_large, receiving
+from tests.stage.boxes import HOME, Box
+from tests.stage.command import outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import make_large, receiving
+from tests.waiting import eventually
 
 _MIB = 1 << 20
 LARGE = "play/large"
@@ -24,7 +26,7 @@ who = ["helper", "untrusted"]
 """
 
 
-def prepare(stage: Stage) -> None:
+def prepare(stage: Gitmoat) -> None:
     (stage.paths.policies / "play.toml").write_text(_POLICY)
     make_large(stage, LARGE, LARGE_MIB)
 

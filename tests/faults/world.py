@@ -17,11 +17,12 @@ from attrs import Factory, frozen
 
 from hostctl.client import ask, items_of
 from hostctl.daemons import start_daemon
-from hostctl.demo_stage import ALLOWED, Stage
 from hostctl.failure import Failure
 from tests.faults.failpoints import StandsStill, Stop
 from tests.faults.sentinel import SENTINEL, Sentinel
-from tests.live.boxes import Box, hostctl_process
+from tests.stage.boxes import Box
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED
 from tests.waiting import PATIENCE, readable
 
 WATCHDOG = '\n[watchdog]\ninterval = "1s"\n'
@@ -54,7 +55,7 @@ def ended(pid: int) -> bool:
 
 @frozen
 class World:
-    stage: Stage
+    stage: Gitmoat
     stands_still: StandsStill = Factory(StandsStill)
 
     # Daemons
@@ -114,7 +115,7 @@ class World:
 
     def begin_run(self, *words: str, name: str | None = None) -> subprocess.Popen[bytes]:
         scope = ("--repo", self.stage.url(ALLOWED), "--name", name or new_name())
-        return hostctl_process(self.stage, "run", *scope, *words)
+        return self.stage.begin("run", *scope, *words)
 
     @contextmanager
     def box(

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 from attrs import define
 
-from hostctl.demo_stage import Stage
 from tests.fidelity.templates import Templates
 from tests.fidelity.ways import Direct, Through, Way
-from tests.live.boxes import Box
-from tests.live.conftest import box_maker, opened
+from tests.stage.boxes import Box, box_maker
+from tests.stage.gitmoat import Gitmoat, opened
 
 POLICY = """\
 version = 1
@@ -47,21 +46,21 @@ TIERS = ("direct", "agent", "helper")
 
 @define(eq=False)
 class Arena:
-    stage: Stage
+    stage: Gitmoat
     templates: Templates
     box: Box
     ways: dict[str, Way]
 
 
 @pytest.fixture(scope="session")
-def fidelity_stage() -> Iterator[Stage]:
+def fidelity_stage() -> Iterator[Gitmoat]:
     with opened() as made:
         (made.paths.policies / "fidelity.toml").write_text(POLICY)
         yield made
 
 
 @pytest.fixture(scope="session")
-def arena(fidelity_stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+def arena(fidelity_stage: Gitmoat, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
     stage = fidelity_stage
     home = stage.root / "fidelity-home"
     home.mkdir(mode=0o700)
@@ -74,7 +73,7 @@ def arena(fidelity_stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> It
         yield Arena(stage, templates, box, ways)
 
 
-def _neighbours(stage: Stage, templates: Templates) -> None:
+def _neighbours(stage: Gitmoat, templates: Templates) -> None:
     """Repositories that scripts use besides their own."""
     for tier in TIERS:
         templates.copy("plain", f"{tier}/sub")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from hostctl.demo_repositories import git
-from hostctl.demo_stage import Stage
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import git
 
 _WHO = b"A <a@example.org> 17000000%02d +0000\n"
 MANY = 2000
@@ -64,7 +64,7 @@ def _make(path: Path, stream: bytes, *options: str) -> Path:
 
 
 class Templates:
-    def __init__(self, stage: Stage, root: Path) -> None:
+    def __init__(self, stage: Gitmoat, root: Path) -> None:
         self._stage = stage
         self._root = root
         _make(root / "plain", _history())

@@ -22,10 +22,9 @@ from typing import Any
 
 import pytest
 
-from hostctl.demo_repositories import git
 from tests.fidelity.client_scripts import DULWICH, GIT, LIBGIT2
 from tests.fidelity.conftest import Arena
-from tests.live.upstream_repositories import bare, refs
+from tests.stage.repositories import bare, git, refs
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live

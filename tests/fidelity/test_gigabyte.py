@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from hostctl.demo_stage import Stage
-from tests.live.boxes import HOME, Box, Clone
-from tests.live.conftest import box_maker, opened
-from tests.live.kernel_view import peak_memory
-from tests.live.upstream_repositories import make_empty, make_large, refs
+from tests.stage.boxes import HOME, Box, Clone, box_maker
+from tests.stage.gitmoat import Gitmoat, opened
+from tests.stage.kernel_view import peak_memory
+from tests.stage.repositories import make_empty, make_large, refs
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
 
@@ -61,19 +60,19 @@ json.dump({"total": total, "seconds": time.monotonic() - began}, sys.stdout)
 
 
 @pytest.fixture(scope="module")
-def large_stage() -> Iterator[Stage]:
+def large_stage() -> Iterator[Gitmoat]:
     with opened() as made:
         (made.paths.policies / "large.toml").write_text(POLICY)
         yield made
 
 
 @pytest.fixture(scope="module")
-def commit(large_stage: Stage) -> str:
+def commit(large_stage: Gitmoat) -> str:
     return make_large(large_stage, "large/one", MIB)
 
 
 @pytest.fixture(scope="module")
-def large_box(large_stage: Stage) -> Iterator[Box]:
+def large_box(large_stage: Gitmoat) -> Iterator[Box]:
     with box_maker(large_stage) as make:
         yield make("--policy", "large", repo=None)
 
@@ -111,7 +110,7 @@ def stopped_for(pid: int, after: float, seconds: float) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def clone(large_box: Box, large_stage: Stage, commit: str) -> Clone:
+def clone(large_box: Box, large_stage: Gitmoat, commit: str) -> Clone:
     directory, url = f"{HOME}/large", large_stage.url("large/one")
     with little_memory(large_box, "1 GiB fetch"):
         words = ("git", *QUICK, "clone", "-q", "--bare", url, directory)
@@ -126,7 +125,7 @@ def test_a_gigabyte_is_fetched(clone: Clone, commit: str) -> None:
 
 
 def test_a_gigabyte_is_pushed_in_chunks(
-    clone: Clone, large_box: Box, large_stage: Stage, commit: str
+    clone: Clone, large_box: Box, large_stage: Gitmoat, commit: str
 ) -> None:
     make_empty(large_stage, "large/pushed")
     with little_memory(large_box, "1 GiB chunked push"):
@@ -151,7 +150,7 @@ def test_a_slow_reader_is_waited_for(large_box: Box, commit: str) -> None:
 
 
 def test_an_upstream_that_stands_still_in_a_fetch_is_waited_for(
-    large_box: Box, large_stage: Stage, commit: str
+    large_box: Box, large_stage: Gitmoat, commit: str
 ) -> None:
     with (
         little_memory(large_box, "1 GiB from an upstream that stalls"),
@@ -162,7 +161,7 @@ def test_an_upstream_that_stands_still_in_a_fetch_is_waited_for(
 
 
 def test_an_upstream_that_stands_still_in_a_push_is_waited_for(
-    clone: Clone, large_box: Box, large_stage: Stage, commit: str
+    clone: Clone, large_box: Box, large_stage: Gitmoat, commit: str
 ) -> None:
     make_empty(large_stage, "large/stalled")
     with (

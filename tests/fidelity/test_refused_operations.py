@@ -7,12 +7,12 @@ import re
 import pytest
 from attrs import frozen
 
-from hostctl.demo_stage import Stage
-from hostctl.demo_upstream import LoggedRequest
 from tests.fakes.long_cases import one_in
 from tests.fidelity.conftest import Arena
 from tests.fidelity.refusals import PUSHES, REFUSED, Refused
 from tests.fidelity.ways import Job, Outcome, perform, selected, side_by_side, upstream_state
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.upstream import LoggedRequest
 
 pytestmark = pytest.mark.live
 
@@ -111,7 +111,7 @@ def test_hidden_and_missing_repositories_are_told_apart_by_nothing(
         assert told(hidden.err, arena.stage, tier) == told(missing.err, arena.stage, tier)
 
 
-def told(text: str, stage: Stage, tier: str) -> str:
+def told(text: str, stage: Gitmoat, tier: str) -> str:
     text = re.sub(r"request id: \w+", "request id: ID", text)
     return text.replace(f"hidden/{tier}-clone", "NAME").replace("COPY/nothing", "NAME")
 

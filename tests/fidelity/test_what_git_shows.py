@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostctl.demo_stage import Ran, Stage
 from tests.fidelity.conftest import Arena
-from tests.live.boxes import Box
-from tests.live.conftest import box_maker
-from tests.live.upstream_repositories import commit_upstream, refs
+from tests.stage.boxes import Box, box_maker
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import commit_upstream, refs
 
 pytestmark = pytest.mark.live
 
@@ -57,7 +57,7 @@ def noise() -> str:
     return "".join(f"{number * 2654435761 % 2**32:08x}" for number in range(5000))
 
 
-def push(box: Box, stage: Stage, size: int, branch: str) -> Ran:
+def push(box: Box, stage: Gitmoat, size: int, branch: str) -> Ran:
     return box.sh(NEW, stage.url("shown/one"), str(size), branch)
 
 

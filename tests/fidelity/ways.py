@@ -17,9 +17,10 @@ from typing import Any, Protocol
 import pytest
 from attrs import define, frozen
 
-from hostctl.demo_repositories import git
-from hostctl.demo_stage import Ran, Stage
-from tests.live.boxes import Box
+from tests.stage.boxes import Box
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import git
 from tests.waiting import PATIENCE
 
 # Names and times are fixed: the same work has the same object ids on every way.
@@ -83,7 +84,7 @@ class Way(Protocol):
     @property
     def tier(self) -> str: ...
     @property
-    def stage(self) -> Stage: ...
+    def stage(self) -> Gitmoat: ...
     @property
     def root(self) -> str: ...
     def shell(self, script: str) -> Ran: ...
@@ -93,13 +94,13 @@ class Way(Protocol):
 class Direct:
     """git on the host, with the upstream's own credential in a file of a throw-away HOME."""
 
-    stage: Stage
+    stage: Gitmoat
     root: str
     tier: str = "direct"
 
     def __attrs_post_init__(self) -> None:
         upstream = self.stage.upstream
-        pair = base64.b64encode(f"{upstream.user}:{upstream.secret()}".encode()).decode()
+        pair = base64.b64encode(f"{upstream.user}:{upstream.password}".encode()).decode()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with open(os.open(Path(self.root, ".gitconfig"), flags, 0o600), "w") as file:
             file.write(
@@ -141,7 +142,7 @@ class Through:
     tier: str
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> Gitmoat:
         return self.box.stage
 
     @property
@@ -197,13 +198,13 @@ def _outcome(way: Way, told: dict[str, str], root: str, number: int, job: Job) -
     return Outcome(code, out, err, state, upstream_state(way.stage, job.repository))
 
 
-def upstream_state(stage: Stage, repository: str) -> str:
+def upstream_state(stage: Gitmoat, repository: str) -> str:
     path = str(stage.upstream.repositories / f"{repository}.git")
     refs = git("--git-dir", path, "for-each-ref", "--format=%(refname) %(objectname)")
     return refs + "\n" + git("--git-dir", path, "fsck", "--full", "--strict", "--no-dangling")
 
 
-def _same(text: str, stage: Stage) -> str:
+def _same(text: str, stage: Gitmoat) -> str:
     """Without what must differ: the port in rewritten URLs, whose copy it is."""
     port = stage.upstream.port
     text = re.sub(rf"http://127\.0\.0\.1:41[89]/localhost:{port}/", f"{stage.upstream.url}/", text)

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.live.internet import Internet, NetBox, open_box
 from tests.live.packages import give_pip, publish
+from tests.stage.internet import Internet, NetBox, open_box
 
 LISTED = "gitmoat: {host}: this host is not on the sandbox's list (E101)"
 _APT = """

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import pytest
 
-from hostctl.demo_repositories import create_repository
-from hostctl.demo_stage import ALLOWED, Stage, close_stage, open_stage
-from hostctl.output import Output
-from tests.live.boxes import Box, Clone
-from tests.live.instances import use_own_uids
-from tests.live.internet import Internet, open_internet
-from tests.live.upstream_repositories import make_large
-from tests.waiting import PATIENCE
-
-MakeBox = Callable[..., Box]
+from tests.stage.boxes import Box, Clone, MakeBox, box_maker
+from tests.stage.gitmoat import Gitmoat, opened
+from tests.stage.internet import Internet, open_internet
+from tests.stage.repositories import ALLOWED, create_repository, make_large
 
 # Everything below `play/` may be fetched and pushed by the command itself.
 PLAY = """\
@@ -36,18 +29,8 @@ LARGE = "play/large"
 LARGE_MIB = 300
 
 
-@contextmanager
-def opened() -> Iterator[Stage]:
-    stage = open_stage(Output(quiet=True), keep=False)
-    try:
-        use_own_uids(stage.paths)
-        yield stage
-    finally:
-        close_stage(stage)
-
-
 @pytest.fixture(scope="session")
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[Gitmoat]:
     """Shared: a test that kills daemons or changes configuration makes a `fresh_stage`."""
     with opened() as made:
         (made.paths.policies / "play.toml").write_text(PLAY)
@@ -56,44 +39,19 @@ def stage() -> Iterator[Stage]:
 
 
 @pytest.fixture
-def fresh_stage() -> Iterator[Stage]:
+def fresh_stage() -> Iterator[Gitmoat]:
     with opened() as made:
         yield made
 
 
-def start_box(stage: Stage, *words: str, repo: str | None = ALLOWED) -> Box:
-    name = f"t-{uuid.uuid4().hex[:10]}"
-    scope = ["--repo", stage.url(repo)] if repo else []
-    ran = stage.hostctl(
-        "run", "-d", "--name", name, *scope, *words, "--", "sleep", "infinity", timeout=PATIENCE
-    )
-    ran.expect_success("hostctl run")
-    return Box(stage, name)
-
-
-@contextmanager
-def box_maker(stage: Stage) -> Iterator[MakeBox]:
-    boxes: list[Box] = []
-
-    def make(*words: str, repo: str | None = ALLOWED, on: Stage | None = None) -> Box:
-        boxes.append(start_box(on or stage, *words, repo=repo))
-        return boxes[-1]
-
-    try:
-        yield make
-    finally:
-        for box in boxes:
-            box.remove()
-
-
 @pytest.fixture
-def make_box(stage: Stage) -> Iterator[MakeBox]:
+def make_box(stage: Gitmoat) -> Iterator[MakeBox]:
     with box_maker(stage) as make:
         yield make
 
 
 @pytest.fixture(scope="module")
-def make_shared_box(stage: Stage) -> Iterator[MakeBox]:
+def make_shared_box(stage: Gitmoat) -> Iterator[MakeBox]:
     with box_maker(stage) as make:
         yield make
 
@@ -126,7 +84,7 @@ def branch() -> str:
 
 
 @pytest.fixture(scope="session")
-def large(stage: Stage) -> str:
+def large(stage: Gitmoat) -> str:
     """The commit of a repository that takes seconds to transfer."""
     return make_large(stage, LARGE, LARGE_MIB)
 

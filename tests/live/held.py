@@ -11,7 +11,9 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tests.live.boxes import Box, eventually, outcome
+from tests.stage.boxes import Box
+from tests.stage.command import outcome
+from tests.waiting import eventually
 
 
 @frozen

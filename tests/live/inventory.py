@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hostctl.demo_stage import Stage
-from tests.live.kernel_view import status
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import status
 from tests.waiting import eventually
 
 Inventory = dict[str, Any]
 
 
-def inventory(stage: Stage) -> Inventory:
+def inventory(stage: Gitmoat) -> Inventory:
     about = json.loads(stage.hostctl("--json", "status").expect_success("status"))
     hostd = about["hostd"]["pid"]
     sessions = json.loads(stage.hostctl("--json", "ls", "--fleet").expect_success("ls"))
@@ -30,7 +30,7 @@ def inventory(stage: Stage) -> Inventory:
     }
 
 
-def at_rest(stage: Stage) -> Inventory:
+def at_rest(stage: Gitmoat) -> Inventory:
     """Once it is the same for a moment: nothing is just being closed."""
     looks = [inventory(stage)]
 
@@ -58,7 +58,7 @@ def _count(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def _files(stage: Stage) -> Iterator[str]:
+def _files(stage: Gitmoat) -> Iterator[str]:
     for folder in ("etc", "run", "var"):
         for path in (stage.root / folder).rglob("*"):
             if path.name != "audit.head":  # a daemon that is ended in order leaves it

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, Stage
-from tests.live.boxes import Box, Clone
-from tests.live.upstream_repositories import commit_upstream, reaching_upstream, refs, shapes
+from tests.stage.boxes import Box, Clone
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, commit_upstream, reaching_upstream, refs, shapes
 
 pytestmark = pytest.mark.live
 
@@ -16,12 +16,12 @@ FETCH = ["GET refs?service=git-upload-pack", "POST git-upload-pack", "POST git-u
 PUSH = ["GET refs?service=git-receive-pack", "POST git-receive-pack"]
 
 
-def test_the_workspace_is_cloned_before_the_command_starts(agent: Box, stage: Stage) -> None:
+def test_the_workspace_is_cloned_before_the_command_starts(agent: Box, stage: Gitmoat) -> None:
     head = agent.run("git", "-C", "/workspace", "rev-parse", "HEAD").expect_success("rev-parse")
     assert head == stage.head
 
 
-def test_a_clone_has_what_upstream_has(agent: Box, stage: Stage) -> None:
+def test_a_clone_has_what_upstream_has(agent: Box, stage: Gitmoat) -> None:
     with reaching_upstream(stage) as requests:
         clone = agent.clone(ALLOWED)
     assert clone.ask("rev-parse", "origin/main") == refs(stage)["refs/heads/main"]
@@ -30,7 +30,7 @@ def test_a_clone_has_what_upstream_has(agent: Box, stage: Stage) -> None:
 
 
 def test_every_request_upstream_has_the_credential_and_the_sandbox_never_had_it(
-    clone: Clone, stage: Stage, branch: str
+    clone: Clone, stage: Gitmoat, branch: str
 ) -> None:
     clone.commit(branch)
     with reaching_upstream(stage) as requests:
@@ -42,11 +42,11 @@ def test_every_request_upstream_has_the_credential_and_the_sandbox_never_had_it(
     assert clone.git(*asked).out.split() == ["file:/run/gitmoat/gitconfig", "credential.helper"]
 
 
-def test_the_remote_keeps_the_url_that_was_typed(clone: Clone, stage: Stage) -> None:
+def test_the_remote_keeps_the_url_that_was_typed(clone: Clone, stage: Gitmoat) -> None:
     assert clone.ask("config", "remote.origin.url") == stage.url(ALLOWED)
 
 
-def test_a_fetch_brings_what_is_new_upstream(clone: Clone, stage: Stage) -> None:
+def test_a_fetch_brings_what_is_new_upstream(clone: Clone, stage: Gitmoat) -> None:
     ref = f"refs/heads/news-{uuid.uuid4().hex[:8]}"
     new = commit_upstream(stage, ref, "news")
     clone.ask("fetch", "-q", "origin")
@@ -54,7 +54,7 @@ def test_a_fetch_brings_what_is_new_upstream(clone: Clone, stage: Stage) -> None
 
 
 def test_a_push_creates_a_branch_and_then_updates_it(
-    clone: Clone, stage: Stage, branch: str
+    clone: Clone, stage: Gitmoat, branch: str
 ) -> None:
     for _ in range(2):
         commit = clone.commit(branch)
@@ -63,7 +63,7 @@ def test_a_push_creates_a_branch_and_then_updates_it(
 
 
 def test_a_forced_push_within_the_scope_is_an_update(
-    clone: Clone, stage: Stage, branch: str
+    clone: Clone, stage: Gitmoat, branch: str
 ) -> None:
     clone.commit(branch)
     clone.ask("push", "-q", "origin", branch)
@@ -73,7 +73,9 @@ def test_a_forced_push_within_the_scope_is_an_update(
     assert refs(stage)[f"refs/heads/{branch}"] == clone.ask("rev-parse", branch)
 
 
-def test_several_refs_of_one_push_arrive_together(clone: Clone, stage: Stage, branch: str) -> None:
+def test_several_refs_of_one_push_arrive_together(
+    clone: Clone, stage: Gitmoat, branch: str
+) -> None:
     commit = clone.commit(branch)
     names = [f"{branch}/{number}" for number in range(5)]
     with reaching_upstream(stage) as requests:
@@ -83,7 +85,7 @@ def test_several_refs_of_one_push_arrive_together(clone: Clone, stage: Stage, br
 
 
 def test_a_push_of_what_is_there_already_sends_nothing(
-    clone: Clone, stage: Stage, branch: str
+    clone: Clone, stage: Gitmoat, branch: str
 ) -> None:
     clone.commit(branch)
     clone.ask("push", "-q", "origin", branch)
@@ -94,7 +96,7 @@ def test_a_push_of_what_is_there_already_sends_nothing(
 
 
 def test_a_large_push_is_probed_sent_in_chunks_and_arrives(
-    clone: Clone, stage: Stage, branch: str
+    clone: Clone, stage: Gitmoat, branch: str
 ) -> None:
     commit = clone.commit(branch, kib=3000)
     script = 'GIT_TRACE_CURL=1 GIT_TRACE_CURL_NO_DATA=1 git -C "$1" push origin "$2"'
@@ -109,7 +111,7 @@ def test_a_large_push_is_probed_sent_in_chunks_and_arrives(
     assert refs(stage)[f"refs/heads/{branch}"] == commit
 
 
-def test_tags_are_pushed_where_the_policy_lists_them(player: Box, stage: Stage) -> None:
+def test_tags_are_pushed_where_the_policy_lists_them(player: Box, stage: Gitmoat) -> None:
     clone = player.clone("play/one")
     clone.ask("tag", "v1")
     clone.ask("tag", "-a", "-m", "Second", "v2")
@@ -123,7 +125,7 @@ def test_tags_are_pushed_where_the_policy_lists_them(player: Box, stage: Stage) 
     "spelling", ["git@localhost:{}.git", "ssh://git@localhost/{}.git", "git://localhost/{}"]
 )
 def test_other_spellings_of_the_upstream_are_the_same_repository(
-    agent: Box, stage: Stage, spelling: str
+    agent: Box, stage: Gitmoat, spelling: str
 ) -> None:
     ran = agent.run("git", "ls-remote", spelling.format(ALLOWED), "refs/heads/main")
     assert ran.expect_success("ls-remote").split() == [

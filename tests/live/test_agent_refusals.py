@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, FORBIDDEN, Ran, Stage
-from tests.live.boxes import Box, Clone, request_id, told
-from tests.live.upstream_repositories import objects, reaching_upstream, refs, shapes
+from tests.stage.boxes import Box, Clone, request_id, told
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, FORBIDDEN, objects, reaching_upstream, refs, shapes
 
 pytestmark = pytest.mark.live
 
@@ -18,7 +19,7 @@ ADDRESS = "http://127.0.0.1:419/HOST/acme/app.git"
 ADVERTISED = ["GET refs?service=git-receive-pack"]
 
 
-def refused_push(clone: Clone, stage: Stage, *refspecs: str) -> Ran:
+def refused_push(clone: Clone, stage: Gitmoat, *refspecs: str) -> Ran:
     """A push that must fail, change nothing upstream and send nothing there."""
     before = (refs(stage), objects(stage))
     with reaching_upstream(stage) as requests:
@@ -41,7 +42,7 @@ def rejection(reason: str, *lines: str) -> list[str]:
 
 
 def test_a_push_to_main_is_rejected_by_name_and_reason(
-    clone: Clone, stage: Stage, branch: str
+    clone: Clone, stage: Gitmoat, branch: str
 ) -> None:
     clone.commit(branch)
     ran = refused_push(clone, stage, "HEAD:main")
@@ -50,7 +51,7 @@ def test_a_push_to_main_is_rejected_by_name_and_reason(
     assert ran.out == ""
 
 
-def test_one_denied_ref_refuses_the_whole_push(clone: Clone, stage: Stage, branch: str) -> None:
+def test_one_denied_ref_refuses_the_whole_push(clone: Clone, stage: Gitmoat, branch: str) -> None:
     clone.commit(branch)
     ran = refused_push(clone, stage, f"HEAD:{branch}", "HEAD:main")
     assert told(ran, stage) == rejection(
@@ -60,7 +61,9 @@ def test_one_denied_ref_refuses_the_whole_push(clone: Clone, stage: Stage, branc
     )
 
 
-def test_a_delete_is_refused_even_within_the_scope(clone: Clone, stage: Stage, branch: str) -> None:
+def test_a_delete_is_refused_even_within_the_scope(
+    clone: Clone, stage: Gitmoat, branch: str
+) -> None:
     clone.commit(branch)
     clone.ask("push", "-q", "origin", branch)
     reason = "deleting this ref is not allowed (G202)"
@@ -72,14 +75,14 @@ def test_a_delete_is_refused_even_within_the_scope(clone: Clone, stage: Stage, b
     "ref", ["refs/tags/agent/v1", "refs/heads/agent", "refs/pull/1/head", "refs/heads/AGENT/x"]
 )
 def test_only_the_listed_branches_are_in_scope(
-    clone: Clone, stage: Stage, branch: str, ref: str
+    clone: Clone, stage: Gitmoat, branch: str, ref: str
 ) -> None:
     clone.commit(branch)
     assert NOT_THIS_REF in refused_push(clone, stage, f"HEAD:{ref}").err
 
 
 def test_a_large_push_is_refused_with_the_reason_too(
-    clone: Clone, stage: Stage, branch: str
+    clone: Clone, stage: Gitmoat, branch: str
 ) -> None:
     clone.commit(branch, kib=3000)
     ran = refused_push(clone, stage, "HEAD:main")
@@ -88,7 +91,7 @@ def test_a_large_push_is_refused_with_the_reason_too(
 
 
 def test_a_forbidden_repository_looks_like_one_that_does_not_exist(
-    agent: Box, stage: Stage
+    agent: Box, stage: Gitmoat
 ) -> None:
     said = []
     with reaching_upstream(stage) as requests:
@@ -113,7 +116,7 @@ def test_a_forbidden_repository_looks_like_one_that_does_not_exist(
     assert requests == []
 
 
-def test_a_submodule_out_of_scope_is_refused_in_words(clone: Clone, stage: Stage) -> None:
+def test_a_submodule_out_of_scope_is_refused_in_words(clone: Clone, stage: Gitmoat) -> None:
     with reaching_upstream(stage) as requests:
         ran = clone.git("submodule", "add", stage.url(FORBIDDEN), "sub")
     assert ran.code == 128
@@ -125,7 +128,7 @@ def test_a_submodule_out_of_scope_is_refused_in_words(clone: Clone, stage: Stage
     assert requests == []
 
 
-def test_a_repository_of_another_server_is_out_of_reach(agent: Box, stage: Stage) -> None:
+def test_a_repository_of_another_server_is_out_of_reach(agent: Box, stage: Gitmoat) -> None:
     for url in ("https://github.com/acme/app.git", "http://127.0.0.1:419/github.com/acme/app.git"):
         assert agent.run("git", "ls-remote", url).code == 128
     port = stage.upstream.port
@@ -135,7 +138,7 @@ def test_a_repository_of_another_server_is_out_of_reach(agent: Box, stage: Stage
 
 
 def test_the_request_id_leads_the_owner_to_the_whole_reason(
-    clone: Clone, stage: Stage, branch: str
+    clone: Clone, stage: Gitmoat, branch: str
 ) -> None:
     commit = clone.commit(branch)
     identifier = request_id(refused_push(clone, stage, "HEAD:refs/heads/main"))
@@ -146,7 +149,9 @@ def test_the_request_id_leads_the_owner_to_the_whole_reason(
     assert "refs/heads/main" in json.dumps(event["refs"]) and commit in json.dumps(event["refs"])
 
 
-def test_the_scope_can_be_read_in_the_sandbox_and_holds_no_secret(agent: Box, stage: Stage) -> None:
+def test_the_scope_can_be_read_in_the_sandbox_and_holds_no_secret(
+    agent: Box, stage: Gitmoat
+) -> None:
     text = agent.run("cat", "/run/gitmoat/policy.json").expect_success("cat")
     (rule,) = json.loads(text)["git"]
     assert rule["repos"] == [f"demo:{ALLOWED}"]

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, Stage
 from hostd.cgroups import find_hierarchies
-from tests.live.boxes import Box, outcome
-from tests.live.conftest import MakeBox
+from tests.stage.boxes import Box, MakeBox
+from tests.stage.command import outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED
 
 pytestmark = pytest.mark.live
 
@@ -51,7 +52,7 @@ def hostile(box: Box, source: str) -> Iterator[Callable[[], bytes]]:
         process.communicate()
 
 
-def served(box: Box, stage: Stage) -> None:
+def served(box: Box, stage: Gitmoat) -> None:
     """What the owner of another sandbox does all day."""
     box.run("true").expect_success("exec")
     box.git("fetch", "origin").expect_success("the git gate")
@@ -66,7 +67,7 @@ def ended(process: subprocess.Popen[bytes]) -> None:
 
 
 def test_a_lease_on_a_program_delays_who_runs_that_program_and_nobody_else(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     attacker, other = make_box(), make_box()
     with hostile(attacker, LEASE) as line:
@@ -80,7 +81,7 @@ def test_a_lease_on_a_program_delays_who_runs_that_program_and_nobody_else(
 
 
 def test_code_that_stops_all_it_can_signal_stops_nobody_elses_start(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     attacker, other = make_box(), make_box()
     with hostile(attacker, STOPPING) as line:
@@ -94,7 +95,7 @@ def test_code_that_stops_all_it_can_signal_stops_nobody_elses_start(
 
 
 def test_a_frozen_sandbox_holds_up_its_own_commands_and_can_be_removed(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     attacker, other = make_box(), make_box()
     freezer = group_of(attacker) / "cgroup.freeze"

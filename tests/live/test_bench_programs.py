@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.processes import Programs
-from tests.live.boxes import alive, eventually
+from tests.stage.boxes import alive
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 

@@ -9,15 +9,15 @@ import subprocess
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, Stage
 from hostctl.output import Output
 from hostctl.status import daemon_status
 from hostctl.up import start_missing
-from tests.live.boxes import HOME, Box, eventually, outcome
-from tests.live.conftest import start_box
-from tests.live.kernel_view import processes
-from tests.live.upstream_repositories import make_large
-from tests.waiting import readable
+from tests.stage.boxes import HOME, Box, start_box
+from tests.stage.command import outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import processes
+from tests.stage.repositories import ALLOWED, make_large
+from tests.waiting import eventually, readable
 
 pytestmark = pytest.mark.live
 
@@ -85,12 +85,12 @@ class Cloning:
 
 
 @pytest.fixture
-def box(fresh_stage: Stage) -> Box:
+def box(fresh_stage: Gitmoat) -> Box:
     make_large(fresh_stage, LARGE, 90)  # more than all buffers on the way hold
     return start_box(fresh_stage, "--agent", "--repo", fresh_stage.url(LARGE))
 
 
-def signal_broker(stage: Stage, number: int) -> int:
+def signal_broker(stage: Gitmoat, number: int) -> int:
     """A descriptor that becomes readable when it has ended."""
     pid = daemon_status(stage.paths.broker_admin_socket)["pid"]
     assert isinstance(pid, int)
@@ -103,7 +103,7 @@ def ended(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
-def begin_again(stage: Stage) -> None:
+def begin_again(stage: Gitmoat) -> None:
     """Before all others: who asks waits for some seconds, and a busy machine is not the point."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     os.setpriority(os.PRIO_PROCESS, 0, -20)

@@ -11,12 +11,14 @@ import sys
 import pytest
 
 from hostctl.daemons import clean_environment
-from hostctl.demo_stage import ALLOWED, Ran, Stage
-from tests.live.boxes import Box, alive, eventually, hostctl_process, outcome
 from tests.live.conftest import LARGE
 from tests.live.inventory import Inventory, at_rest, differences, inventory
-from tests.live.kernel_view import namespace, processes_in
-from tests.waiting import PATIENCE, ends_with_its_test
+from tests.stage.boxes import Box, alive
+from tests.stage.command import Ran, outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import namespace, processes_in
+from tests.stage.repositories import ALLOWED
+from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
 pytestmark = pytest.mark.live
 
@@ -24,7 +26,7 @@ TRAPPING = "trap 'echo caught; exit 9' {}; echo up; while :; do sleep 0.05; done
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 255])
-def test_an_exit_code_is_passed_on(agent: Box, stage: Stage, code: int) -> None:
+def test_an_exit_code_is_passed_on(agent: Box, stage: Gitmoat, code: int) -> None:
     assert agent.sh(f"exit {code}").code == code
     assert stage.hostctl("run", "--rm", "--", "sh", "-c", f"exit {code}").code == code
 
@@ -35,7 +37,7 @@ def test_a_command_that_a_signal_ended_gives_128_and_its_number(agent: Box, numb
 
 
 def test_a_program_that_is_not_there_is_127_and_one_that_cannot_run_126(
-    agent: Box, stage: Stage
+    agent: Box, stage: Gitmoat
 ) -> None:
     before = stage.hostctl("ls", "-q").out
     missing = "error: the sandbox has no program 'no-such-program' [R107]"
@@ -46,7 +48,7 @@ def test_a_program_that_is_not_there_is_127_and_one_that_cannot_run_126(
     assert stage.hostctl("ls", "-q").out == before
 
 
-def test_an_unknown_sandbox_is_4_whatever_was_asked(stage: Stage) -> None:
+def test_an_unknown_sandbox_is_4_whatever_was_asked(stage: Gitmoat) -> None:
     for words in (
         ["exec", "nobody", "--", "true"],
         ["git", "nobody", "--", "fetch"],
@@ -68,14 +70,14 @@ def test_output_and_errors_stay_apart_and_arrive_whole(agent: Box) -> None:
     assert (ran.err.count("e"), len(ran.err)) == (1_000_000, 1_000_000)
 
 
-def test_stdin_reaches_the_command_with_i_and_is_empty_without(agent: Box, stage: Stage) -> None:
+def test_stdin_reaches_the_command_with_i_and_is_empty_without(agent: Box, stage: Gitmoat) -> None:
     text = "a line\n" * 100_000
     count = ("wc", "-c")
     assert stage.hostctl("exec", "-i", agent.name, "--", *count, stdin=text).out == "700000\n"
     assert stage.hostctl("exec", agent.name, "--", *count, stdin=text).out == "0\n"
 
 
-def test_the_terminal_of_a_command_is_not_ours(agent: Box, stage: Stage) -> None:
+def test_the_terminal_of_a_command_is_not_ours(agent: Box, stage: Gitmoat) -> None:
     master, slave = pty.openpty()
     command = [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root)]
     script = "readlink /proc/self/fd/0; test -t 0 && test -t 1 && test -t 2 && echo three"
@@ -126,7 +128,9 @@ def test_a_command_ends_when_its_client_is_killed(agent: Box) -> None:
     eventually(lambda: not alive(started), "the command to end")
 
 
-def test_the_working_directory_and_environment_are_what_was_asked(agent: Box, stage: Stage) -> None:
+def test_the_working_directory_and_environment_are_what_was_asked(
+    agent: Box, stage: Gitmoat
+) -> None:
     words = (
         "run",
         "--rm",
@@ -147,7 +151,7 @@ def test_nothing_of_hostctls_own_environment_gets_in(agent: Box) -> None:
     assert "PYTHON" not in shown and str(agent.stage.root) not in shown
 
 
-def test_run_rm_leaves_nothing(stage: Stage) -> None:
+def test_run_rm_leaves_nothing(stage: Gitmoat) -> None:
     before = at_rest(stage)
     script = "git log -1 && sleep 100 & sleep 100 & mkdir -m 0 /tmp/x $HOME/x && exit 3"
     ran = stage.hostctl("run", "--rm", "--repo", stage.url(ALLOWED), "--", "sh", "-c", script)
@@ -155,14 +159,14 @@ def test_run_rm_leaves_nothing(stage: Stage) -> None:
     _same_soon(stage, before)
 
 
-def test_a_detached_sandbox_goes_when_its_command_ends(stage: Stage) -> None:
+def test_a_detached_sandbox_goes_when_its_command_ends(stage: Gitmoat) -> None:
     before = at_rest(stage)
     ran = stage.hostctl("run", "-d", "--rm", "--", "true")
     assert ran.code == 0
     _same_soon(stage, before)
 
 
-def test_rm_takes_a_running_sandbox_only_by_force_and_then_wholly(stage: Stage) -> None:
+def test_rm_takes_a_running_sandbox_only_by_force_and_then_wholly(stage: Gitmoat) -> None:
     before = at_rest(stage)
     words = ("run", "-d", "--name", "t-rm", "--agent", "--repo", stage.url(ALLOWED))
     stage.hostctl(*words, "--", "sleep", "infinity").expect_success("run")
@@ -176,18 +180,18 @@ def test_rm_takes_a_running_sandbox_only_by_force_and_then_wholly(stage: Stage) 
     _same_soon(stage, before)
 
 
-def test_a_start_that_fails_leaves_nothing(stage: Stage) -> None:
+def test_a_start_that_fails_leaves_nothing(stage: Gitmoat) -> None:
     before = at_rest(stage)
     assert stage.hostctl("run", "--repo", stage.url("acme/nothing"), "--", "true").code == 125
     assert stage.hostctl("run", "--", "no-such-program").code == 127
     _same_soon(stage, before)
 
 
-def test_an_interrupted_start_leaves_nothing(stage: Stage, large: str) -> None:
+def test_an_interrupted_start_leaves_nothing(stage: Gitmoat, large: str) -> None:
     """hostctl is killed while the gate still clones."""
     before = at_rest(stage)
     words = ("run", "--rm", "--repo", stage.url(LARGE), "--", "sleep", "infinity")
-    process = hostctl_process(stage, *words)
+    process = stage.begin(*words)
     assert process.stderr is not None
     assert process.stderr.readline().startswith(b"cloning ")
     process.kill()
@@ -195,7 +199,7 @@ def test_an_interrupted_start_leaves_nothing(stage: Stage, large: str) -> None:
     _same_soon(stage, before)
 
 
-def test_a_name_is_taken_once(agent: Box, stage: Stage) -> None:
+def test_a_name_is_taken_once(agent: Box, stage: Gitmoat) -> None:
     before = stage.hostctl("ls", "-q").out
     ran = stage.hostctl("run", "--name", agent.name, "--", "true")
     assert ran.code == 125
@@ -203,14 +207,14 @@ def test_a_name_is_taken_once(agent: Box, stage: Stage) -> None:
     assert stage.hostctl("ls", "-q").out == before
 
 
-def test_two_sandboxes_start_at_the_same_time(stage: Stage) -> None:
+def test_two_sandboxes_start_at_the_same_time(stage: Gitmoat) -> None:
     words = ("run", "--rm", "--", "sh", "-c", "id -u; readlink /proc/self/ns/net")
-    processes = [hostctl_process(stage, *words) for _ in range(3)]
+    processes = [stage.begin(*words) for _ in range(3)]
     seen: list[Ran] = [outcome(process) for process in processes]
     assert [ran.code for ran in seen] == [0, 0, 0], seen
     assert len({ran.out for ran in seen}) == 3
     assert str(namespace("self", "net")) not in "".join(ran.out for ran in seen)
 
 
-def _same_soon(stage: Stage, before: Inventory) -> None:
+def _same_soon(stage: Gitmoat, before: Inventory) -> None:
     eventually(lambda: not differences(before, inventory(stage)), "what was there before")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.boxes import Box
+from tests.stage.boxes import Box
 
 pytestmark = pytest.mark.live
 

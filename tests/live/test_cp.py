@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_stage import Stage
-from tests.live.boxes import Box
-from tests.live.conftest import MakeBox
+from tests.stage.boxes import Box, MakeBox
+from tests.stage.gitmoat import Gitmoat
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
@@ -35,7 +34,7 @@ def digest(box: Box, path: str) -> str:
     return box.run("sha256sum", path).expect_success("sha256sum").split()[0]
 
 
-def test_a_tree_comes_out_as_plain_files_of_ours(box: Box, stage: Stage, tmp_path: Path) -> None:
+def test_a_tree_comes_out_as_plain_files_of_ours(box: Box, stage: Gitmoat, tmp_path: Path) -> None:
     stage.hostctl("cp", f"{box.name}:p", str(tmp_path)).expect_success("cp")
     copy = tmp_path / "p"
     assert (copy / ("n" * 200) / "f").read_text() == "deep\n"
@@ -47,7 +46,7 @@ def test_a_tree_comes_out_as_plain_files_of_ours(box: Box, stage: Stage, tmp_pat
         assert (path.lstat().st_uid, path.lstat().st_gid) == (0, 0)
 
 
-def test_what_goes_in_belongs_to_the_command(box: Box, stage: Stage, tmp_path: Path) -> None:
+def test_what_goes_in_belongs_to_the_command(box: Box, stage: Gitmoat, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "data").write_bytes(os.urandom(2_000_000))
@@ -63,7 +62,7 @@ def test_what_goes_in_belongs_to_the_command(box: Box, stage: Stage, tmp_path: P
 
 
 def test_only_what_the_command_may_reach_can_be_copied(
-    box: Box, stage: Stage, tmp_path: Path
+    box: Box, stage: Gitmoat, tmp_path: Path
 ) -> None:
     out = stage.hostctl("cp", f"{box.name}:/proc/1/environ", str(tmp_path / "x"))
     assert out.code != 0
@@ -73,7 +72,7 @@ def test_only_what_the_command_may_reach_can_be_copied(
 
 
 def test_devices_pipes_and_links_that_leave_stay_where_they_are(
-    box: Box, stage: Stage, tmp_path: Path
+    box: Box, stage: Gitmoat, tmp_path: Path
 ) -> None:
     script = "mkdir q && mkfifo q/pipe && ln -s /etc/passwd q/abs && ln -s ../p q/up && touch q/f"
     box.sh(script).expect_success("sh")
@@ -86,7 +85,7 @@ def test_devices_pipes_and_links_that_leave_stay_where_they_are(
 
 
 def test_a_command_that_plays_tar_gets_nothing_onto_the_host(
-    make_box: MakeBox, stage: Stage, tmp_path: Path
+    make_box: MakeBox, stage: Gitmoat, tmp_path: Path
 ) -> None:
     """tar runs as the untrusted uid, so what it prints may be anything: /proc lets a process of
     the same uid write into its standard output."""
@@ -124,7 +123,7 @@ def test_a_command_that_plays_tar_gets_nothing_onto_the_host(
 
 
 def test_a_stopped_sandbox_must_be_started_first(
-    make_box: MakeBox, stage: Stage, tmp_path: Path
+    make_box: MakeBox, stage: Gitmoat, tmp_path: Path
 ) -> None:
     box = make_box(repo=None)
     box.sh("echo kept > f").expect_success("sh")

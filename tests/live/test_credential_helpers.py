@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from hostctl.demo_stage import Stage
-from tests.live.boxes import eventually
-from tests.live.conftest import start_box
+from tests.stage.boxes import start_box
+from tests.stage.gitmoat import Gitmoat
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -32,15 +32,15 @@ cat "$0.answer"
 """
 
 
-def password_of(stage: Stage) -> str:
+def password_of(stage: Gitmoat) -> str:
     """What the demo's upstream accepts."""
-    return stage.upstream.secret()
+    return stage.upstream.password
 
 
 class Helper:
     """A helper's script, and what it saw."""
 
-    def __init__(self, folder: Path, stage: Stage) -> None:
+    def __init__(self, folder: Path, stage: Gitmoat) -> None:
         self.path = folder / "helper"
         self.stage = stage
         self.write(SPY)
@@ -80,14 +80,14 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Stage]:
-    from tests.live.conftest import opened
+def shared() -> Iterator[Gitmoat]:
+    from tests.stage.gitmoat import opened
 
     with opened() as made:
         yield made
 
 
-def use(stage: Stage, command: str) -> None:
+def use(stage: Gitmoat, command: str) -> None:
     """Makes the demo's upstream use this helper."""
     path = stage.paths.broker_d / "upstream-demo.toml"
     name = f"own-{time.monotonic_ns()}"
@@ -99,17 +99,17 @@ def use(stage: Stage, command: str) -> None:
     stage.hostctl("reload").expect_success("reload")
 
 
-def refs(stage: Stage, name: str) -> Any:
+def refs(stage: Gitmoat, name: str) -> Any:
     return stage.hostctl("git", name, "--", "ls-remote", "origin")
 
 
-def outcomes(stage: Stage) -> list[dict[str, Any]]:
+def outcomes(stage: Gitmoat) -> list[dict[str, Any]]:
     lines = (stage.paths.broker_audit).read_text().splitlines()
     return [one for one in map(json.loads, lines) if one["event"] == "git.outcome"]
 
 
 @pytest.fixture(scope="module")
-def box(shared: Stage) -> Iterator[str]:
+def box(shared: Gitmoat) -> Iterator[str]:
     """Made while the upstream still has the demo's own credential."""
     made = start_box(shared)
     yield made.name
@@ -117,7 +117,7 @@ def box(shared: Stage) -> Iterator[str]:
 
 
 def test_a_custom_helper_is_run_as_its_user_and_asked_for_the_server(
-    shared: Stage, folder: Path, box: str
+    shared: Gitmoat, folder: Path, box: str
 ) -> None:
     helper = Helper(folder, shared)
     use(shared, str(helper.path))
@@ -136,7 +136,7 @@ def test_a_custom_helper_is_run_as_its_user_and_asked_for_the_server(
     assert sum(one.startswith("socket:") for one in links) == 2 or len(links) <= 5, links
 
 
-def test_gits_own_store_is_a_helper(shared: Stage, folder: Path, box: str) -> None:
+def test_gits_own_store_is_a_helper(shared: Gitmoat, folder: Path, box: str) -> None:
     store = folder / "credentials"
     host = shared.upstream.url.removeprefix("https://")
     user = USER
@@ -168,7 +168,7 @@ def test_gits_own_store_is_a_helper(shared: Stage, folder: Path, box: str) -> No
     ],
 )
 def test_a_helper_that_fails_is_a_502_for_git_and_a_reason_for_the_admin(
-    shared: Stage, folder: Path, box: str, script: str, why: str
+    shared: Gitmoat, folder: Path, box: str, script: str, why: str
 ) -> None:
     helper = Helper(folder, shared)
     helper.write(script)
@@ -181,7 +181,7 @@ def test_a_helper_that_fails_is_a_502_for_git_and_a_reason_for_the_admin(
     assert why in reason and "marker-text" not in reason
 
 
-def test_a_slow_helper_is_bounded_and_ended(shared: Stage, folder: Path, box: str) -> None:
+def test_a_slow_helper_is_bounded_and_ended(shared: Gitmoat, folder: Path, box: str) -> None:
     helper = Helper(folder, shared)
     helper.write('#!/bin/sh\necho $$ > "$0.pid"\nsleep 300\n')
     use(shared, str(helper.path))
@@ -193,7 +193,7 @@ def test_a_slow_helper_is_bounded_and_ended(shared: Stage, folder: Path, box: st
 
 
 def test_hostd_reads_the_command_from_roots_files_and_nobody_elses(
-    shared: Stage, folder: Path, box: str
+    shared: Gitmoat, folder: Path, box: str
 ) -> None:
     helper = Helper(folder, shared)
     use(shared, str(helper.path))
@@ -208,7 +208,7 @@ def test_hostd_reads_the_command_from_roots_files_and_nobody_elses(
     assert helper.runs == 0
 
 
-def test_a_restarted_broker_finds_hostd_again(shared: Stage, folder: Path, box: str) -> None:
+def test_a_restarted_broker_finds_hostd_again(shared: Gitmoat, folder: Path, box: str) -> None:
     helper = Helper(folder, shared)
     use(shared, str(helper.path))
     pid = json.loads(shared.hostctl("--json", "status").out)["broker"]["pid"]

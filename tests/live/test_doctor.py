@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hostctl.demo_stage import Stage
-from tests.live.instances import Instance, make_instance
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.instance import Instance, make_instance
 
 pytestmark = pytest.mark.live
 
@@ -21,7 +21,7 @@ def instance() -> Iterator[Instance]:
     made.remove()
 
 
-def findings(stage: Stage | Instance, *words: str) -> list[dict[str, Any]]:
+def findings(stage: Gitmoat | Instance, *words: str) -> list[dict[str, Any]]:
     ran = stage.hostctl("--json", "doctor", *words)
     found: dict[str, Any] = json.loads(ran.out)
     assert found["schema"] == "gitmoat.doctor/1"
@@ -31,7 +31,7 @@ def findings(stage: Stage | Instance, *words: str) -> list[dict[str, Any]]:
     return items
 
 
-def test_a_host_that_runs_has_no_problem(stage: Stage) -> None:
+def test_a_host_that_runs_has_no_problem(stage: Gitmoat) -> None:
     found = findings(stage)
     assert [each for each in found if each["level"] == "problem"] == []
     assert {each["check"] for each in found} >= {
@@ -60,7 +60,7 @@ def test_what_is_wrong_comes_with_its_fix_and_is_fixed_when_asked(instance: Inst
     instance.hostctl("up").expect_success("up again")
 
 
-def test_a_quiet_look_says_only_what_is_wrong(stage: Stage) -> None:
+def test_a_quiet_look_says_only_what_is_wrong(stage: Gitmoat) -> None:
     ran = stage.hostctl("-q", "doctor")
     assert ran.code == 0
     assert not any(line.startswith("✓") for line in ran.out.splitlines())

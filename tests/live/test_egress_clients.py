@@ -16,7 +16,7 @@ from tests.live.clients import (
     check_told_by_the_proxy,
     open_client_box,
 )
-from tests.live.internet import Internet, NetBox
+from tests.stage.internet import Internet, NetBox
 
 pytestmark = pytest.mark.live
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.boxes import eventually
-from tests.live.internet import Internet, NetBox, open_box
+from tests.stage.internet import Internet, NetBox, open_box
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench.flooding import FLOOD
-from hostctl.demo_stage import Stage
-from tests.live.boxes import Box, eventually, outcome
-from tests.live.conftest import MakeBox
+from tests.stage.boxes import Box, MakeBox
+from tests.stage.command import outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -23,7 +24,7 @@ def resident(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
-def row(stage: Stage, box: Box) -> dict[str, object]:
+def row(stage: Gitmoat, box: Box) -> dict[str, object]:
     told = json.loads(stage.hostctl("--json", "ls", "--watch", "--once").expect_success("ls"))
     assert told["schema"] == "gitmoat.top/1"
     (found,) = [each for each in told["items"] if each["name"] == box.name]
@@ -31,7 +32,7 @@ def row(stage: Stage, box: Box) -> dict[str, object]:
 
 
 def test_the_gate_fetches_while_the_command_floods_and_the_owner_sees_who_it_is(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     """Threat model 88 and 103: a thousand half-open connections, CONNECTs, refused requests,
     credential requests and questions for names, over and over."""
@@ -59,7 +60,7 @@ def test_the_gate_fetches_while_the_command_floods_and_the_owner_sees_who_it_is(
     outcome(flood)
 
 
-def test_the_journals_fit_their_schema_and_verify(stage: Stage) -> None:
+def test_the_journals_fit_their_schema_and_verify(stage: Gitmoat) -> None:
     """Whatever the tests of this run did so far."""
     from jsonschema import Draft202012Validator
 
@@ -72,7 +73,7 @@ def test_the_journals_fit_their_schema_and_verify(stage: Stage) -> None:
     stage.hostctl("audit", "verify").expect_success("verify")
 
 
-def test_health_is_told_to_scripts(stage: Stage) -> None:
+def test_health_is_told_to_scripts(stage: Gitmoat) -> None:
     told = json.loads(stage.hostctl("--json", "status").expect_success("status"))
     assert (told["broker"]["healthy"], told["hostd"]["healthy"]) == (True, True)
     assert told["broker"]["problems"] == told["hostd"]["problems"] == []

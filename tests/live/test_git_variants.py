@@ -6,12 +6,13 @@ import uuid
 
 import pytest
 
-from hostctl.demo_repositories import create_repository, git
-from hostctl.demo_stage import Stage
-from tests.live.boxes import Box, Clone
-from tests.live.upstream_repositories import (
+from tests.stage.boxes import Box, Clone
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import (
     bare,
     commit_upstream,
+    create_repository,
+    git,
     make_empty,
     reaching_upstream,
     refs,
@@ -24,7 +25,7 @@ ONE = "play/one"
 
 
 @pytest.fixture
-def fresh(stage: Stage) -> str:
+def fresh(stage: Gitmoat) -> str:
     """The name of a repository with one commit that only this test uses."""
     name = f"play/{uuid.uuid4().hex[:10]}"
     create_repository(stage.upstream.repositories, name, {"a.txt": b"a\n", "b.txt": b"b\n"})
@@ -33,7 +34,7 @@ def fresh(stage: Stage) -> str:
 
 @pytest.mark.parametrize("version", ["0", "1", "2"])
 def test_every_protocol_version_clones_fetches_and_pushes(
-    player: Box, stage: Stage, fresh: str, version: str
+    player: Box, stage: Gitmoat, fresh: str, version: str
 ) -> None:
     clone = player.clone(fresh, "-c", f"protocol.version={version}")
     assert clone.ask("rev-parse", "HEAD") == refs(stage, fresh)["refs/heads/main"]
@@ -45,7 +46,7 @@ def test_every_protocol_version_clones_fetches_and_pushes(
     assert refs(stage, fresh)["refs/heads/agent/x"] == commit
 
 
-def test_protocol_0_needs_one_request_less_upstream(player: Box, stage: Stage) -> None:
+def test_protocol_0_needs_one_request_less_upstream(player: Box, stage: Gitmoat) -> None:
     """What was asked for goes upstream: version 2 lists refs in a request of its own."""
     for version, posts in (("0", 1), ("2", 2)):
         with reaching_upstream(stage) as requests:
@@ -55,7 +56,7 @@ def test_protocol_0_needs_one_request_less_upstream(player: Box, stage: Stage) -
 
 
 def test_a_push_above_a_small_post_buffer_is_chunked_and_arrives(
-    player: Box, stage: Stage, fresh: str
+    player: Box, stage: Gitmoat, fresh: str
 ) -> None:
     clone = player.clone(fresh)
     commit = clone.commit("agent/x", kib=200)
@@ -64,7 +65,7 @@ def test_a_push_above_a_small_post_buffer_is_chunked_and_arrives(
 
 
 def test_a_long_request_for_a_fetch_is_compressed_by_git_and_served(
-    player: Box, stage: Stage, fresh: str
+    player: Box, stage: Gitmoat, fresh: str
 ) -> None:
     """Above 1 KiB git compresses its request; here by the lines for 60 branches."""
     wanted = {f"refs/heads/b{number}": number for number in range(60)}
@@ -77,7 +78,7 @@ def test_a_long_request_for_a_fetch_is_compressed_by_git_and_served(
 
 
 def test_a_shallow_clone_has_one_commit_and_can_be_deepened(
-    player: Box, stage: Stage, fresh: str
+    player: Box, stage: Gitmoat, fresh: str
 ) -> None:
     for number in range(3):
         commit_upstream(stage, "refs/heads/main", f"{number}", fresh)
@@ -91,7 +92,7 @@ def test_a_shallow_clone_has_one_commit_and_can_be_deepened(
 
 
 def test_a_partial_clone_fetches_its_blobs_when_they_are_needed(
-    player: Box, stage: Stage, fresh: str
+    player: Box, stage: Gitmoat, fresh: str
 ) -> None:
     for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
         git("--git-dir", str(bare(stage, fresh)), "config", key, "true")
@@ -105,7 +106,9 @@ def test_a_partial_clone_fetches_its_blobs_when_they_are_needed(
     assert "?" not in clone.ask(*missing)
 
 
-def test_an_empty_repository_is_cloned_and_gets_its_first_commit(player: Box, stage: Stage) -> None:
+def test_an_empty_repository_is_cloned_and_gets_its_first_commit(
+    player: Box, stage: Gitmoat
+) -> None:
     make_empty(stage, "play/empty")
     clone = player.clone("play/empty")
     commit = clone.commit("main")
@@ -113,7 +116,7 @@ def test_an_empty_repository_is_cloned_and_gets_its_first_commit(player: Box, st
     assert refs(stage, "play/empty") == {"refs/heads/main": commit}
 
 
-def test_a_sha256_repository_is_cloned_and_pushed_to(player: Box, stage: Stage) -> None:
+def test_a_sha256_repository_is_cloned_and_pushed_to(player: Box, stage: Gitmoat) -> None:
     make_empty(stage, "play/sha256", "--object-format=sha256")
     directory = f"/tmp/{uuid.uuid4().hex}"
     player.run("git", "init", "-q", "--object-format=sha256", directory).expect_success("init")
@@ -130,7 +133,7 @@ def test_a_sha256_repository_is_cloned_and_pushed_to(player: Box, stage: Stage) 
 
 
 def test_push_options_are_refused_in_words_before_anything_goes_upstream(
-    player: Box, stage: Stage, fresh: str
+    player: Box, stage: Gitmoat, fresh: str
 ) -> None:
     git("--git-dir", str(bare(stage, fresh)), "config", "receive.advertisePushOptions", "true")
     clone = player.clone(fresh)

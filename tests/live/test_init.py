@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.instances import Instance, make_instance
+from tests.stage.instance import Instance, make_instance
 
 pytestmark = pytest.mark.live
 

@@ -11,27 +11,29 @@ from typing import Any
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, Stage
-from tests.live.boxes import Box, eventually, outcome
-from tests.live.conftest import opened, start_box
+from tests.stage.boxes import Box, start_box
+from tests.stage.command import outcome
+from tests.stage.gitmoat import Gitmoat, opened
+from tests.stage.repositories import ALLOWED
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stage]:
+def own() -> Iterator[Gitmoat]:
     with opened() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def box(own: Stage) -> Iterator[Box]:
+def box(own: Gitmoat) -> Iterator[Box]:
     made = start_box(own, "--agent", "--push", "agent/**")
     yield made
     made.remove()
 
 
-def status(stage: Stage) -> dict[str, Any]:
+def status(stage: Gitmoat) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(stage.hostctl("--json", "status").out)
     return found
 
@@ -48,7 +50,7 @@ def replace_sidecar(box: Box) -> None:
     works(box)
 
 
-def test_the_hosts_key_is_replaced_and_sessions_go_on(own: Stage, box: Box) -> None:
+def test_the_hosts_key_is_replaced_and_sessions_go_on(own: Gitmoat, box: Box) -> None:
     before = status(own)["hostd"]
     ran = own.hostctl("host", "rotate-key")
     assert ran.code == 0, ran.err
@@ -62,7 +64,7 @@ def test_the_hosts_key_is_replaced_and_sessions_go_on(own: Stage, box: Box) -> N
     assert not own.paths.host_key_next.exists()
 
 
-def test_the_brokers_key_is_replaced_and_sessions_and_vault_go_on(own: Stage, box: Box) -> None:
+def test_the_brokers_key_is_replaced_and_sessions_and_vault_go_on(own: Gitmoat, box: Box) -> None:
     before = status(own)["broker"]
     prepared = own.hostctl("broker", "rotate-key", "--prepare")
     assert prepared.code == 0, prepared.err
@@ -83,7 +85,9 @@ def test_the_brokers_key_is_replaced_and_sessions_and_vault_go_on(own: Stage, bo
     own.hostctl("audit", "verify").expect_success("audit verify")
 
 
-def test_a_broker_killed_after_the_change_comes_back_with_the_new_key(own: Stage, box: Box) -> None:
+def test_a_broker_killed_after_the_change_comes_back_with_the_new_key(
+    own: Gitmoat, box: Box
+) -> None:
     key = status(own)["broker"]["key"]
     own.hostctl("broker", "rotate-key").expect_success("rotate-key")
     changed = status(own)["broker"]
@@ -95,7 +99,7 @@ def test_a_broker_killed_after_the_change_comes_back_with_the_new_key(own: Stage
     eventually(lambda: box.run("git", "ls-remote", own.url(ALLOWED)).code == 0, "git to work")
 
 
-def test_a_host_whose_next_key_nobody_knows_keeps_its_key(own: Stage, box: Box) -> None:
+def test_a_host_whose_next_key_nobody_knows_keeps_its_key(own: Gitmoat, box: Box) -> None:
     before = status(own)["hostd"]["key"]
     shown = own.hostctl("host", "rotate-key", "--prepare")
     assert shown.code == 0 and before not in shown.out
@@ -105,7 +109,7 @@ def test_a_host_whose_next_key_nobody_knows_keeps_its_key(own: Stage, box: Box) 
     works(box)
 
 
-def test_another_host_is_enrolled_listed_and_removed(own: Stage) -> None:
+def test_another_host_is_enrolled_listed_and_removed(own: Gitmoat) -> None:
     key = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
     words = ("--repos", "demo:acme/*", "--fetch-only", "--ttl", "2h")
     own.hostctl("host", "enrol", "edge", "--key", key, *words).expect_success("host enrol")
@@ -118,14 +122,14 @@ def test_another_host_is_enrolled_listed_and_removed(own: Stage) -> None:
     assert "hostctl host enrol local --key" in own.hostctl("host", "enrol").out
 
 
-def test_status_shows_how_old_the_keys_are(own: Stage) -> None:
+def test_status_shows_how_old_the_keys_are(own: Gitmoat) -> None:
     lines = own.hostctl("status").out.splitlines()
     assert all("key 0 d old" in line for line in lines), lines
     os.utime(own.paths.host_key, (0, 0))
     assert "key 0 d old" not in own.hostctl("status").out.splitlines()[1]
 
 
-def test_a_clone_survives_both_changes(own: Stage, box: Box) -> None:
+def test_a_clone_survives_both_changes(own: Gitmoat, box: Box) -> None:
     url = own.url(ALLOWED)
     process = box.begin("sh", "-c", f"for i in 1 2 3 4 5 6; do git ls-remote {url} || exit 1; done")
     own.hostctl("host", "rotate-key").expect_success("host rotate-key")

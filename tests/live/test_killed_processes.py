@@ -9,17 +9,20 @@ import subprocess
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, Ran, Stage
-from tests.live.boxes import HOME, Box, Clone, alive, eventually, hostctl_process, outcome
-from tests.live.conftest import LARGE, MakeBox
+from tests.live.conftest import LARGE
 from tests.live.held import wait_for
-from tests.live.upstream_repositories import (
+from tests.stage.boxes import HOME, Box, Clone, MakeBox, alive
+from tests.stage.command import Ran, outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import (
+    ALLOWED,
     make_empty,
     objects,
     reaching_upstream,
     receiving,
     refs,
 )
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -88,7 +91,7 @@ def clear(ran: Ran) -> None:
 
 
 def test_a_sidecar_killed_while_idle_is_replaced_before_anybody_notices(
-    victim: Box, stage: Stage
+    victim: Box, stage: Gitmoat
 ) -> None:
     old = kill_sidecar(victim)
     works(victim)
@@ -137,7 +140,9 @@ def test_a_sidecar_killed_in_a_clone_ends_it_with_an_error_and_the_next_works(
     assert victim.run("ls", f"{HOME}/broken").code != 0  # git removes what it has not finished
 
 
-def test_a_sidecar_killed_in_a_push_leaves_nothing_half_applied(stock: Clone, stage: Stage) -> None:
+def test_a_sidecar_killed_in_a_push_leaves_nothing_half_applied(
+    stock: Clone, stage: Gitmoat
+) -> None:
     make_empty(stage, "play/half")
     sidecar = stock.box.sidecar
     process = begin_push(stock, "play/half")
@@ -148,7 +153,9 @@ def test_a_sidecar_killed_in_a_push_leaves_nothing_half_applied(stock: Clone, st
     works(stock.box)
 
 
-def test_a_client_killed_in_a_push_leaves_nothing_half_applied(stock: Clone, stage: Stage) -> None:
+def test_a_client_killed_in_a_push_leaves_nothing_half_applied(
+    stock: Clone, stage: Gitmoat
+) -> None:
     make_empty(stage, "play/left")
     process = begin_push(stock, "play/left")
     process.kill()  # hostctl; hostd then ends the command
@@ -159,12 +166,10 @@ def test_a_client_killed_in_a_push_leaves_nothing_half_applied(stock: Clone, sta
 
 @pytest.mark.parametrize("forker", ["launcher", "zygote"])
 def test_a_killed_forker_is_replaced_and_running_sandboxes_do_not_notice(
-    victim: Box, stage: Stage, forker: str
+    victim: Box, stage: Gitmoat, forker: str
 ) -> None:
     sidecar = victim.sidecar
-    command = hostctl_process(
-        stage, "exec", victim.name, "--", "sh", "-c", WAITING, "sh", f"{HOME}/{forker}"
-    )
+    command = stage.begin("exec", victim.name, "--", "sh", "-c", WAITING, "sh", f"{HOME}/{forker}")
     assert command.stdout is not None
     assert command.stdout.readline() == b"up\n"
     old = pid_of(stage, forker)
@@ -180,14 +185,14 @@ def test_a_killed_forker_is_replaced_and_running_sandboxes_do_not_notice(
     works(victim)
 
 
-def pid_of(stage: Stage, forker: str) -> int:
+def pid_of(stage: Gitmoat, forker: str) -> int:
     """Its pid; 0 while there is none."""
     pid: int | None = json.loads(stage.hostctl("--json", "status").out)["hostd"][forker]
     return pid or 0
 
 
 def test_a_sandbox_whose_pause_is_killed_is_over_and_can_be_removed(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     """Killing the first process of a pid namespace ends everything in it."""
     box = make_box("--agent")

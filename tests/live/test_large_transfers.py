@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from hostctl.demo_stage import Stage
-from tests.live.boxes import HOME, Box, Clone
-from tests.live.conftest import LARGE, PLAY, MakeBox
-from tests.live.kernel_view import peak_memory
-from tests.live.upstream_repositories import make_empty, objects, refs
+from tests.live.conftest import LARGE, PLAY
+from tests.stage.boxes import HOME, Box, Clone, MakeBox
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import peak_memory
+from tests.stage.repositories import make_empty, objects, refs
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
@@ -20,7 +20,7 @@ QUICK = ("-c", "core.compression=0", "-c", "pack.window=0")
 
 
 @pytest.fixture(scope="module")
-def big_clone(player: Box, stage: Stage, large: str) -> Clone:
+def big_clone(player: Box, stage: Gitmoat, large: str) -> Clone:
     """The whole repository, cloned while nobody else is served."""
     before = peaks(player, stage)
     directory = f"{HOME}/large"
@@ -31,7 +31,7 @@ def big_clone(player: Box, stage: Stage, large: str) -> Clone:
     return Clone(player, directory)
 
 
-def peaks(box: Box, stage: Stage) -> dict[str, int]:
+def peaks(box: Box, stage: Gitmoat) -> dict[str, int]:
     """VmHWM in KiB of all that is ours on the way, and of hostd, which is not."""
     status = json.loads(stage.hostctl("--json", "status").expect_success("status"))
     pids = {
@@ -51,7 +51,7 @@ def test_a_300_mb_clone_grows_sidecar_and_broker_by_less_than_20_mb(
 
 
 def test_a_150_mb_push_grows_sidecar_and_broker_by_less_than_20_mb(
-    big_clone: Clone, stage: Stage
+    big_clone: Clone, stage: Gitmoat
 ) -> None:
     make_empty(stage, "play/pushed")
     half = 'cd "$1" && git read-tree --empty && git ls-tree HEAD | head -150 > "$1/half" &&'
@@ -70,7 +70,7 @@ def test_a_150_mb_push_grows_sidecar_and_broker_by_less_than_20_mb(
 
 
 def test_a_push_above_the_limit_is_refused_in_words_and_leaves_nothing(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     """Sent in chunks, so that only counting tells how much it is."""
     (stage.paths.policies / "small.toml").write_text(f'{PLAY}push_max = "10MiB"\n')

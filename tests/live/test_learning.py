@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.boxes import eventually
 from tests.live.clients import CLIENTS, FETCHED, WITHOUT
-from tests.live.internet import Internet, NetBox, open_box
 from tests.live.packages import give_pip, publish
+from tests.stage.internet import Internet, NetBox, open_box
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_stage import Stage
-from tests.live.boxes import Box, eventually, outcome
-from tests.live.conftest import MakeBox
-from tests.live.upstream_repositories import refs
+from tests.stage.boxes import Box, MakeBox
+from tests.stage.command import outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import refs
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -34,7 +35,7 @@ while True:
 """
 
 
-def group(stage: Stage, box: Box, controller: str) -> Path:
+def group(stage: Gitmoat, box: Box, controller: str) -> Path:
     """The sandbox's cgroup in the hierarchy that has the controller."""
     about = stage.root.stat()
     name = f"gitmoat-{about.st_dev:x}-{about.st_ino:x}/{box.inspect()['sandbox']}-sandbox"
@@ -45,7 +46,7 @@ def group(stage: Stage, box: Box, controller: str) -> Path:
 
 
 def test_a_fork_bomb_stops_at_the_limit_and_the_git_gate_still_works(
-    make_box: MakeBox, stage: Stage, branch: str
+    make_box: MakeBox, stage: Gitmoat, branch: str
 ) -> None:
     box = make_box("--pids", str(PIDS), "--push", "agent/**")
     box.sh(f"git checkout -q -b {branch} && git commit -q --allow-empty -m Bombed")
@@ -83,7 +84,7 @@ def test_threads_count_too(make_box: MakeBox) -> None:
     assert 0 < box.python(source) < PIDS
 
 
-def test_a_hog_is_killed_and_sidecar_and_sandbox_go_on(make_box: MakeBox, stage: Stage) -> None:
+def test_a_hog_is_killed_and_sidecar_and_sandbox_go_on(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box("--memory", "128m")
     sidecar, room = box.sidecar, box.inspect()["pid"]
     ran = box.run("/usr/bin/python3", "-c", "held = [bytearray(1 << 20) for _ in range(1024)]")
@@ -103,7 +104,7 @@ def test_files_in_memory_count_as_memory(make_box: MakeBox) -> None:
     assert box.inspect()["state"] == "running"
 
 
-def test_processor_time_is_shared_out(make_box: MakeBox, stage: Stage) -> None:
+def test_processor_time_is_shared_out(make_box: MakeBox, stage: Gitmoat) -> None:
     """The kernel has the share, and holds back who would take more."""
     box = make_box("--cpus", "0.25", repo=None)
     place = group(stage, box, "cpu")
@@ -127,7 +128,7 @@ def throttled(place: Path) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("nr_throttled "))
 
 
-def test_there_are_limits_without_asking(make_box: MakeBox, stage: Stage) -> None:
+def test_there_are_limits_without_asking(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box(repo=None)
     assert int((group(stage, box, "pids") / "pids.max").read_text()) == 4096
     eventually(lambda: box.inspect()["state"] == "running", "the sandbox")
@@ -156,7 +157,7 @@ except OSError as problem:
 
 
 def test_where_memory_is_short_commands_end_first_and_daemons_last(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     box = make_box(repo=None)
     about = json.loads(stage.hostctl("--json", "status").out)
@@ -170,7 +171,7 @@ def test_where_memory_is_short_commands_end_first_and_daemons_last(
 
 
 def test_all_sandboxes_together_leave_memory_and_processes_for_the_daemons(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     box = make_box(repo=None)
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostctl.demo_stage import Stage
 from tests.faults.world import World
-from tests.live.boxes import Box, eventually, hostctl_process, outcome
-from tests.live.kernel_view import status
+from tests.stage.boxes import Box
+from tests.stage.command import outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import status
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -21,7 +23,7 @@ COUNT = (
 )
 
 
-def detached(stage: Stage, script: str) -> Box:
+def detached(stage: Gitmoat, script: str) -> Box:
     box = Box(stage, f"t-{uuid.uuid4().hex[:10]}")
     words = ("run", "-d", "--name", box.name, "--", "/bin/sh", "-c", script)
     stage.hostctl(*words).expect_success("run")
@@ -32,12 +34,12 @@ def logs(box: Box) -> str:
     return box.stage.hostctl("logs", box.name).out
 
 
-def log_files(stage: Stage) -> list[str]:
+def log_files(stage: Gitmoat) -> list[str]:
     return sorted(path.name for path in stage.paths.log_dir.glob("sandbox-*"))
 
 
 @pytest.fixture
-def boxes(stage: Stage) -> Iterator[list[Box]]:
+def boxes(stage: Gitmoat) -> Iterator[list[Box]]:
     made: list[Box] = []
     yield made
     for box in made:
@@ -46,7 +48,7 @@ def boxes(stage: Stage) -> Iterator[list[Box]]:
 
 
 def test_both_streams_are_kept_in_order_and_go_with_the_sandbox(
-    stage: Stage, boxes: list[Box]
+    stage: Gitmoat, boxes: list[Box]
 ) -> None:
     boxes.append(box := detached(stage, "echo out; echo err >&2; echo again; sleep infinity"))
     eventually(lambda: logs(box) == "out\nerr\nagain\n", "the output")
@@ -57,22 +59,24 @@ def test_both_streams_are_kept_in_order_and_go_with_the_sandbox(
 
 
 def test_what_was_printed_last_is_there_when_the_command_has_ended(
-    stage: Stage, boxes: list[Box]
+    stage: Gitmoat, boxes: list[Box]
 ) -> None:
     boxes.append(box := detached(stage, "printf %050000d 7"))
     eventually(lambda: len(logs(box)) == 50_000, "the whole output")
 
 
-def test_stdout_can_be_opened_again_by_its_name(stage: Stage, boxes: list[Box]) -> None:
+def test_stdout_can_be_opened_again_by_its_name(stage: Gitmoat, boxes: list[Box]) -> None:
     boxes.append(box := detached(stage, "echo one > /dev/stdout; echo two > /proc/self/fd/2"))
     eventually(lambda: logs(box) == "one\ntwo\n", "the output")
 
 
-def test_follow_shows_what_comes_and_ends_with_the_sandbox(stage: Stage, boxes: list[Box]) -> None:
+def test_follow_shows_what_comes_and_ends_with_the_sandbox(
+    stage: Gitmoat, boxes: list[Box]
+) -> None:
     boxes.append(
         box := detached(stage, "for i in 1 2 3; do echo $i; sleep 0.5; done; exec sleep infinity")
     )
-    following = hostctl_process(stage, "logs", "-f", box.name)
+    following = stage.begin("logs", "-f", box.name)
     eventually(lambda: logs(box) == "1\n2\n3\n", "the output")
     stage.hostctl("stop", box.name).expect_success("stop")
     ran = outcome(following)
@@ -80,7 +84,7 @@ def test_follow_shows_what_comes_and_ends_with_the_sandbox(stage: Stage, boxes: 
 
 
 def test_output_without_end_is_bounded_and_hostd_answers_beside_it(
-    stage: Stage, boxes: list[Box]
+    stage: Gitmoat, boxes: list[Box]
 ) -> None:
     boxes.append(box := detached(stage, f"exec yes {LINE}"))
     place = stage.paths.log_dir
@@ -97,7 +101,7 @@ def test_output_without_end_is_bounded_and_hostd_answers_beside_it(
     assert set(logs(box)[-400:].split()[1:-1]) == {LINE}
 
 
-def test_a_command_does_not_notice_that_hostd_is_killed(fresh_stage: Stage) -> None:
+def test_a_command_does_not_notice_that_hostd_is_killed(fresh_stage: Gitmoat) -> None:
     world = World(fresh_stage)
     box = detached(fresh_stage, COUNT)
     eventually(lambda: "5\n" in logs(box), "the first lines")
@@ -111,7 +115,7 @@ def test_a_command_does_not_notice_that_hostd_is_killed(fresh_stage: Stage) -> N
     box.remove()
 
 
-def test_an_attached_command_has_no_log(stage: Stage) -> None:
+def test_an_attached_command_has_no_log(stage: Gitmoat) -> None:
     name = f"t-{uuid.uuid4().hex[:10]}"
     stage.hostctl("run", "--name", name, "--", "echo", "hello").expect_success("run")
     ran = stage.hostctl("logs", name)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, Stage
-from tests.live.boxes import Box
-from tests.live.upstream_repositories import reaching_upstream
+from tests.stage.boxes import Box
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, reaching_upstream
 
 pytestmark = pytest.mark.live
 
@@ -82,13 +82,13 @@ UNSERVED = {
 }
 
 
-def ask(box: Box, stage: Stage, cases: dict[str, str]) -> dict[str, Any]:
+def ask(box: Box, stage: Gitmoat, cases: dict[str, str]) -> dict[str, Any]:
     place = f"localhost:{stage.upstream.port}"
     raw = [text.replace("{upstream}", place) for text in cases.values()]
     return dict(zip(cases, box.python(PROBE, raw), strict=True))
 
 
-def test_malformed_bytes_get_a_400_and_the_connection_is_closed(agent: Box, stage: Stage) -> None:
+def test_malformed_bytes_get_a_400_and_the_connection_is_closed(agent: Box, stage: Gitmoat) -> None:
     before = agent.sidecar
     with reaching_upstream(stage) as requests:
         answers = ask(agent, stage, MALFORMED)
@@ -103,7 +103,7 @@ def test_malformed_bytes_get_a_400_and_the_connection_is_closed(agent: Box, stag
     agent.run("git", "ls-remote", stage.url(ALLOWED)).expect_success("ls-remote")
 
 
-def test_what_is_no_git_request_is_not_served(agent: Box, stage: Stage) -> None:
+def test_what_is_no_git_request_is_not_served(agent: Box, stage: Gitmoat) -> None:
     close = f"{HOST}Connection: close\r\n"
     closing = {name: text.replace(HOST, close) for name, text in UNSERVED.items()}
     with reaching_upstream(stage) as requests:
@@ -114,7 +114,7 @@ def test_what_is_no_git_request_is_not_served(agent: Box, stage: Stage) -> None:
     assert requests == []
 
 
-def test_nothing_that_follows_a_malformed_request_is_answered(agent: Box, stage: Stage) -> None:
+def test_nothing_that_follows_a_malformed_request_is_answered(agent: Box, stage: Gitmoat) -> None:
     """The smuggler's hope: an error in front, and a request behind it on the same connection."""
     good = f"{GET}{HOST}Connection: close\r\n\r\n"
     cases = {name: f"{MALFORMED[name]}{good}" for name in ("two hosts", "signed length", "garbage")}
@@ -127,7 +127,7 @@ def test_nothing_that_follows_a_malformed_request_is_answered(agent: Box, stage:
 
 
 def test_headers_of_the_sandbox_do_not_reach_the_upstream_or_the_decision(
-    agent: Box, stage: Stage
+    agent: Box, stage: Gitmoat
 ) -> None:
     """A tier, a request id or a credential that the sandbox claims is dropped."""
     claims = (

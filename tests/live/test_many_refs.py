@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostctl.demo_repositories import create_repository
-from hostctl.demo_repositories import git as host_git
-from hostctl.demo_stage import Stage
-from tests.live.boxes import HOME, Box
-from tests.live.kernel_view import peak_memory
-from tests.live.upstream_repositories import bare, refs
+from tests.stage.boxes import HOME, Box
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import peak_memory
+from tests.stage.repositories import bare, create_repository, refs
+from tests.stage.repositories import git as host_git
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
 
@@ -24,7 +23,7 @@ SHAPES = {"many": (100_000, 8), "long": (16_000, 230)}
 LIST = "git -C {} for-each-ref --format='%(refname:lstrip=3)' refs/remotes/origin"
 
 
-def fill(stage: Stage, repository: str, count: int, width: int) -> None:
+def fill(stage: Gitmoat, repository: str, count: int, width: int) -> None:
     """One commit per branch, in one line; git itself takes minutes over as many branches."""
     create_repository(stage.upstream.repositories, repository, {"a.txt": b"one\n"})
     path = bare(stage, repository)
@@ -47,14 +46,14 @@ def fill(stage: Stage, repository: str, count: int, width: int) -> None:
 
 
 @pytest.fixture(params=SHAPES)
-def repository(stage: Stage, request: pytest.FixtureRequest) -> str:
+def repository(stage: Gitmoat, request: pytest.FixtureRequest) -> str:
     name = f"play/refs-{request.param}"
     fill(stage, name, *SHAPES[request.param])
     return name
 
 
 @pytest.fixture
-def box(stage: Stage, repository: str) -> Iterator[Box]:
+def box(stage: Gitmoat, repository: str) -> Iterator[Box]:
     scope = ("--policy", "play", "--repo", stage.url(repository))
     run = ("run", "-d", "--name", "many-refs", *scope, "--", "sleep", "infinity")
     stage.hostctl(*run, timeout=PATIENCE).expect_success("hostctl run")
@@ -63,7 +62,7 @@ def box(stage: Stage, repository: str) -> Iterator[Box]:
     found.remove()
 
 
-def branches(stage: Stage, repository: str) -> set[str]:
+def branches(stage: Gitmoat, repository: str) -> set[str]:
     return {name.removeprefix("refs/heads/") for name in refs(stage, repository)}
 
 
@@ -71,12 +70,12 @@ def listed(box: Box, directory: str) -> set[str]:
     return set(box.sh(LIST.format(directory)).expect_success("refs").split()) - {"HEAD"}
 
 
-def gate(stage: Stage, box: Box, *words: str) -> None:
+def gate(stage: Gitmoat, box: Box, *words: str) -> None:
     stage.hostctl("git", box.name, "--", *words, timeout=PATIENCE).expect_success(words[0])
 
 
 def test_every_ref_arrives_on_both_ways_and_leaves_again(
-    stage: Stage, box: Box, repository: str
+    stage: Gitmoat, box: Box, repository: str
 ) -> None:
     assert listed(box, "/workspace") == branches(stage, repository)
     gone = sorted(branches(stage, repository))[-1]

@@ -6,15 +6,14 @@ import uuid
 
 import pytest
 
-from hostctl.demo_repositories import create_repository
-from hostctl.demo_stage import Stage
-from tests.live.conftest import MakeBox
-from tests.live.upstream_repositories import refs
+from tests.stage.boxes import MakeBox
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import create_repository, refs
 
 pytestmark = pytest.mark.live
 
 
-def test_repo_push_and_ttl_narrow_a_named_policy(make_box: MakeBox, stage: Stage) -> None:
+def test_repo_push_and_ttl_narrow_a_named_policy(make_box: MakeBox, stage: Gitmoat) -> None:
     other = f"play/{uuid.uuid4().hex[:8]}"
     create_repository(stage.upstream.repositories, other, {"a": b"a"})
     topic = f"agent/{uuid.uuid4().hex[:8]}"
@@ -40,14 +39,14 @@ def test_repo_push_and_ttl_narrow_a_named_policy(make_box: MakeBox, stage: Stage
     ],
 )
 def test_what_would_widen_it_is_refused(
-    stage: Stage, words: list[str], exit_code: int, text: str
+    stage: Gitmoat, words: list[str], exit_code: int, text: str
 ) -> None:
     ran = stage.hostctl("run", "--policy", "play", *words, "--", "true")
     assert ran.code == exit_code
     assert text in ran.err
 
 
-def test_reload_takes_a_good_configuration_and_refuses_a_bad_one(stage: Stage) -> None:
+def test_reload_takes_a_good_configuration_and_refuses_a_bad_one(stage: Gitmoat) -> None:
     assert stage.hostctl("reload").expect_success("reload")
     bad = stage.paths.broker_d / "zz-bad.toml"
     bad.write_text("[upstream.x]\nnonsense = 1\n")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.failpoints import StandsStill
-from tests.live.instances import Instance, make_instance
-from tests.live.kernel_view import descriptors, processes
+from tests.stage.instance import Instance, make_instance
+from tests.stage.kernel_view import descriptors, processes
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.live

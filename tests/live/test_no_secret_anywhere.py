@@ -17,10 +17,12 @@ from pathlib import Path
 import pytest
 from attrs import define, field
 
-from hostctl.demo_stage import ALLOWED, Ran, Stage
-from tests.live.boxes import Box, eventually
-from tests.live.conftest import opened, start_box
-from tests.live.kernel_view import processes
+from tests.stage.boxes import Box, start_box
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat, opened
+from tests.stage.kernel_view import processes
+from tests.stage.repositories import ALLOWED
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -40,7 +42,7 @@ HOMES = ("deploy.token", "app.pem", "helper", "fresh")
 class Day:
     """A stage, and all that was printed on it."""
 
-    stage: Stage
+    stage: Gitmoat
     said: list[str] = field(factory=list)
 
     def hostctl(self, *words: str, stdin: str = "") -> Ran:
@@ -73,14 +75,14 @@ def forms(secret: str) -> list[bytes]:
     ]
 
 
-def files_of(stage: Stage) -> Iterator[Path]:
+def files_of(stage: Gitmoat) -> Iterator[Path]:
     for folder in ("etc", "var", "run"):
         for path in (stage.root / folder).rglob("*"):
             if path.is_file() and not path.is_symlink() and path.name not in HOMES:
                 yield path
 
 
-def processes_of(stage: Stage) -> Iterator[bytes]:
+def processes_of(stage: Gitmoat) -> Iterator[bytes]:
     for pid in [*processes(), *_uids(stage)]:
         for name in ("cmdline", "environ"):
             try:
@@ -89,7 +91,7 @@ def processes_of(stage: Stage) -> Iterator[bytes]:
                 continue
 
 
-def _uids(stage: Stage) -> Iterator[int]:
+def _uids(stage: Gitmoat) -> Iterator[int]:
     status = json.loads(stage.hostctl("--json", "status").out)
     yield from (status["broker"]["pid"], status["hostd"]["pid"])
 
@@ -151,7 +153,7 @@ def test_no_secret_is_found_anywhere_it_was_not_put(day: Day) -> None:
         " -exec cat {} + 2>/dev/null; cat /run/gitmoat/policy.json /run/gitmoat/gitconfig; true"
     )
     markers = {name: forms(secret) for name, secret in PLANTED.items()}
-    markers["demo"] = forms(stage.upstream.secret())
+    markers["demo"] = forms(stage.upstream.password)
     places = {
         "printed": "\n".join(day.said).encode(),
         "inside the sandbox": inside.out.encode(),

@@ -12,11 +12,11 @@ import pytest
 from attrs import define, field, frozen
 
 from hostctl.configfile import create_file
-from hostctl.demo_repositories import create_repository
-from hostctl.demo_stage import Ran, Stage, close_stage
-from hostctl.demo_upstream import Upstream
-from hostctl.output import Output
-from tests.live.instances import make_instance
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.instance import make_instance
+from tests.stage.repositories import create_repository
+from tests.stage.upstream import Upstream
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.live
@@ -82,7 +82,7 @@ def _named(line: str) -> str:
 class Reader:
     """Types what a page shows, in this world's names."""
 
-    stage: Stage
+    stage: Gitmoat
     names: dict[str, str]
     password: str = field(default="", repr=False)
 
@@ -110,13 +110,13 @@ class Reader:
 def fresh_machine() -> Iterator[Reader]:
     """A git server with a password, and nothing of ours but a free port to listen at."""
     root, password = make_instance().root, secrets.token_hex(16)
-    upstream = Upstream(root / "upstream", password, stay=False)
-    stage = Stage(root, upstream, "", Output(quiet=True))
+    upstream = Upstream(root / "upstream", password)
+    stage = Gitmoat(root, upstream, "")
     try:
         upstream.start()
         yield Reader(stage, {"git.example.com": f"localhost:{upstream.port}"}, password)
     finally:
-        close_stage(stage)
+        stage.close()
 
 
 def test_the_session_of_the_readme_is_what_happens(fresh_machine: Reader) -> None:
@@ -133,7 +133,7 @@ def test_the_session_of_the_readme_is_what_happens(fresh_machine: Reader) -> Non
         fresh_machine.types(step, ("--ca-file", str(ca_file)) if adds_upstream else ())
 
 
-def test_the_tutorial_is_what_happens(fresh_stage: Stage) -> None:
+def test_the_tutorial_is_what_happens(fresh_stage: Gitmoat) -> None:
     port = {"localhost:41277": f"localhost:{fresh_stage.upstream.port}"}
     head = {"83bbaad": fresh_stage.head[:7]}
     reader = Reader(fresh_stage, {**port, **head})

@@ -9,13 +9,14 @@ import time
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, Stage
-from tests.live.boxes import HOME, Box, Clone, eventually, outcome, told
-from tests.live.conftest import MakeBox
 from tests.live.held import hold
-from tests.live.kernel_view import descriptors, inet_sockets
 from tests.live.test_killed_processes import begin_clone, begin_push, clear
-from tests.live.upstream_repositories import make_empty, objects, reaching_upstream, refs
+from tests.stage.boxes import HOME, Box, Clone, MakeBox, told
+from tests.stage.command import outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import descriptors, inet_sockets
+from tests.stage.repositories import ALLOWED, make_empty, objects, reaching_upstream, refs
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -32,7 +33,7 @@ def states(box: Box) -> list[str]:
     return [one["state"] for one in listed["items"] if one["name"] == box.name]
 
 
-def test_a_revoked_command_is_refused_with_the_reason(make_box: MakeBox, stage: Stage) -> None:
+def test_a_revoked_command_is_refused_with_the_reason(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box("--agent", "--push", "agent/**")
     url = stage.url(ALLOWED)
     box.run("git", "fetch", "-q").expect_success("git fetch")
@@ -46,7 +47,7 @@ def test_a_revoked_command_is_refused_with_the_reason(make_box: MakeBox, stage: 
     assert "active" not in states(box)
 
 
-def test_a_revoked_gate_is_refused_with_the_reason(make_box: MakeBox, stage: Stage) -> None:
+def test_a_revoked_gate_is_refused_with_the_reason(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box("--push", "ci/**")
     revoke(box)
     with reaching_upstream(stage) as requests:
@@ -66,7 +67,7 @@ def test_the_rest_of_a_revoked_sandbox_goes_on(make_box: MakeBox) -> None:
     assert again.code == 4
 
 
-def test_other_sandboxes_go_on(make_box: MakeBox, agent: Box, stage: Stage) -> None:
+def test_other_sandboxes_go_on(make_box: MakeBox, agent: Box, stage: Gitmoat) -> None:
     revoke(make_box("--agent"))
     agent.run("git", "ls-remote", stage.url(ALLOWED)).expect_success("ls-remote")
 
@@ -78,7 +79,7 @@ def test_a_clone_that_runs_is_cut(make_box: MakeBox, large: str) -> None:
     clear(outcome(clone.go_on()))
 
 
-def upstream_links(stage: Stage) -> set[int]:
+def upstream_links(stage: Gitmoat) -> set[int]:
     """The local ports of the broker's connections to the upstream."""
     pid = json.loads(stage.hostctl("--json", "status").out)["broker"]["pid"]
     port = stage.upstream.port
@@ -94,7 +95,7 @@ def upstream_links(stage: Stage) -> set[int]:
 
 
 def test_a_revoked_clone_leaves_no_connection_to_the_upstream_and_its_reason_in_the_audit(
-    make_box: MakeBox, stage: Stage, large: str
+    make_box: MakeBox, stage: Gitmoat, large: str
 ) -> None:
     box = make_box("--policy", "play", repo=None)
     before = upstream_links(stage)
@@ -113,7 +114,7 @@ def test_a_revoked_clone_leaves_no_connection_to_the_upstream_and_its_reason_in_
 
 
 def test_a_push_that_runs_is_cut_and_nothing_of_it_is_applied(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     make_empty(stage, "play/cut")
     box = make_box("--policy", "play", repo=None)
@@ -134,7 +135,7 @@ def test_a_push_that_runs_is_cut_and_nothing_of_it_is_applied(
 
 @pytest.mark.parametrize("order", ["revoked, then killed", "killed, then revoked"])
 def test_a_killed_sidecar_does_not_bring_a_revoked_session_back(
-    make_box: MakeBox, stage: Stage, order: str
+    make_box: MakeBox, stage: Gitmoat, order: str
 ) -> None:
     box = make_box("--agent")
     url = stage.url(ALLOWED)
@@ -159,7 +160,7 @@ def test_a_killed_sidecar_does_not_bring_a_revoked_session_back(
     assert "S101" in said.err, said.err
 
 
-def test_the_audit_names_the_revocation_and_its_reason(make_box: MakeBox, stage: Stage) -> None:
+def test_the_audit_names_the_revocation_and_its_reason(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box("--agent")
     revoke(box, "left the team")
     ran = stage.hostctl("--json", "audit", "query", "--sandbox", box.inspect()["sandbox"])
@@ -169,7 +170,7 @@ def test_the_audit_names_the_revocation_and_its_reason(make_box: MakeBox, stage:
     stage.hostctl("audit", "verify").expect_success("audit verify")
 
 
-def test_a_session_ends_by_its_ttl(make_box: MakeBox, stage: Stage) -> None:
+def test_a_session_ends_by_its_ttl(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box("--policy", "play", "--ttl", "12s", repo=None)
     url = stage.url("play/one")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hostctl.demo_stage import Stage
-from tests.live.boxes import Box
-from tests.live.kernel_view import namespace, processes_in, status
+from tests.stage.boxes import Box
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import namespace, processes_in, status
 
 pytestmark = pytest.mark.live
 
@@ -154,7 +154,7 @@ def test_the_hosts_etc_is_not_visible(facts: dict[str, Any], agent: Box) -> None
     assert facts["hostname"] == agent.name != socket.gethostname()
 
 
-def test_the_hosts_files_are_not_visible(agent: Box, stage: Stage) -> None:
+def test_the_hosts_files_are_not_visible(agent: Box, stage: Gitmoat) -> None:
     for path in ("/root", "/var", "/opt", "/work", "/sys", "/boot", "/srv", str(stage.root)):
         assert agent.run("ls", path).code != 0, path
     assert agent.run("ls", "-A", "/usr/local").expect_success("ls") == ""

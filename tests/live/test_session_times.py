@@ -8,15 +8,16 @@ import signal
 
 import pytest
 
-from hostctl.demo_stage import ALLOWED, Stage
-from tests.live.boxes import eventually
-from tests.live.conftest import MakeBox
+from tests.stage.boxes import MakeBox
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
 
 def test_a_session_is_extended_within_its_policy_and_a_new_sidecar_keeps_it(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     box = make_box("--agent", "--ttl", "10m")
     before = box.inspect()["session"]["expires"]

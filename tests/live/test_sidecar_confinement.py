@@ -10,10 +10,9 @@ import pytest
 
 from hostctl.client import ask
 from hostctl.defaults import broker_address
-from hostctl.demo_stage import Stage
-from tests.live.boxes import Box, eventually
-from tests.live.conftest import MakeBox
-from tests.live.kernel_view import (
+from tests.stage.boxes import Box, MakeBox
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import (
     descriptors,
     inet_sockets,
     limits,
@@ -21,6 +20,7 @@ from tests.live.kernel_view import (
     status,
     unix_sockets,
 )
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -52,7 +52,7 @@ def test_its_memory_is_closed_to_everybody_but_root(agent: Box) -> None:
     assert limits(pid)["Max core file size"] == "0"
 
 
-def test_its_root_is_an_empty_directory_that_it_cannot_write(agent: Box, stage: Stage) -> None:
+def test_its_root_is_an_empty_directory_that_it_cannot_write(agent: Box, stage: Gitmoat) -> None:
     pid = agent.sidecar
     assert os.readlink(f"/proc/{pid}/root") == str(stage.paths.run / "empty")
     assert os.readlink(f"/proc/{pid}/cwd") == str(stage.paths.run / "empty")
@@ -75,7 +75,7 @@ def test_it_can_neither_start_processes_nor_open_many_files(agent: Box) -> None:
 
 
 def test_it_holds_its_listeners_its_link_the_broker_and_nothing_else(
-    agent: Box, stage: Stage
+    agent: Box, stage: Gitmoat
 ) -> None:
     agent.run("git", "ls-remote", stage.url("acme/app")).expect_success("ls-remote")
     expected = {
@@ -106,7 +106,7 @@ def test_it_holds_its_listeners_its_link_the_broker_and_nothing_else(
         raise
 
 
-def _kinds(box: Box, stage: Stage) -> list[str]:
+def _kinds(box: Box, stage: Gitmoat) -> list[str]:
     about = box.inspect()
     pid, name = about["sidecar"]["pid"], about["sandbox"]
     inside, outside = inet_sockets(pid), inet_sockets()
@@ -132,7 +132,7 @@ def _kinds(box: Box, stage: Stage) -> list[str]:
     return found
 
 
-def _is_broker(stage: Stage, remote: tuple[str, int]) -> bool:
+def _is_broker(stage: Gitmoat, remote: tuple[str, int]) -> bool:
     return "{}:{}".format(*remote) == broker_address(stage.paths)
 
 
@@ -149,7 +149,7 @@ def test_its_waker_is_one_pipe_that_nobody_else_holds(agent: Box) -> None:
     assert holders == {pid}
 
 
-def test_what_it_tries_itself_is_denied(agent: Box, stage: Stage) -> None:
+def test_what_it_tries_itself_is_denied(agent: Box, stage: Gitmoat) -> None:
     answer = ask(stage.paths.hostd_socket, {"op": "selftest", "sandbox": agent.name})
     results = answer["results"]
     assert isinstance(results, list)
@@ -165,7 +165,7 @@ def test_what_it_tries_itself_is_denied(agent: Box, stage: Stage) -> None:
     assert [result["name"] for result in results if result["denied"] is not True] == []
 
 
-def test_a_replaced_sidecar_is_confined_alike(make_box: MakeBox, stage: Stage) -> None:
+def test_a_replaced_sidecar_is_confined_alike(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box("--agent")
     links = Counter({"tcp to the broker": 16})
     before = Counter(_kinds(box, stage)) - links

@@ -6,13 +6,14 @@ import uuid
 
 import pytest
 
-from hostctl.demo_repositories import git
-from hostctl.demo_stage import ALLOWED, FORBIDDEN, Stage
-from tests.live.boxes import Box, told
-from tests.live.conftest import MakeBox
-from tests.live.upstream_repositories import (
+from tests.stage.boxes import Box, MakeBox, told
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import (
+    ALLOWED,
+    FORBIDDEN,
     bare,
     commit_upstream,
+    git,
     make_empty,
     objects,
     reaching_upstream,
@@ -47,7 +48,7 @@ def ci_branch() -> str:
     return f"ci/{uuid.uuid4().hex[:10]}"
 
 
-def test_the_first_command_finds_the_workspace_checked_out(stage: Stage) -> None:
+def test_the_first_command_finds_the_workspace_checked_out(stage: Gitmoat) -> None:
     script = "git rev-parse HEAD origin/main && git status -sb && cat README.md"
     ran = stage.hostctl("run", "--rm", "--repo", stage.url(ALLOWED), "--", "sh", "-ec", script)
     head = refs(stage)["refs/heads/main"]
@@ -55,7 +56,7 @@ def test_the_first_command_finds_the_workspace_checked_out(stage: Stage) -> None
     assert lines[:3] == [head, head, "## main...origin/main"]
 
 
-def test_the_commands_own_git_has_no_network_and_is_told_why(split: Box, stage: Stage) -> None:
+def test_the_commands_own_git_has_no_network_and_is_told_why(split: Box, stage: Gitmoat) -> None:
     with reaching_upstream(stage) as requests:
         for words in (["fetch"], ["ls-remote"], ["push", "origin", "HEAD:ci/x"], ["pull"]):
             ran = split.run("git", *words)
@@ -70,7 +71,7 @@ def test_the_commands_own_git_has_no_network_and_is_told_why(split: Box, stage: 
     assert requests == []
 
 
-def test_ls_remote_shows_what_upstream_has(split: Box, stage: Stage) -> None:
+def test_ls_remote_shows_what_upstream_has(split: Box, stage: Gitmoat) -> None:
     listed = split.git("ls-remote").expect_success("ls-remote").splitlines()
     found = {name: oid for oid, name in (line.split("\t") for line in listed) if name != "HEAD"}
     assert found == refs(stage)
@@ -78,7 +79,7 @@ def test_ls_remote_shows_what_upstream_has(split: Box, stage: Stage) -> None:
     assert one.split() == [refs(stage)["refs/heads/main"], "refs/heads/main"]
 
 
-def test_a_fetch_brings_new_commits_as_origins_branches(split: Box, stage: Stage) -> None:
+def test_a_fetch_brings_new_commits_as_origins_branches(split: Box, stage: Gitmoat) -> None:
     ref = f"refs/heads/{uuid.uuid4().hex[:10]}"
     before = workspace(split, "rev-parse", "HEAD")
     new = commit_upstream(stage, ref, "news")
@@ -88,7 +89,7 @@ def test_a_fetch_brings_new_commits_as_origins_branches(split: Box, stage: Stage
     assert workspace(split, "fsck", "--strict", "--no-dangling") == ""
 
 
-def test_a_second_fetch_carries_only_what_is_new(split: Box, stage: Stage) -> None:
+def test_a_second_fetch_carries_only_what_is_new(split: Box, stage: Gitmoat) -> None:
     """Seen in the workspace: each fetch adds a pack with just the new objects."""
     split.git("fetch").expect_success("fetch")
     commit_upstream(stage, "refs/heads/main", f"more {uuid.uuid4().hex}")
@@ -102,7 +103,9 @@ def test_a_second_fetch_carries_only_what_is_new(split: Box, stage: Stage) -> No
     assert packed(split) == after
 
 
-def test_a_branch_that_became_a_directory_upstream_can_be_fetched(split: Box, stage: Stage) -> None:
+def test_a_branch_that_became_a_directory_upstream_can_be_fetched(
+    split: Box, stage: Gitmoat
+) -> None:
     name = uuid.uuid4().hex[:10]
     commit_upstream(stage, f"refs/heads/{name}", "one branch")
     split.git("fetch").expect_success("fetch")
@@ -114,7 +117,7 @@ def test_a_branch_that_became_a_directory_upstream_can_be_fetched(split: Box, st
     assert found == [f"refs/remotes/origin/{name}/first {below}"]
 
 
-def test_a_named_branch_is_pushed(split: Box, stage: Stage, ci_branch: str) -> None:
+def test_a_named_branch_is_pushed(split: Box, stage: Gitmoat, ci_branch: str) -> None:
     new = commit(split, ci_branch)
     with reaching_upstream(stage) as requests:
         ran = split.git("push", "origin", ci_branch)
@@ -125,7 +128,7 @@ def test_a_named_branch_is_pushed(split: Box, stage: Stage, ci_branch: str) -> N
     assert all(entry.authorization for entry in requests)
 
 
-def test_head_is_pushed_to_the_branch_it_is_on(split: Box, stage: Stage, ci_branch: str) -> None:
+def test_head_is_pushed_to_the_branch_it_is_on(split: Box, stage: Gitmoat, ci_branch: str) -> None:
     first = commit(split, ci_branch)
     split.git("push", "origin", "HEAD").expect_success("push")
     assert refs(stage)[f"refs/heads/{ci_branch}"] == first
@@ -135,14 +138,14 @@ def test_head_is_pushed_to_the_branch_it_is_on(split: Box, stage: Stage, ci_bran
 
 
 def test_a_revision_is_pushed_to_the_branch_that_the_owner_names(
-    split: Box, stage: Stage, ci_branch: str
+    split: Box, stage: Gitmoat, ci_branch: str
 ) -> None:
     new = commit(split, "anything")
     split.git("push", "origin", f"HEAD:{ci_branch}").expect_success("push")
     assert refs(stage)[f"refs/heads/{ci_branch}"] == new
 
 
-def test_a_refused_ref_ends_with_git_s_own_rejection(split: Box, stage: Stage) -> None:
+def test_a_refused_ref_ends_with_git_s_own_rejection(split: Box, stage: Gitmoat) -> None:
     split.run("git", "checkout", "-q", "-B", "fresh", "origin/main").expect_success("checkout")
     commit(split, "fresh")
     split.git("fetch").expect_success("fetch")
@@ -161,7 +164,7 @@ def test_a_refused_ref_ends_with_git_s_own_rejection(split: Box, stage: Stage) -
     assert (refs(stage), objects(stage)) == before
 
 
-def test_a_delete_is_refused(split: Box, stage: Stage, ci_branch: str) -> None:
+def test_a_delete_is_refused(split: Box, stage: Gitmoat, ci_branch: str) -> None:
     commit(split, ci_branch)
     split.git("push", "origin", ci_branch).expect_success("push")
     ran = split.git("push", "origin", f":{ci_branch}")
@@ -170,7 +173,7 @@ def test_a_delete_is_refused(split: Box, stage: Stage, ci_branch: str) -> None:
     assert f"refs/heads/{ci_branch}" in refs(stage)
 
 
-def test_an_unknown_revision_is_one_clear_error(split: Box, stage: Stage) -> None:
+def test_an_unknown_revision_is_one_clear_error(split: Box, stage: Gitmoat) -> None:
     with reaching_upstream(stage) as requests:
         ran = split.git("push", "origin", "ci/nothing-of-this-name")
     assert ran.code == 4
@@ -189,7 +192,7 @@ def test_what_the_gate_does_not_do_is_a_usage_error(split: Box, words: list[str]
     assert ran.err.startswith("error: ") and "[C105]" in ran.err
 
 
-def test_a_workspace_without_git_gets_everything_again(make_box: MakeBox, stage: Stage) -> None:
+def test_a_workspace_without_git_gets_everything_again(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box("--push", "ci/**")
     box.sh("rm -rf /workspace/.git").expect_success("rm")
     box.git("fetch").expect_success("fetch")
@@ -208,7 +211,7 @@ def test_a_workspace_that_lost_objects_gets_them_again(make_box: MakeBox) -> Non
     assert workspace(box, "fsck", "--strict", "--no-dangling") == ""
 
 
-def test_several_repositories_are_cloned_side_by_side(make_box: MakeBox, stage: Stage) -> None:
+def test_several_repositories_are_cloned_side_by_side(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box("--repo", stage.url("play/one"), "--push", "ci/**")
     heads = {ALLOWED: "/workspace/app", "play/one": "/workspace/one"}
     for repository, directory in heads.items():
@@ -224,7 +227,7 @@ def test_several_repositories_are_cloned_side_by_side(make_box: MakeBox, stage: 
 
 
 def test_an_empty_repository_gives_an_empty_workspace_and_takes_the_first_commit(
-    make_box: MakeBox, stage: Stage
+    make_box: MakeBox, stage: Gitmoat
 ) -> None:
     make_empty(stage, "play/empty-split")
     box = make_box("--push", "main", repo="play/empty-split")
@@ -233,7 +236,7 @@ def test_an_empty_repository_gives_an_empty_workspace_and_takes_the_first_commit
     assert refs(stage, "play/empty-split") == {"refs/heads/main": new}
 
 
-def test_a_sha256_repository_goes_through_the_gate(make_box: MakeBox, stage: Stage) -> None:
+def test_a_sha256_repository_goes_through_the_gate(make_box: MakeBox, stage: Gitmoat) -> None:
     make_empty(stage, "play/sha256-split", "--object-format=sha256")
     path = str(bare(stage, "play/sha256-split"))
     stream = (
@@ -247,7 +250,7 @@ def test_a_sha256_repository_goes_through_the_gate(make_box: MakeBox, stage: Sta
     assert refs(stage, "play/sha256-split")["refs/heads/ci/x"] == new
 
 
-def test_a_repository_that_is_not_there_leaves_no_sandbox(stage: Stage) -> None:
+def test_a_repository_that_is_not_there_leaves_no_sandbox(stage: Gitmoat) -> None:
     before = stage.hostctl("ls", "-q").out
     ran = stage.hostctl("run", "--repo", stage.url("acme/nothing"), "--", "true")
     assert ran.code == 125
@@ -268,7 +271,7 @@ def test_refs_that_a_power_cut_left_empty_are_fetched_again(make_box: MakeBox) -
     box.git("fetch", "origin").expect_success("the second fetch")
 
 
-def test_another_repository_cannot_be_named_to_the_gate(split: Box, stage: Stage) -> None:
+def test_another_repository_cannot_be_named_to_the_gate(split: Box, stage: Gitmoat) -> None:
     with reaching_upstream(stage) as requests:
         ran = split.git("ls-remote", stage.url(FORBIDDEN))
     assert ran.code == 4

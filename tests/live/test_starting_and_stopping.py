@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_stage import Ran, Stage
 from tests.cli.test_not_root import as_nobody
-from tests.live.boxes import eventually, outcome
-from tests.live.instances import Instance, make_instance
-from tests.waiting import PATIENCE
+from tests.stage.command import Ran, outcome
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.instance import Instance, make_instance
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -169,7 +169,7 @@ def test_without_daemons_every_verb_ends_with_5(instance: Instance) -> None:
         one_error(instance.hostctl(*words), "C103", 5, "is not running", "hostctl up")
 
 
-def test_another_uid_is_told_that_it_is_not_permitted(stage: Stage) -> None:
+def test_another_uid_is_told_that_it_is_not_permitted(stage: Gitmoat) -> None:
     before = stage.hostctl("ls", "-q").out
     for words in (["ls"], ["run", "--", "true"], ["exec", "x", "--", "id"], ["ls", "--fleet"]):
         done = as_nobody(stage.root, *words)
@@ -197,7 +197,7 @@ sys.exit(f"answered {answer!r}" if answer else 0)
     ("name", "op"), [("hostd.sock", "status"), ("broker-admin.sock", "status")]
 )
 def test_a_peer_that_is_not_root_is_refused_even_if_it_reaches_the_socket(
-    stage: Stage, name: str, op: str
+    stage: Gitmoat, name: str, op: str
 ) -> None:
     path = str(stage.paths.run / name)
     rights = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
@@ -218,7 +218,7 @@ def test_a_peer_that_is_not_root_is_refused_even_if_it_reaches_the_socket(
 
 
 def test_an_unknown_policy_key_is_named_and_no_sandbox_is_made(
-    stage: Stage, tmp_path: Path
+    stage: Gitmoat, tmp_path: Path
 ) -> None:
     before = stage.hostctl("ls", "-q").out
     policy = tmp_path / "wrong.toml"
@@ -230,18 +230,20 @@ def test_an_unknown_policy_key_is_named_and_no_sandbox_is_made(
 
 
 @pytest.mark.parametrize("comment", ["é" * 180_000, "é" * 100_000, "\N{EUROPEAN CASTLE}" * 250_000])
-def test_a_policy_may_say_a_lot_in_any_language(stage: Stage, tmp_path: Path, comment: str) -> None:
+def test_a_policy_may_say_a_lot_in_any_language(
+    stage: Gitmoat, tmp_path: Path, comment: str
+) -> None:
     policy = tmp_path / "long.toml"
     policy.write_text(f'version = 1\nname = "x"\n# {comment}\n', encoding="utf-8")
     ran = stage.hostctl("run", "--rm", "--policy", str(policy), "--", "echo", "done")
     assert ran.out == "done\n", ran
 
 
-def test_a_policy_that_is_not_there_is_one_error(stage: Stage) -> None:
+def test_a_policy_that_is_not_there_is_one_error(stage: Gitmoat) -> None:
     one_error(stage.hostctl("run", "--policy", "nothing", "--", "true"), "P102", 8, "nothing.toml")
 
 
-def test_a_policy_without_the_repository_refuses_to_clone_it(stage: Stage) -> None:
+def test_a_policy_without_the_repository_refuses_to_clone_it(stage: Gitmoat) -> None:
     ran = stage.hostctl("run", "--policy", "play", "--repo", stage.url("acme/app"), "--", "true")
     assert ran.code == 3
     assert "[G101]" in ran.err or "[G105]" in ran.err
@@ -251,7 +253,7 @@ def test_a_policy_without_the_repository_refuses_to_clone_it(stage: Stage) -> No
 
 
 @pytest.fixture
-def token(stage: Stage) -> Iterator[Path]:
+def token(stage: Gitmoat) -> Iterator[Path]:
     """Where the broker's uid could read it."""
     folder = stage.paths.etc / "tokens"
     folder.mkdir()
@@ -302,7 +304,7 @@ def _symlink(token: Path) -> None:
     ids=lambda spoil: spoil.__name__.strip("_"),
 )
 def test_an_unusable_credential_file_is_one_error_and_changes_nothing(
-    stage: Stage, token: Path, spoil: Callable[[Path], None]
+    stage: Gitmoat, token: Path, spoil: Callable[[Path], None]
 ) -> None:
     spoil(token)
     before = {path: path.read_bytes() for path in stage.paths.broker_d.iterdir()}
@@ -320,7 +322,7 @@ def test_an_unusable_credential_file_is_one_error_and_changes_nothing(
     ("url", "word"), [("http://localhost", "https"), ("https://u:p@localhost", "https")]
 )
 def test_an_unusable_upstream_is_one_error_and_changes_nothing(
-    stage: Stage, url: str, word: str
+    stage: Gitmoat, url: str, word: str
 ) -> None:
     before = sorted(stage.paths.broker_d.iterdir())
     ran = stage.hostctl("upstream", "add", "broken", "--url", url, "--cred", "demo")
@@ -328,14 +330,14 @@ def test_an_unusable_upstream_is_one_error_and_changes_nothing(
     assert sorted(stage.paths.broker_d.iterdir()) == before
 
 
-def test_an_upstream_with_an_unknown_credential_is_one_error(stage: Stage) -> None:
+def test_an_upstream_with_an_unknown_credential_is_one_error(stage: Gitmoat) -> None:
     before = sorted(stage.paths.broker_d.iterdir())
     ran = stage.hostctl("upstream", "add", "x", "--url", "https://h.example", "--cred", "nobody")
     one_error(ran, "B104", 8, "upstream.x.provider")
     assert sorted(stage.paths.broker_d.iterdir()) == before
 
 
-def test_a_credential_file_is_used_and_read_again_when_it_changes(fresh_stage: Stage) -> None:
+def test_a_credential_file_is_used_and_read_again_when_it_changes(fresh_stage: Gitmoat) -> None:
     """With a wrong password first: upstream refuses it, and the owner is told so."""
     stage = fresh_stage
     secret = stage.paths.etc / "demo.token"
@@ -352,5 +354,5 @@ def test_a_credential_file_is_used_and_read_again_when_it_changes(fresh_stage: S
     refused = stage.hostctl(*run)
     assert refused.code == 125
     assert "U102" in refused.err
-    secret.write_text(stage.upstream._password + "\n")
+    secret.write_text(stage.upstream.password + "\n")
     stage.hostctl(*run).expect_success("run with the right password")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.boxes import Box
+from tests.stage.boxes import Box
 
 pytestmark = [
     pytest.mark.live,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hostctl.demo_stage import Ran, Stage
-from tests.live.boxes import Box, alive, eventually, hostctl_process
-from tests.live.conftest import MakeBox
-from tests.waiting import PATIENCE
+from tests.stage.boxes import Box, MakeBox, alive
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -74,7 +74,7 @@ def test_its_refusals_slow_nobody_down_and_a_sandboxs_own_do(make_box: MakeBox) 
     assert "do not retry" in box.run("git", "ls-remote", url).err
 
 
-def test_nothing_is_left_of_it(agent: Box, stage: Stage) -> None:
+def test_nothing_is_left_of_it(agent: Box, stage: Gitmoat) -> None:
     def files() -> set[Path]:
         return {path for top in ("etc", "run", "var") for path in (stage.root / top).rglob("*")}
 
@@ -115,7 +115,7 @@ def test_a_token_in_the_environment_is_found_and_not_shown(make_box: MakeBox) ->
     ]
 
 
-def test_another_socket_in_the_sandbox_is_found(make_box: MakeBox, stage: Stage) -> None:
+def test_another_socket_in_the_sandbox_is_found(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box()
     run = stage.paths.sandboxes_run / box.inspect()["sandbox"]
     with socket.socket(socket.AF_UNIX) as listener:
@@ -131,7 +131,7 @@ def test_an_abstract_socket_of_another_user_is_found(make_box: MakeBox) -> None:
     script = "import socket; s = socket.socket(socket.AF_UNIX); s.bind(chr(0) + 'x'); s.listen();"
     script += "print('ready', flush=True); import time; time.sleep(600)"
     words = ("exec", "--as", "helper", box.name, "--", "/usr/bin/python3", "-I", "-c", script)
-    listener = hostctl_process(box.stage, *words)
+    listener = box.stage.begin(*words)
     try:
         assert listener.stdout is not None
         assert listener.stdout.readline() == b"ready\n"
@@ -157,7 +157,7 @@ def test_a_command_that_kills_the_probes_does_not_pass(make_box: MakeBox) -> Non
 
 
 def test_a_signed_report_is_checked_and_a_changed_one_refused(
-    agent: Box, stage: Stage, tmp_path: Path
+    agent: Box, stage: Gitmoat, tmp_path: Path
 ) -> None:
     ran = verify(agent, "--sign")
     assert ran.code == 0
@@ -175,7 +175,7 @@ def test_a_signed_report_is_checked_and_a_changed_one_refused(
     assert "N211" in refused.err
 
 
-def test_it_is_recorded(agent: Box, stage: Stage) -> None:
+def test_it_is_recorded(agent: Box, stage: Gitmoat) -> None:
     report(agent, "--only", "ports")
     lines = map(json.loads, stage.paths.hostd_audit.read_text().splitlines())
     told = [line for line in lines if line.get("op") == "verify"]
@@ -183,7 +183,7 @@ def test_it_is_recorded(agent: Box, stage: Stage) -> None:
     assert told[-1]["reason"].endswith(" enforced")
 
 
-def test_a_sandbox_that_does_not_run_cannot_be_measured(make_box: MakeBox, stage: Stage) -> None:
+def test_a_sandbox_that_does_not_run_cannot_be_measured(make_box: MakeBox, stage: Gitmoat) -> None:
     box = make_box()
     stage.hostctl("stop", box.name).expect_success("stop")
     ran = verify(box)

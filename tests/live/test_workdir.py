@@ -19,11 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_stage import Ran, Stage
 from tests.faults.world import World
-from tests.live.boxes import Box
-from tests.live.conftest import MakeBox
-from tests.live.kernel_view import descriptors
+from tests.stage.boxes import Box, MakeBox
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import descriptors
 
 pytestmark = pytest.mark.live
 
@@ -49,7 +49,7 @@ def work(tmp_path: Path) -> Path:
     return place
 
 
-def try_run(stage: Stage, workdir: object, *words: str) -> Ran:
+def try_run(stage: Gitmoat, workdir: object, *words: str) -> Ran:
     """A run that may be refused; nothing of it stays."""
     return stage.hostctl("run", "--rm", "--workdir", str(workdir), "--", *(words or ("true",)))
 
@@ -98,7 +98,7 @@ def test_the_owners_files_are_the_commands_and_new_ones_are_the_owners(
 
 
 def test_the_mount_is_the_rooms_alone_and_carries_nothing_dangerous(
-    make_box: MakeBox, stage: Stage, work: Path
+    make_box: MakeBox, stage: Gitmoat, work: Path
 ) -> None:
     ours = (stage.root, work.parent)
     before = mounts(*ours)
@@ -112,7 +112,7 @@ def test_the_mount_is_the_rooms_alone_and_carries_nothing_dangerous(
     assert mounts(*ours) == before
 
 
-def test_what_is_mounted_below_the_directory_is_not_in_it(stage: Stage, work: Path) -> None:
+def test_what_is_mounted_below_the_directory_is_not_in_it(stage: Gitmoat, work: Path) -> None:
     inner = work / "inner"
     inner.mkdir()
     own(inner)
@@ -124,7 +124,7 @@ def test_what_is_mounted_below_the_directory_is_not_in_it(stage: Stage, work: Pa
         subprocess.run(["umount", inner], check=True)
 
 
-def test_ro_means_that_nothing_can_be_changed(stage: Stage, work: Path) -> None:
+def test_ro_means_that_nothing_can_be_changed(stage: Gitmoat, work: Path) -> None:
     before = snapshot(work)
     script = "cat mine; echo x >> mine; touch new; rm mine; chmod 777 mine; mv mine other"
     ran = try_run(stage, f"{work}:ro", "sh", "-c", script)
@@ -134,7 +134,7 @@ def test_ro_means_that_nothing_can_be_changed(stage: Stage, work: Path) -> None:
 
 
 def test_after_rm_the_directory_is_as_the_command_left_it(
-    make_box: MakeBox, stage: Stage, work: Path
+    make_box: MakeBox, stage: Gitmoat, work: Path
 ) -> None:
     before = snapshot(work)
     box = make_box("--workdir", str(work), repo=None)
@@ -160,7 +160,7 @@ def test_local_git_works_in_it_and_the_gate_says_what_it_needs(
 
 
 def test_roots_directory_can_only_be_read_and_only_what_anybody_may_read(
-    stage: Stage, tmp_path: Path
+    stage: Gitmoat, tmp_path: Path
 ) -> None:
     tmp_path = tmp_path / "roots"
     tmp_path.mkdir()
@@ -195,13 +195,13 @@ def test_roots_directory_can_only_be_read_and_only_what_anybody_may_read(
     ],
 )
 def test_directories_of_the_system_are_never_work_directories(
-    stage: Stage, path: str, why: str
+    stage: Gitmoat, path: str, why: str
 ) -> None:
     for text in (path, f"{path}:ro"):
         refused(try_run(stage, text), "R110", why)
 
 
-def test_nor_is_anything_of_our_own(stage: Stage) -> None:
+def test_nor_is_anything_of_our_own(stage: Gitmoat) -> None:
     paths = stage.paths
     for place in (paths.etc, paths.run, paths.state, paths.hostd_state, paths.log_dir, paths.root):
         refused(try_run(stage, f"{place}:ro"), "R110")
@@ -217,7 +217,7 @@ def test_nor_is_anything_of_our_own(stage: Stage) -> None:
     ],
 )
 def test_nor_under_another_name(
-    stage: Stage, tmp_path: Path, target: str, below: str, why: str
+    stage: Gitmoat, tmp_path: Path, target: str, below: str, why: str
 ) -> None:
     alias = tmp_path / "alias"
     alias.mkdir()
@@ -237,14 +237,14 @@ def test_nor_under_another_name(
         ("x/.aws/cli/cache", ".aws holds credentials"),
     ],
 )
-def test_nor_is_a_place_of_credentials(stage: Stage, work: Path, place: str, why: str) -> None:
+def test_nor_is_a_place_of_credentials(stage: Gitmoat, work: Path, place: str, why: str) -> None:
     (work / place).mkdir(parents=True)
     own(work / place)
     refused(try_run(stage, work / place), "R110", why)
 
 
 @pytest.mark.parametrize("name", [".ssh/", ".netrc", ".git-credentials", ".config/gh/", ".kube/"])
-def test_nor_is_a_directory_that_holds_credentials(stage: Stage, work: Path, name: str) -> None:
+def test_nor_is_a_directory_that_holds_credentials(stage: Gitmoat, work: Path, name: str) -> None:
     if name.endswith("/"):
         (work / name).mkdir(parents=True)
     else:
@@ -252,7 +252,7 @@ def test_nor_is_a_directory_that_holds_credentials(stage: Stage, work: Path, nam
     refused(try_run(stage, work), "R110", f"it has credentials in it: {name.rstrip('/')}")
 
 
-def test_a_link_anywhere_in_the_path_is_refused(stage: Stage, work: Path) -> None:
+def test_a_link_anywhere_in_the_path_is_refused(stage: Gitmoat, work: Path) -> None:
     (work / "below").mkdir()
     own(work / "below")
     (work.parent / "link").symlink_to(work)
@@ -260,7 +260,7 @@ def test_a_link_anywhere_in_the_path_is_refused(stage: Stage, work: Path) -> Non
         refused(try_run(stage, path), "R110", "a part of the path is a symbolic link", "realpath")
 
 
-def test_a_file_system_that_cannot_is_told_apart(stage: Stage, tmp_path: Path) -> None:
+def test_a_file_system_that_cannot_is_told_apart(stage: Gitmoat, tmp_path: Path) -> None:
     place = tmp_path / "ram"
     place.mkdir()
     subprocess.run(["mount", "-t", "ramfs", "none", place], check=True)
@@ -278,7 +278,7 @@ def test_a_file_system_that_cannot_is_told_apart(stage: Stage, tmp_path: Path) -
 
 
 def test_a_directory_belongs_to_one_live_sandbox(
-    make_box: MakeBox, stage: Stage, work: Path
+    make_box: MakeBox, stage: Gitmoat, work: Path
 ) -> None:
     (work / "below").mkdir()
     own(work / "below")
@@ -295,7 +295,7 @@ def test_a_directory_belongs_to_one_live_sandbox(
     assert box.run("cat", "mine").out == "mine"
 
 
-def test_it_still_belongs_to_it_when_hostd_was_killed(fresh_stage: Stage, work: Path) -> None:
+def test_it_still_belongs_to_it_when_hostd_was_killed(fresh_stage: Gitmoat, work: Path) -> None:
     world = World(fresh_stage)
     run = ("run", "-d", "--name", "one", "--workdir", str(work), "--", "sleep", "infinity")
     fresh_stage.hostctl(*run).expect_success("run")
@@ -329,7 +329,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 def test_another_directory_before_a_restart_is_refused(
-    make_box: MakeBox, stage: Stage, work: Path, secret: Path
+    make_box: MakeBox, stage: Gitmoat, work: Path, secret: Path
 ) -> None:
     box = make_box("--workdir", str(work), repo=None)
     stage.hostctl("stop", box.name).expect_success("stop")
@@ -355,7 +355,7 @@ def test_another_directory_before_a_restart_is_refused(
 
 
 def test_a_parent_that_becomes_a_link_before_a_restart_is_refused(
-    make_box: MakeBox, stage: Stage, work: Path, secret: Path
+    make_box: MakeBox, stage: Gitmoat, work: Path, secret: Path
 ) -> None:
     inner = work / "inner"
     inner.mkdir()
@@ -401,7 +401,7 @@ def swapping(one: Path, other: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("what", ["the directory", "its parent"])
 def test_a_link_swapped_in_while_it_is_checked_and_mounted_never_gets_in(
-    stage: Stage, work: Path, secret: Path, what: str
+    stage: Gitmoat, work: Path, secret: Path, what: str
 ) -> None:
     """Either it is seen and refused, or the directory that was checked is what is mounted."""
     inner = work / "inner"
@@ -431,7 +431,7 @@ LOOK = "import os, json; print(json.dumps(sorted(map(int, os.listdir('/proc/self
 
 
 def test_a_command_has_three_descriptors_and_no_more(
-    make_box: MakeBox, stage: Stage, work: Path
+    make_box: MakeBox, stage: Gitmoat, work: Path
 ) -> None:
     """The fourth is the one that lists them."""
     look = ("/usr/bin/python3", "-I", "-c", LOOK)

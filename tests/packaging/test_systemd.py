@@ -20,9 +20,8 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from tests.live.boxes import eventually
-from tests.live.instances import Instance, make_instance
-from tests.waiting import PATIENCE, ends_with_its_test
+from tests.stage.instance import Instance, make_instance
+from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
 ROOT = Path(__file__).parents[2]
 UNITS = ROOT / "packaging" / "systemd"

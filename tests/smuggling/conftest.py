@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostctl.demo_stage import Stage
 from tests.fakes.vectors import Spelling
-from tests.live.boxes import Box
-from tests.live.conftest import box_maker, opened
-from tests.live.upstream_repositories import make_empty
+from tests.stage.boxes import Box, box_maker
+from tests.stage.gitmoat import Gitmoat, opened
+from tests.stage.repositories import make_empty
 from tests.wire.broker.conftest import Scene, scene
 from tests.wire.sidecar.conftest import world
 
@@ -35,7 +34,7 @@ fetch = true
 
 
 @pytest.fixture(scope="session")
-def raw_stage() -> Iterator[Stage]:
+def raw_stage() -> Iterator[Gitmoat]:
     with opened() as made:
         (made.paths.policies / "one.toml").write_text(POLICY)
         for name in ("one", "x-secret", "gate", "elsewhere"):
@@ -44,17 +43,17 @@ def raw_stage() -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session")
-def box(raw_stage: Stage) -> Iterator[Box]:
+def box(raw_stage: Gitmoat) -> Iterator[Box]:
     with box_maker(raw_stage) as make:
         yield make("--policy", "one", repo=None)
 
 
 @pytest.fixture
-def new_box(raw_stage: Stage) -> Iterator[Box]:
+def new_box(raw_stage: Gitmoat) -> Iterator[Box]:
     with box_maker(raw_stage) as make:
         yield make("--policy", "one", repo=None)
 
 
 @pytest.fixture(scope="session")
-def spelling(raw_stage: Stage) -> Spelling:
+def spelling(raw_stage: Gitmoat) -> Spelling:
     return Spelling(f"/localhost:{raw_stage.upstream.port}/", "play", "one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from tests.live.boxes import Box
+from tests.stage.boxes import Box
 
 PORTS = {"untrusted": 419, "helper": 418}
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from hostctl.demo_stage import Stage
 from tests.fakes.vectors import Spelling, Vector, answers, refused, status_of
-from tests.live.boxes import Box
-from tests.live.upstream_repositories import refs
 from tests.smuggling.raw_probe import ASK_TOKEN, PORTS, exchange, text
+from tests.stage.boxes import Box
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import refs
 
 pytestmark = pytest.mark.live
 
@@ -41,7 +41,7 @@ def with_token(box: Box, spelling: Spelling) -> Spelling:
 def sent(
     request: pytest.FixtureRequest,
     box: Box,
-    raw_stage: Stage,
+    raw_stage: Gitmoat,
     spelling: Spelling,
     with_token: Spelling,
 ) -> tuple[list[Sent], list[str]]:
@@ -73,7 +73,7 @@ def test_form_is_refused_at_the_port(sent: tuple[list[Sent], list[str]], form: s
 
 
 def test_the_upstream_saw_only_what_was_allowed(
-    sent: tuple[list[Sent], list[str]], raw_stage: Stage
+    sent: tuple[list[Sent], list[str]], raw_stage: Gitmoat
 ) -> None:
     served = sum(not each.closes for each in refused())
     allowed = "GET /play/one.git/info/refs?service=git-upload-pack HTTP/1.1"
@@ -139,7 +139,7 @@ def test_a_client_that_closes_in_the_middle_of_its_request_gets_none(
 
 
 def test_one_connection_serves_many_requests_also_when_they_come_at_once(
-    box: Box, raw_stage: Stage, spelling: Spelling
+    box: Box, raw_stage: Gitmoat, spelling: Spelling
 ) -> None:
     before = len(raw_stage.upstream.log())
     close = spelling.bytes_of("<GET>Connection: close\r\n\r\n")

@@ -9,8 +9,8 @@ import pytest
 from tests.fakes.broker_world import Sidecar
 from tests.fakes.reactor_tests import on_reactor
 from tests.fakes.vectors import Spelling
-from tests.live.boxes import Box
 from tests.smuggling.conftest import Scene
+from tests.stage.boxes import Box
 
 ASKED = r"""
 import json, re, socket, sys

@@ -10,10 +10,10 @@ from attrs import frozen
 from tests.faults.conftest import watched
 from tests.faults.inventory import Inventory, assert_settles, at_rest
 from tests.faults.world import World
-from tests.live.conftest import opened
-from tests.live.internet import RESOLVER, surroundings
-from tests.live.kernel_view import peak_memory
 from tests.soak.storm import Storm
+from tests.stage.gitmoat import opened
+from tests.stage.internet import RESOLVER, surroundings
+from tests.stage.kernel_view import peak_memory
 
 
 @frozen

@@ -15,15 +15,15 @@ from contextlib import suppress
 
 from attrs import define, field, frozen
 
-from hostctl.demo_repositories import git
-from hostctl.demo_stage import ALLOWED, Ran
 from hostctl.failure import Failure
 from tests.faults.sentinel import SENTINEL, Sentinel
 from tests.faults.world import World, ended, kill_and_wait, new_name
-from tests.live.boxes import Box, eventually, outcome
-from tests.live.internet import Surroundings
 from tests.soak.watch import Watch
-from tests.waiting import PATIENCE
+from tests.stage.boxes import Box
+from tests.stage.command import Ran, outcome
+from tests.stage.internet import Surroundings
+from tests.stage.repositories import ALLOWED, git
+from tests.waiting import PATIENCE, eventually
 
 # Generous where a storm is not what the limits are for.
 POLICY = f"""\

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hostctl.demo_probes import spellings
-from hostctl.demo_stage import Stage
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.probes import spellings
 
 
 class Watch:
     """Remembers how far each file was read; a journal's record is read once."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Gitmoat) -> None:
         self._stage = stage
         self._secrets = [text.encode() for text in spellings(stage.public)]
         self._read: dict[Path, int] = {}

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from attrs import frozen
 
-from hostctl.demo_repositories import create_repository
-from hostctl.demo_stage import ALLOWED, Ran, Stage
-from hostctl.demo_upstream import Upstream
-from hostctl.output import Output
 from tests.releases import Release, git
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED, create_repository
+from tests.stage.upstream import Upstream
 
 PATIENCE = 300.0  # of every wait: a busy machine takes long, and fails nothing
 _CONFIGURE = """
@@ -56,7 +56,7 @@ class Code:
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def hostctl(self, stage: Stage, *words: str, stdin: str = "") -> str:
+    def hostctl(self, stage: Gitmoat, *words: str, stdin: str = "") -> str:
         ran = self.python("-m", "hostctl", "--root", str(stage.root), *words, stdin=stdin)
         return ran.expect_success(f"hostctl {words[0]}")
 
@@ -91,12 +91,12 @@ def installed(release: Release) -> Iterator[Code]:
 
 
 @contextmanager
-def running(code: Code) -> Iterator[Stage]:
+def running(code: Code) -> Iterator[Gitmoat]:
     """A git server, and that version's broker and hostd, which know it."""
     with directory("gm-up-") as root:
         password = secrets.token_hex(24)
         upstream = Upstream(root / "upstream", password)
-        stage = Stage(root, upstream, password, Output(quiet=True))
+        stage = Gitmoat(root, upstream, password)
         try:
             upstream.start()
             stage.head = create_repository(upstream.repositories, ALLOWED, {"a.txt": b"one\n"})

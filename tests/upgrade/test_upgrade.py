@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from hostctl.demo_stage import ALLOWED, Stage
 from hostctl.output import Output
 from hostctl.up import start_missing
 from identity.version import VERSION
-from tests.live.boxes import Box, alive, eventually
 from tests.live.inventory import cgroups
-from tests.live.kernel_view import processes
 from tests.releases import Release, releases
+from tests.stage.boxes import Box, alive
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.kernel_view import processes
+from tests.stage.repositories import ALLOWED
 from tests.upgrade import older
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.history]
 
@@ -64,7 +66,7 @@ def tick(box: Box) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def status(stage: Stage) -> dict[str, Any]:
+def status(stage: Gitmoat) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(stage.hostctl("--json", "status").expect_success("status"))
     return found
 

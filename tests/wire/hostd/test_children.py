@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hostd.children import LONGEST, Child
-from tests.live.boxes import eventually
+from tests.waiting import eventually
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from hostd.failures import Failed, NotStarted
 from hostd.forks import Answer, Forks
 from hostd.process import Process
 from hostd.registry import start_time
-from tests.live.boxes import eventually
+from tests.waiting import eventually
 
 
 @define

@@ -20,7 +20,7 @@ import pytest
 from attrs import define, field
 
 from hostd.children import MOST_OF_ONE_CAUSE
-from tests.live.boxes import eventually
+from tests.waiting import eventually
 
 _HERE: dict[str, Any] = {
     "op": "execute", "cgroups": [], "keep": 0, "uid": 0, "cwd": "/", "limits": {"open_files": 64},

@@ -23,9 +23,8 @@ import trustme
 from attrs import define, frozen
 
 from confine import linux
-from hostctl.daemons import clean_environment
-from hostctl.demo_stage import Ran
-from tests.live.instances import Instance, make_instance
+from tests.stage.command import Ran, run_hostctl
+from tests.stage.instance import Instance, make_instance
 from tests.waiting import PATIENCE, eventually
 
 _NETWORK = 0x40000000
@@ -127,18 +126,8 @@ class Internet:
     authority: Path
 
     def hostctl(self, *words: str, stdin: str = "", timeout: float = PATIENCE) -> Ran:
-        command = [sys.executable, "-P", "-m", "hostctl", "--root", str(self.instance.root)]
-        done = subprocess.run(
-            self.host.words(*command, *words),
-            input=stdin.encode(),
-            capture_output=True,
-            env=clean_environment(),
-            timeout=timeout,
-            start_new_session=True,
-            check=False,
-        )
-        out, err = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
-        return Ran(done.returncode, out, err)
+        inside = tuple(self.host.words())
+        return run_hostctl(self.instance.root, *words, stdin=stdin, timeout=timeout, inside=inside)
 
     def heard(self) -> list[dict[str, Any]]:
         """What reached the internet so far."""

@@ -9,20 +9,17 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from hostctl.daemons import clean_environment
 from hostctl.defaults import broker_address, write_defaults
-from hostctl.demo_stage import Ran
 from identity.paths import Paths
-from tests.live.boxes import outcome
-from tests.live.kernel_view import processes
-from tests.waiting import ends_with_its_test, readable
+from tests.stage.command import Ran, begin_hostctl, run_hostctl
+from tests.stage.kernel_view import processes
+from tests.waiting import readable
 
 
 @frozen
@@ -34,19 +31,10 @@ class Instance:
         return Paths(self.root)
 
     def begin(self, *words: str) -> subprocess.Popen[bytes]:
-        """hostctl in the background; its stdin is empty."""
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "hostctl", "--root", str(self.root), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=clean_environment(),
-            start_new_session=True,
-        )
-        return ends_with_its_test(process)
+        return begin_hostctl(self.root, *words)
 
     def hostctl(self, *words: str) -> Ran:
-        return outcome(self.begin(*words))
+        return run_hostctl(self.root, *words)
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.hostctl("--json", "status").out)
@@ -89,10 +77,7 @@ def make_instance(directory: str = "/tmp") -> Instance:
     root = Path(tempfile.mkdtemp(prefix="gm-", dir=directory))
     root.chmod(0o711)
     instance = Instance(root)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    write_defaults(instance.paths, f"127.0.0.1:{port}")
+    write_defaults(instance.paths, f"127.0.0.1:{free_port()}")
     use_own_uids(instance.paths)
     return instance
 
@@ -101,3 +86,9 @@ def use_own_uids(paths: Paths) -> None:
     """Every instance has the same range. Two that make a sandbox at the same moment do not see
     each other's uids yet, so each begins to count somewhere else."""
     (paths.hostd_state / "last-uid-index").write_text(str(secrets.randbelow(90_000)))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -6,44 +6,30 @@ import json
 import os
 import re
 import subprocess
-import sys
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from hostctl.daemons import clean_environment
-from hostctl.demo_stage import Ran, Stage
-from tests.waiting import PATIENCE, ends_with_its_test
-from tests.waiting import eventually as eventually
+from tests.stage.command import Ran
+from tests.stage.gitmoat import Gitmoat
+from tests.stage.repositories import ALLOWED
+from tests.waiting import PATIENCE
 
 HOME = "/home/sandbox"
 
 
-def hostctl_process(stage: Stage, *words: str) -> subprocess.Popen[bytes]:
-    """hostctl in the background; its stdin is empty."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root), *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=clean_environment(),
-        start_new_session=True,
-    )
-    return ends_with_its_test(process)
-
-
-def outcome(process: subprocess.Popen[bytes], seconds: float = PATIENCE) -> Ran:
-    out, err = process.communicate(timeout=seconds)
-    return Ran(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+MakeBox = Callable[..., "Box"]
 
 
 @frozen
 class Box:
     """A sandbox by name."""
 
-    stage: Stage
+    stage: Gitmoat
     name: str
 
     def inspect(self) -> dict[str, Any]:
@@ -75,7 +61,7 @@ class Box:
 
     def begin(self, *argv: str) -> subprocess.Popen[bytes]:
         """A command as the untrusted uid, in the background."""
-        return hostctl_process(self.stage, "exec", self.name, "--", *argv)
+        return self.stage.begin("exec", self.name, "--", *argv)
 
     def git(self, *words: str) -> Ran:
         """The git gate."""
@@ -120,7 +106,32 @@ class Clone:
         return ran.expect_success("git commit")
 
 
-def told(ran: Ran, stage: Stage) -> list[str]:
+def start_box(stage: Gitmoat, *words: str, repo: str | None = ALLOWED) -> Box:
+    name = f"t-{uuid.uuid4().hex[:10]}"
+    scope = ["--repo", stage.url(repo)] if repo else []
+    ran = stage.hostctl(
+        "run", "-d", "--name", name, *scope, *words, "--", "sleep", "infinity", timeout=PATIENCE
+    )
+    ran.expect_success("hostctl run")
+    return Box(stage, name)
+
+
+@contextmanager
+def box_maker(stage: Gitmoat) -> Iterator[MakeBox]:
+    boxes: list[Box] = []
+
+    def make(*words: str, repo: str | None = ALLOWED, on: Gitmoat | None = None) -> Box:
+        boxes.append(start_box(on or stage, *words, repo=repo))
+        return boxes[-1]
+
+    try:
+        yield make
+    finally:
+        for box in boxes:
+            box.remove()
+
+
+def told(ran: Ran, stage: Gitmoat) -> list[str]:
     """What git printed on stderr, with the parts that differ from run to run named."""
     text = re.sub(r"request id: [0-9a-f]{16}\b", "request id: ID", ran.err)
     text = text.replace(f"localhost:{stage.upstream.port}", "HOST")
