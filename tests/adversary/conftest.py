@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import pytest
 
-from tests.adversary.hostile import OTHER, Hostile, start_hostile
+from tests.adversary.hostile import OTHER, POLICY, Hostile, MakeHostile, hostile_maker
 from tests.stage.gitmoat import Gitmoat, opened
 from tests.stage.repositories import create_repository
 
@@ -19,22 +18,6 @@ answer = "8s"
 stall = "8s"
 whole = "60s"
 """
-# The command may use git itself, so that a test can show what a planted exploit does to it.
-POLICY = """\
-version = 1
-name = "hostile"
-[[git]]
-id = "app"
-repos = ["demo:acme/app", "demo:acme/other"]
-fetch = true
-push = { branches = ["ci/**"], create = true, update = true }
-who = ["helper", "untrusted"]
-[limits]
-git_requests_per_minute = 10000
-git_concurrency = 16
-push_max = "8MiB"
-"""
-MakeHostile = Callable[..., Hostile]
 
 
 @pytest.fixture(scope="session")
@@ -47,22 +30,6 @@ def stage() -> Iterator[Gitmoat]:
         (made.paths.policies / "hostile.toml").write_text(POLICY)
         create_repository(made.upstream.repositories, OTHER, {"other.txt": b"other\n"})
         yield made
-
-
-@contextmanager
-def hostile_maker(stage: Gitmoat) -> Iterator[MakeHostile]:
-    made: list[Hostile] = []
-
-    def make(*words: str) -> Hostile:
-        made.append(start_hostile(stage, *(words or ("--policy", "hostile"))))
-        return made[-1]
-
-    try:
-        yield make
-    finally:
-        for each in made:
-            each.session.close()
-            each.box.remove()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,6 +46,23 @@ printf '#!/bin/sh\\n%s\\nexit 0\\n' "$CANARY" > "$CANARY_FILE"
 chmod 755 "$CANARY_FILE"
 cd /workspace/app
 git commit -q --allow-empty -m "$(date +%N)"
+"""
+
+
+# The command may use git itself, so that a test can show what a planted exploit does to it.
+POLICY = """\
+version = 1
+name = "hostile"
+[[git]]
+id = "app"
+repos = ["demo:acme/app", "demo:acme/other"]
+fetch = true
+push = { branches = ["ci/**"], create = true, update = true }
+who = ["helper", "untrusted"]
+[limits]
+git_requests_per_minute = 10000
+git_concurrency = 16
+push_max = "8MiB"
 """
 
 
@@ -240,3 +257,22 @@ def imposter(hostile: Hostile, word: str, script: str) -> Iterator[None]:
         yield
     finally:
         hostile.sh(f'kill {pid}; rm -f "$HOME/.gitconfig"').expect_success("its end")
+
+
+MakeHostile = Callable[..., Hostile]
+
+
+@contextmanager
+def hostile_maker(stage: Gitmoat) -> Iterator[MakeHostile]:
+    made: list[Hostile] = []
+
+    def make(*words: str) -> Hostile:
+        made.append(start_hostile(stage, *(words or ("--policy", "hostile"))))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for each in made:
+            each.session.close()
+            each.box.remove()

@@ -11,8 +11,7 @@ from collections import Counter
 
 import pytest
 
-from tests.adversary.conftest import MakeHostile
-from tests.adversary.hostile import Hostile
+from tests.adversary.hostile import Hostile, MakeHostile
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.probes import CREDENTIAL
 from tests.stage.repositories import ALLOWED

@@ -14,8 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from attrs import frozen
 
-from tests.adversary.conftest import POLICY, MakeHostile, hostile_maker
-from tests.adversary.hostile import OTHER, Done, Hostile, imposter, noticed
+from tests.adversary.hostile import (
+    OTHER,
+    POLICY,
+    Done,
+    Hostile,
+    MakeHostile,
+    hostile_maker,
+    imposter,
+    noticed,
+)
 from tests.adversary.test_pack_streams import CRAFTED, crafted, x86_64
 from tests.adversary.watching import processes_of
 from tests.fakes.long_cases import also_long, one_in

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from hostd.environment import gate_git
-from tests.adversary.conftest import MakeHostile
-from tests.adversary.hostile import Hostile, imposter
+from tests.adversary.hostile import Hostile, MakeHostile, imposter
 from tests.adversary.test_pack_streams import x86_64
 from tests.adversary.watching import Watch
 from tests.stage.boxes import HOME

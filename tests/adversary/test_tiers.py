@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.adversary.conftest import MakeHostile
-from tests.adversary.hostile import OTHER, Hostile
+from tests.adversary.hostile import OTHER, Hostile, MakeHostile
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.probes import CONNECT, CREDENTIAL
 from tests.stage.repositories import ALLOWED, FORBIDDEN

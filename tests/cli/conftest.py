@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cli.command import Hostctl, command, environment
 from tests.waiting import PATIENCE
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-Hostctl = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -23,14 +19,6 @@ def root() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="gm-", dir="/tmp"))
     yield path
     shutil.rmtree(path)
-
-
-def command(root: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "hostctl", "--root", str(root), *words]
-
-
-def environment() -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT)}
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import termios
 from contextlib import suppress
 from pathlib import Path
 
-from tests.cli.conftest import command, environment
+from tests.cli.command import command, environment
 from tests.waiting import PATIENCE, ends_with_its_test, readable
 
 

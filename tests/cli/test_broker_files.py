@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Hostctl, command, environment
+from tests.cli.command import Hostctl, command, environment
 from tests.fakes.daemon import FakeDaemon, Message
 from tests.waiting import PATIENCE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import CHECKOUT, Hostctl, environment
+from tests.cli.command import CHECKOUT, Hostctl, environment
 from tests.cli.scripted import HOSTD
 from tests.fakes.daemon import FakeDaemon
 from tests.waiting import PATIENCE

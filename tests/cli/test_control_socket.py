@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 
-from tests.cli.conftest import Hostctl
+from tests.cli.command import Hostctl
 from tests.fakes.daemon import FakeDaemon, Message
 
 LS: dict[str, Message] = {"ls": {"ok": True, "items": []}}

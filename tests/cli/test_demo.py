@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import environment
+from tests.cli.command import environment
 from tests.live.inventory import cgroup_parents
 from tests.waiting import PATIENCE, ends_with_its_test, eventually
 

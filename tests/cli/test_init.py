@@ -5,7 +5,7 @@ from __future__ import annotations
 import pwd
 from pathlib import Path
 
-from tests.cli.conftest import Hostctl
+from tests.cli.command import Hostctl
 
 USER = pwd.getpwnam("nobody")
 CONFIG = '[credential "https://git.example.com"]\n\thelper = store\n'

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Hostctl
+from tests.cli.command import Hostctl
 
 
 def stamp(age: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import environment
+from tests.cli.command import environment
 from tests.fakes.daemon import FakeDaemon
 from tests.waiting import PATIENCE
 

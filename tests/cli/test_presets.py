@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Hostctl
+from tests.cli.command import Hostctl
 
 CONF = "[global]\nindex-url = https://pip.corp.example/simple\n"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Hostctl
+from tests.cli.command import Hostctl
 from tests.cli.test_presets import CONF, put
 from tests.fakes.daemon import Call, FakeDaemon, Message, Operation
 from tests.waiting import PATIENCE

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cli.conftest import command, environment
+from tests.cli.command import command, environment
 from tests.cli.worlds import TRANSCRIPTS, World, fresh_world, quiet_world, running_world
 from tests.waiting import PATIENCE
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Hostctl
+from tests.cli.command import Hostctl
 from tests.cli.terminal import Terminal
 from tests.fakes.daemon import Call, FakeDaemon, Message
 from tests.waiting import PATIENCE

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from tests.faults.world import WATCHDOG, World
-from tests.stage.gitmoat import Gitmoat, opened
-
-
-@contextmanager
-def watched(stage: Gitmoat) -> Iterator[World]:
-    world = World(stage)
-    with stage.paths.hostd_toml.open("a") as file:
-        file.write(WATCHDOG)
-    world.kill("hostd", signal.SIGTERM)
-    world.up()
-    try:
-        yield world
-    finally:
-        world.stands_still.close()
+from tests.faults.world import World, watched
+from tests.stage.gitmoat import opened
 
 
 @pytest.fixture(scope="session")

@@ -190,3 +190,16 @@ def git_works(box: Box) -> None:
     """Both ways: the command's own git, and the gate's."""
     box.run("git", "-C", "/workspace", "ls-remote", "origin").expect_success("git ls-remote")
     box.git("fetch").expect_success("hostctl git fetch")
+
+
+@contextmanager
+def watched(stage: Gitmoat) -> Iterator[World]:
+    world = World(stage)
+    with stage.paths.hostd_toml.open("a") as file:
+        file.write(WATCHDOG)
+    world.kill("hostd", signal.SIGTERM)
+    world.up()
+    try:
+        yield world
+    finally:
+        world.stands_still.close()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from attrs import define
 
+from tests.fidelity.arena import TIERS, Arena
 from tests.fidelity.templates import Templates
 from tests.fidelity.ways import Direct, Through, Way
-from tests.stage.boxes import Box, box_maker
+from tests.stage.boxes import box_maker
 from tests.stage.gitmoat import Gitmoat, opened
 
 POLICY = """\
@@ -41,15 +41,6 @@ fetch = true
 push = { branches = ["agent/**"], options = true }
 who = ["helper", "untrusted"]
 """
-TIERS = ("direct", "agent", "helper")
-
-
-@define(eq=False)
-class Arena:
-    stage: Gitmoat
-    templates: Templates
-    box: Box
-    ways: dict[str, Way]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fidelity.conftest import TIERS, Arena
+from tests.fidelity.arena import TIERS, Arena
 from tests.fidelity.operations import ALLOWED, Operation
 from tests.fidelity.ways import Job, Outcome, selected, side_by_side
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
+from tests.fidelity.arena import Arena
 from tests.fidelity.client_scripts import DULWICH, GIT, LIBGIT2
-from tests.fidelity.conftest import Arena
 from tests.stage.repositories import bare, git, refs
 from tests.waiting import PATIENCE
 

@@ -8,7 +8,7 @@ import pytest
 from attrs import frozen
 
 from tests.fakes.long_cases import one_in
-from tests.fidelity.conftest import Arena
+from tests.fidelity.arena import Arena
 from tests.fidelity.refusals import PUSHES, REFUSED, Refused
 from tests.fidelity.ways import Job, Outcome, perform, selected, side_by_side, upstream_state
 from tests.stage.gitmoat import Gitmoat

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fidelity.conftest import Arena
+from tests.fidelity.arena import Arena
 from tests.stage.boxes import Box, box_maker
 from tests.stage.command import Ran
 from tests.stage.gitmoat import Gitmoat

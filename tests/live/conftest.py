@@ -7,25 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.live.play import LARGE, PLAY
 from tests.stage.boxes import Box, Clone, MakeBox, box_maker
 from tests.stage.gitmoat import Gitmoat, opened
 from tests.stage.internet import Internet, open_internet
 from tests.stage.repositories import ALLOWED, create_repository, make_large
 
-# Everything below `play/` may be fetched and pushed by the command itself.
-PLAY = """\
-version = 1
-name = "play"
-[[git]]
-id = "play"
-repos = ["demo:play/*"]
-fetch = true
-push = { branches = ["main", "agent/**"], tags = ["v*"], create = true, update = true }
-who = ["helper", "untrusted"]
-[limits]
-git_requests_per_minute = 10000
-"""
-LARGE = "play/large"
 LARGE_MIB = 300
 
 

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from hostctl.daemons import clean_environment
-from tests.live.conftest import LARGE
 from tests.live.inventory import Inventory, at_rest, differences, inventory
+from tests.live.play import LARGE
 from tests.stage.boxes import Box, alive
 from tests.stage.command import Ran, outcome
 from tests.stage.gitmoat import Gitmoat

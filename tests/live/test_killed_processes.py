@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-from tests.live.conftest import LARGE
 from tests.live.held import wait_for
+from tests.live.play import LARGE
 from tests.stage.boxes import HOME, Box, Clone, MakeBox, alive
 from tests.stage.command import Ran, outcome
 from tests.stage.gitmoat import Gitmoat

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.live.conftest import LARGE, PLAY
+from tests.live.play import LARGE, PLAY
 from tests.stage.boxes import HOME, Box, Clone, MakeBox
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.kernel_view import peak_memory

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from tests.faults.conftest import watched
 from tests.faults.inventory import Inventory, assert_settles, at_rest
-from tests.faults.world import World
+from tests.faults.world import World, watched
 from tests.soak.storm import Storm
 from tests.stage.gitmoat import opened
 from tests.stage.internet import RESOLVER, surroundings

@@ -1,0 +1,20 @@
+"""The command line as a user types it, on a root that a test made."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+Hostctl = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def command(root: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "hostctl", "--root", str(root), *words]
+
+
+def environment() -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT)}
