@@ -11,11 +11,10 @@ from broker.errors import Problem
 from broker.refusals import Reply, json_reply
 from gitmoat.shape import Misshapen
 from gitwire.errors import Malformed
+from netpolicy.codes import CODES
 from streams.http import Incoming
 
 log = Logger()
-
-_STATUS = {"S101": 410, "S103": 403, "S104": 409, "S105": 409, "B103": 503}
 
 
 def send(incoming: Incoming, reply: Reply) -> None:
@@ -29,7 +28,7 @@ def guarded(incoming: Incoming, act: Callable[[bytes], None]) -> Callable[[bytes
         try:
             act(data)
         except Problem as problem:
-            _fail(incoming, _STATUS.get(problem.code, 400), problem.code, problem.what)
+            _fail(incoming, CODES[problem.code].control, problem.code, problem.what)
         except Malformed as malformed:
             _fail(incoming, malformed.status, "G104", malformed.what)
         except Misshapen as error:

@@ -11,25 +11,8 @@ from gitwire.framing import Headers
 from gitwire.receivepack import PushCommands
 from gitwire.reportstatus import refuse_fetch, refuse_push
 from gitwire.smarthttp import Fetch, GitRequest, Push, response_type
+from netpolicy.codes import CODES
 
-# A 403 is not in here: on a POST git hides its body and prints "Everything up-to-date".
-_STATUS = {
-    "G101": 404,
-    "G102": 404,
-    "G103": 404,
-    "G104": 400,
-    "G105": 404,
-    "G203": 400,
-    "G303": 429,
-    "G305": 429,
-    "S101": 401,
-    "S102": 503,
-    "B103": 503,
-    "B106": 503,
-    "U108": 429,
-}
-# These say nothing about one operation, so they keep their status on a POST too.
-_ALWAYS_STATUS = frozenset({"G101", "G104", "G203", "S101", "S102"})
 _TEXT = b"text/plain"
 _JSON = b"application/json"
 _LFS_JSON = b"application/vnd.git-lfs+json"
@@ -44,7 +27,7 @@ class Reply:
 
 def has_own_status(code: str) -> bool:
     """Whether this code keeps its HTTP status whatever was asked."""
-    return code in _ALWAYS_STATUS
+    return CODES[code].always
 
 
 def _headers(kind: bytes, request_id: str, retry_after: int) -> Headers:
@@ -58,7 +41,7 @@ def _headers(kind: bytes, request_id: str, retry_after: int) -> Headers:
 
 def text_reply(code: str, lines: Sequence[str], request_id: str = "", retry: int = 0) -> Reply:
     body = "".join(f"{line}\n" for line in lines).encode("ascii", "replace")
-    return Reply(_STATUS.get(code, 502), _headers(_TEXT, request_id, retry), body)
+    return Reply(CODES[code].git, _headers(_TEXT, request_id, retry), body)
 
 
 def refuse(

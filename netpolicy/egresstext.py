@@ -14,25 +14,6 @@ from netpolicy.policy import Policy
 LONGEST_PHRASE: Final = 120
 _MOST: Final = 12
 
-_FORBIDDEN: Final = 403
-_STATUS: Final = {
-    "E107": 502,
-    "E108": 429,
-    "E111": 400,
-    "S101": 403,
-    "S102": 503,
-    "B101": 502,
-    "B103": 503,
-}
-# RFC 9209, section 2.3
-_ERRORS: Final = {
-    "E106": "destination_ip_prohibited",
-    "E107": "destination_unavailable",
-    "E108": "connection_limit_reached",
-    "E111": "http_request_error",
-    "B101": "proxy_internal_error",
-}
-
 
 @frozen
 class Refusal:
@@ -44,16 +25,16 @@ class Refusal:
 
 def refusal(code: str, subject: str, request_id: str, policy: Policy) -> Refusal:
     """`subject` is the host, or host and port, as it was understood; empty if it was not."""
-    text = f"{CODES[code].text} ({code})"
+    known = CODES[code]
+    text = f"{known.text} ({code})"
     phrase = f"gitmoat: {subject}: {text}" if subject else f"gitmoat: {text}"
     if len(phrase) > LONGEST_PHRASE:
         phrase = f"gitmoat: {text}"
-    error = _ERRORS.get(code, "http_request_denied")
     lines = [phrase, *_allowed(policy, code), f"request id: {request_id}"]
     return Refusal(
-        status=_STATUS.get(code, _FORBIDDEN),
+        status=known.proxy,
         phrase=phrase.encode("ascii"),
-        proxy_status=f'gitmoat; error={error}; details="{code}"'.encode("ascii"),
+        proxy_status=f'gitmoat; error={known.proxy_error}; details="{code}"'.encode("ascii"),
         body="".join(f"{line}\n" for line in lines).encode("ascii"),
     )
 
