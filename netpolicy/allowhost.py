@@ -32,10 +32,7 @@ def _host(text: str) -> Destination:
 
 def with_hosts(policy: Policy, hosts: Sequence[Destination]) -> Policy:
     """An ad-hoc policy that lets these hosts be reached by TLS."""
-    rules = tuple(
-        EgressRule(f"host-{number}", "allow", (HostPattern(to.host.text),), (to.port,))
-        for number, to in enumerate(hosts, 1)
-    )
+    rules = tuple(EgressRule.of_place(f"host-{number}", to) for number, to in enumerate(hosts, 1))
     return evolve(policy, egress=(*policy.egress, *rules))
 
 

@@ -6,17 +6,15 @@ A change is called narrower only if nothing can be allowed by it that was not be
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from attrs import fields, frozen
+from attrs import frozen
 
 from netpolicy.explain import rule_words
-from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
-from netpolicy.policy import EgressRule, GitRule, Limits, Policy, PushRule, Session, Tier
-from netpolicy.units import format_duration, format_size
+from netpolicy.keys import GIT, LIMITS, PUSH, SESSION, Key, egress_keys
+from netpolicy.policy import EgressRule, GitRule, Limits, Policy, PushRule, Scheme, Session, Tier
 
 Direction = Literal["wider", "narrower", "other"]
 _Rule = GitRule | EgressRule
-_TIMES = ("ttl", "idle")
-_SIZES = ("push_max", "fetch_max")
+_TOLD = ("id", "effect")  # by the rule's name
 
 
 @frozen
@@ -28,8 +26,8 @@ class Difference:
 
 def compare(before: Policy, after: Policy) -> list[Difference]:
     """What `after` says otherwise than `before`; tests are expectations and do not count."""
-    found = list(_numbers("session", before.session, after.session))
-    found += _numbers("limits", before.limits, after.limits)
+    found = list(_numbers("session", SESSION, before.session, after.session))
+    found += _numbers("limits", LIMITS, before.limits, after.limits)
     found += _rules("git", before.git, after.git)
     found += _rules("egress", before.egress, after.egress)
     found += _items("preset", "use", before.presets, after.presets)
@@ -38,19 +36,14 @@ def compare(before: Policy, after: Policy) -> list[Difference]:
     return found
 
 
-def _numbers(where: str, before: Session | Limits, after: Session | Limits) -> Iterator[Difference]:
-    for attribute in fields(type(before)):
-        key = attribute.name
-        old, new = getattr(before, key), getattr(after, key)
+def _numbers(
+    where: str, keys: Sequence[Key], before: Session | Limits, after: Session | Limits
+) -> Iterator[Difference]:
+    for key in keys:
+        old, new = getattr(before, key.name), getattr(after, key.name)
         if old != new:
-            words = f"{_quantity(key, old)} is now {_quantity(key, new)}"
-            yield Difference(_direction(new > old), f"{where}.{key}", words)
-
-
-def _quantity(key: str, value: int) -> str:
-    if key in _TIMES:
-        return format_duration(value)
-    return format_size(value) if key in _SIZES else str(value)
+            words = f"{key.write(old)} is now {key.write(new)}"
+            yield Difference(_direction(new > old), f"{where}.{key.name}", words)
 
 
 def _direction(wider: bool) -> Direction:
@@ -85,30 +78,36 @@ def _words(rule: _Rule) -> str:
     return f"{rule_words(rule)}, as {who}"
 
 
-def _ports(rule: _Rule) -> tuple[int, ...]:
-    return rule.ports if isinstance(rule, EgressRule) else ()
-
-
 def _changes(kind: str, old: _Rule, new: _Rule) -> Iterator[Difference]:
     where = _name(kind, new)
-    if isinstance(old, GitRule) and isinstance(new, GitRule):
-        if old.denies_everything != new.denies_everything:
-            words = f"was: {_words(old)}; is now: {_words(new)}"
-            yield Difference("other", where, words)
-            return
-        yield from _of_push(where, old, new)
-    elif new.effect == "deny" and bool(_ports(old)) != bool(_ports(new)):
-        # A rule that denies and names no port means every port.
+    if _whole(old) != _whole(new):
         yield Difference("other", where, f"was: {_words(old)}; is now: {_words(new)}")
         return
-    for change in _of_fields(where, old, new, skip=("id", "effect", "push")):
+    if isinstance(old, GitRule) and isinstance(new, GitRule):
+        yield from _of_push(where, old, new)
+    for change in _of_keys(where, _keys(old, new), old, new):
         yield _turned(change) if new.effect == "deny" else change
+
+
+def _whole(rule: _Rule) -> bool:
+    """Whether a rule that denies means everything because it lists nothing."""
+    if isinstance(rule, GitRule):
+        return rule.denies_everything
+    return rule.effect == "deny" and not rule.ports
+
+
+def _keys(old: _Rule, new: _Rule) -> Sequence[Key]:
+    """Every key that has a meaning in one of the two."""
+    if isinstance(old, EgressRule) and isinstance(new, EgressRule):
+        scheme: Scheme = "http" if "http" in (old.scheme, new.scheme) else "tls"
+        return egress_keys(new.effect, scheme)
+    return GIT
 
 
 def _of_push(where: str, old: GitRule, new: GitRule) -> Iterator[Difference]:
     deny = new.effect == "deny"
     if old.push is not None and new.push is not None:
-        for change in _of_fields(where, old.push, new.push, prefix="push."):
+        for change in _of_keys(where, PUSH, old.push, new.push, prefix="push."):
             yield _turned(change) if deny else change
     elif old.push is not new.push:
         word = "no longer speaks" if new.push is None else "now speaks"
@@ -116,30 +115,29 @@ def _of_push(where: str, old: GitRule, new: GitRule) -> Iterator[Difference]:
         yield Difference(_direction((new.push is None) == deny), where, words)
 
 
-def _of_fields(
+def _of_keys(
     where: str,
+    keys: Sequence[Key],
     old: _Rule | PushRule,
     new: _Rule | PushRule,
-    skip: Sequence[str] = (),
     prefix: str = "",
 ) -> Iterator[Difference]:
     """As for a rule that allows: more of anything is wider."""
-    for attribute in fields(type(old)):
-        key = attribute.name
-        before, after = getattr(old, key), getattr(new, key)
-        if key in skip or before == after:
+    for key in keys:
+        before, after = (key.write(getattr(rule, key.name)) for rule in (old, new))
+        name = prefix + key.name
+        if key.name in _TOLD or before == after:
             continue
-        if isinstance(before, tuple | frozenset):
-            yield from _items(where, prefix + key, _texts(key, before), _texts(key, after))
+        if isinstance(before, list):
+            yield from _items(where, name, before, after)
         elif isinstance(before, bool):
-            words = f"{prefix}{key} is now {str(after).lower()}"
-            yield Difference(_direction(after), where, words)
+            yield Difference(_direction(after), where, f"{name} is now {str(after).lower()}")
         else:
-            yield Difference("other", where, f"{prefix}{key}: {before} is now {after}")
+            yield Difference("other", where, f"{name}: {before} is now {after}")
 
 
 def _items(
-    where: str, key: str, before: Sequence[str], after: Sequence[str]
+    where: str, key: str, before: Sequence[object], after: Sequence[object]
 ) -> Iterator[Difference]:
     for item in after:
         if item not in before:
@@ -147,23 +145,6 @@ def _items(
     for item in before:
         if item not in after:
             yield Difference("narrower", where, f"{key}: {item} removed")
-
-
-def _texts(key: str, values: Sequence[object] | frozenset[object]) -> list[str]:
-    """As the policy spells them."""
-    prefix = {"branches": "refs/heads/", "tags": "refs/tags/"}.get(key, "")
-    texts = [_text(value).removeprefix(prefix) for value in values]
-    return sorted(texts) if isinstance(values, frozenset) else texts
-
-
-def _text(value: object) -> str:
-    match value:
-        case RepoPattern() | RefPattern() | HostPattern():
-            return value.text
-        case Tier():
-            return value.value
-        case _:
-            return str(value)
 
 
 def _turned(change: Difference) -> Difference:

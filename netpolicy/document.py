@@ -3,24 +3,34 @@
 The mapping has the document's own shape, every default written out: one parser reads both.
 """
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
+
+from attrs import asdict
 
 from gitwire.errors import Malformed
 from gitwire.hostname import Destination, parse_destination
 from gitwire.receivepack import Change, RefName, parse_ref
 from gitwire.repository import RepositoryPath
-from netpolicy.matchers import (
-    BadPattern,
-    HostPattern,
-    parse_branch_pattern,
-    parse_ref_pattern,
-    parse_repo_name,
-    parse_repo_pattern,
-    parse_tag_pattern,
+from netpolicy.keys import (
+    EFFECTS,
+    EGRESS_HTTP,
+    GIT,
+    LIMITS,
+    PRESET,
+    PUSH,
+    SCHEMES,
+    SESSION,
+    Key,
+    egress_keys,
+    parse_name,
+    parse_tier,
+    read_keys,
 )
+from netpolicy.matchers import BadPattern, parse_repo_name
 from netpolicy.policy import (
+    READING,
+    USUAL_PORTS,
     Effect,
     EgressRule,
     EgressTest,
@@ -33,9 +43,8 @@ from netpolicy.policy import (
     Session,
     Tier,
 )
-from netpolicy.presets.names import PRESETS
 from netpolicy.reading import PolicyError, Table, open_table, parse_at
-from netpolicy.units import format_duration, parse_duration, parse_size
+from netpolicy.units import format_duration
 from netpolicy.writing import VERSION, policy_digest, policy_to_mapping
 
 __all__ = [
@@ -48,16 +57,6 @@ __all__ = [
 ]
 
 MAX_TEXT = 256 * 1024
-_MONTH = 30 * 86400
-_LARGEST = 1 << 50
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_EFFECTS: tuple[Effect, ...] = ("allow", "deny")
-_SCHEMES: tuple[Scheme, ...] = ("tls", "http")
-_PORTS: dict[Scheme, tuple[int, ...]] = {"tls": (443,), "http": (80,)}
-_READING = ("GET", "HEAD")
-_METHOD = re.compile(r"[A-Z]{1,16}")
-_NEVER = ("CONNECT", "TRACE")
-_TIERS = [tier.value for tier in Tier]
 _CHANGES = {change.value: change for change in Change}
 _GIT_TESTS = ("fetch", "push")
 _EGRESS_TESTS: dict[str, Scheme] = {"tunnel": "tls", "http": "http"}
@@ -83,7 +82,7 @@ def policy_from_mapping(data: Mapping[str, object]) -> Policy:
     table = open_table(data)
     _check_version(table)
     policy = Policy(
-        name=table.parsed("name", _name),
+        name=table.parsed("name", parse_name),
         session=_session(table.table("session")),
         limits=_limits(table.table("limits")),
         git=tuple(_git_rule(rule, n) for n, rule in enumerate(table.tables("git"), 1)),
@@ -115,63 +114,41 @@ def _check_ids(policy: Policy) -> None:
         seen.add(name)
 
 
-def _name(text: str) -> str:
-    if _NAME.fullmatch(text) is None:
-        raise BadPattern("not a name", "at most 63 of A-Z a-z 0-9 . _ -, a letter or digit first")
-    return text
-
-
 def _session(table: Table) -> Session:
     default = Session()
-    ttl = table.quantity("ttl", parse_duration, default.ttl, _MONTH)
-    session = Session(
-        ttl=ttl,
-        idle=table.quantity("idle", parse_duration, default.idle, _MONTH),
-        max_ttl=table.quantity("max_ttl", parse_duration, max(ttl, default.max_ttl), _MONTH),
-    )
-    if session.max_ttl < ttl:
-        raise PolicyError(table.at("max_ttl"), "is shorter than ttl")
+    values = read_keys(table, SESSION, asdict(default) | {"max_ttl": 0})
     table.close()
-    return session
+    longest = values["max_ttl"] or max(values["ttl"], default.max_ttl)
+    if longest < values["ttl"]:
+        raise PolicyError(table.at("max_ttl"), "is shorter than ttl")
+    return Session(**values | {"max_ttl": longest})
 
 
 def _limits(table: Table) -> Limits:
-    default = Limits()
-    limits = Limits(
-        git_requests_per_minute=table.number(
-            "git_requests_per_minute", default.git_requests_per_minute, 1_000_000
-        ),
-        git_concurrency=table.number("git_concurrency", default.git_concurrency, 1000),
-        push_max=table.quantity("push_max", parse_size, default.push_max, _LARGEST),
-        fetch_max=table.quantity("fetch_max", parse_size, default.fetch_max, _LARGEST),
-        session_max=table.quantity("session_max", parse_size, default.session_max, _LARGEST),
-        egress_connections=table.number("egress_connections", default.egress_connections, 10_000),
-        egress_per_minute=table.number("egress_per_minute", default.egress_per_minute, 1_000_000),
-        egress_max=table.quantity("egress_max", parse_size, default.egress_max, _LARGEST),
-        egress_idle=table.quantity("egress_idle", parse_duration, default.egress_idle, _MONTH),
-        free_refusals=table.number("free_refusals", default.free_refusals, 1_000_000),
-    )
+    values = read_keys(table, LIMITS, asdict(Limits()))
     table.close()
-    return limits
+    return Limits(**values)
 
 
-def _rule_id(table: Table, default: str) -> str:
-    return table.parsed("id", _name) if table.has("id") else table.text("id", default)
+def _presets(table: Table) -> tuple[str, ...]:
+    values = read_keys(table, PRESET, {})
+    table.close()
+    return tuple(values["use"])
 
 
 def _git_rule(table: Table, number: int) -> GitRule:
-    effect = table.choice("effect", _EFFECTS, "allow")
-    rule = GitRule(
-        id=_rule_id(table, f"git-{number}"),
-        effect=effect,
-        repos=table.parsed_all("repos", parse_repo_pattern),
-        fetch=table.flag("fetch", False),
-        push=_push(table, effect),
-        who=_who(table, effect),
-    )
+    effect = table.choice("effect", EFFECTS, "allow")
+    # Forgetting `who` must never open anything: an allow rule is then for the gate only,
+    # a deny rule is for everybody.
+    who = tuple(Tier) if effect == "deny" else (Tier.HELPER,)
+    defaults = {"id": f"git-{number}", "fetch": False, "who": who}
+    values = read_keys(table, GIT, defaults, effect=effect)
+    rule = GitRule(**values | {"who": frozenset(values["who"])}, push=_push(table, effect))
     table.close()
     if not rule.repos:
         raise PolicyError(table.at("repos"), "names no repository")
+    if not rule.who:
+        raise PolicyError(table.at("who"), "is empty", "leave it out, or list helper or untrusted")
     if effect == "allow" and not rule.fetch and rule.push is None:
         raise PolicyError(table.path, "allows nothing", "add `fetch = true` or `push = {...}`")
     return rule
@@ -183,16 +160,8 @@ def _push(table: Table, effect: Effect) -> PushRule | None:
         return None
     push = table.table("push")
     denied = effect == "deny"
-    rule = PushRule(
-        branches=push.parsed_all("branches", parse_branch_pattern),
-        tags=push.parsed_all("tags", parse_tag_pattern),
-        refs=push.parsed_all("refs", parse_ref_pattern),
-        create=push.flag("create", True),
-        update=push.flag("update", True),
-        delete=push.flag("delete", denied),
-        workflows=push.flag("workflows", False),
-        options=push.flag("options", False),
-    )
+    defaults = {"create": True, "update": True, "delete": denied}
+    rule = PushRule(**read_keys(push, PUSH, {"workflows": False, "options": False} | defaults))
     push.close()
     _check_push(push, rule, denied)
     return rule
@@ -208,92 +177,40 @@ def _check_push(table: Table, rule: PushRule, denied: bool) -> None:
             raise PolicyError(table.at(key), "has no meaning in a deny rule")
 
 
-def _who(table: Table, effect: Effect) -> frozenset[Tier]:
-    # Forgetting `who` must never open anything: an allow rule is then for the gate only,
-    # a deny rule is for everybody.
-    if not table.has("who"):
-        table.take("who")
-        return frozenset(Tier) if effect == "deny" else frozenset({Tier.HELPER})
-    who = table.parsed_all("who", _tier)
-    if not who:
-        raise PolicyError(table.at("who"), "is empty", "leave it out, or list helper or untrusted")
-    return frozenset(who)
-
-
-def _tier(text: str) -> Tier:
-    if text not in _TIERS:
-        raise BadPattern("not one of: " + ", ".join(_TIERS))
-    return Tier(text)
-
-
 def _egress_rule(table: Table, number: int) -> EgressRule:
-    denied = table.choice("effect", _EFFECTS, "allow") == "deny"
-    name = _rule_id(table, f"egress-{number}")
-    rule = _egress_deny(table, name) if denied else _egress_allow(table, name)
+    effect = table.choice("effect", EFFECTS, "allow")
+    denied = effect == "deny"
+    scheme: Scheme = "tls" if denied else table.choice("scheme", SCHEMES, "tls")
+    keys = egress_keys(effect, scheme)
+    _check_meaning(table, keys, "deny" if denied else scheme)
+    defaults = {
+        "id": f"egress-{number}",
+        "ports": () if denied else (USUAL_PORTS[scheme],),
+        "methods": READING,
+        "allow_shared": False,
+        "allow_private": False,
+    }
+    rule = EgressRule(**read_keys(table, keys, defaults, effect=effect, scheme=scheme))
     table.close()
     if not rule.hosts:
         raise PolicyError(table.at("hosts"), "names no host")
-    return rule
-
-
-def _egress_deny(table: Table, name: str) -> EgressRule:
-    for key in ("scheme", "methods", "allow_shared", "allow_private"):
-        if table.has(key):
-            raise PolicyError(table.at(key), "has no meaning in a deny rule")
-    hosts = table.parsed_all("hosts", HostPattern)
-    return EgressRule(name, "deny", hosts, table.numbers("ports", (), 65535))
-
-
-def _egress_allow(table: Table, name: str) -> EgressRule:
-    scheme = table.choice("scheme", _SCHEMES, "tls")
-    rule = EgressRule(
-        id=name,
-        effect="allow",
-        hosts=table.parsed_all("hosts", HostPattern),
-        ports=table.numbers("ports", _PORTS[scheme], 65535),
-        scheme=scheme,
-        methods=_methods(table, scheme),
-        allow_shared=table.flag("allow_shared", False),
-        allow_private=table.flag("allow_private", False),
-    )
-    if not rule.ports:
+    if not denied and not rule.ports:
         raise PolicyError(table.at("ports"), "names no port")
+    if scheme == "http" and not denied and not rule.methods:
+        raise PolicyError(table.at("methods"), "names no method")
     return rule
 
 
-def _methods(table: Table, scheme: Scheme) -> tuple[str, ...]:
-    given = table.has("methods")
-    methods = table.parsed_all("methods", _method)
-    if scheme == "tls" and given:
-        what = "has no meaning in a tls rule"
-        raise PolicyError(table.at("methods"), what, "what is inside TLS cannot be seen")
-    if scheme == "http" and not given:
-        return _READING
-    if scheme == "http" and not methods:
-        raise PolicyError(table.at("methods"), "names no method")
-    return methods
-
-
-def _method(text: str) -> str:
-    if _METHOD.fullmatch(text) is None or text in _NEVER:
-        raise BadPattern("not a method that is passed on", "like GET, HEAD, POST; never CONNECT")
-    return text
-
-
-def _presets(table: Table) -> tuple[str, ...]:
-    presets = table.parsed_all("use", _preset)
-    table.close()
-    return presets
-
-
-def _preset(text: str) -> str:
-    if text not in PRESETS:
-        raise BadPattern("not a preset", "there are: " + ", ".join(PRESETS))
-    return text
+def _check_meaning(table: Table, keys: Sequence[Key], which: str) -> None:
+    meant = {key.name for key in keys}
+    for key in EGRESS_HTTP:
+        if key.name not in meant and table.has(key.name):
+            hint = "what is inside TLS cannot be seen" if which == "tls" else ""
+            raise PolicyError(table.at(key.name), f"has no meaning in a {which} rule", hint)
 
 
 def _test(table: Table) -> PolicyTest | EgressTest:
-    expect = table.choice("expect", _EFFECTS)
+    expect = table.choice("expect", EFFECTS)
     asked = [key for key in (*_GIT_TESTS, *_EGRESS_TESTS) if table.has(key)]
     if len(asked) != 1:
         raise PolicyError(table.path, "must have one of: fetch, push, tunnel, http")
@@ -318,7 +235,11 @@ def _destination(text: str) -> Destination:
 
 
 def _git_test(table: Table, expect: Effect) -> PolicyTest:
-    who = table.parsed("who", _tier) if table.has("who") else _tier(table.text("who", "helper"))
+    who = (
+        table.parsed("who", parse_tier)
+        if table.has("who")
+        else parse_tier(table.text("who", "helper"))
+    )
     repository, ref, change = _push_test(table) if table.has("push") else _fetch_test(table)
     upstream, path = repository
     return PolicyTest(expect, who, upstream, path, ref, change)

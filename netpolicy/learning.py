@@ -6,7 +6,7 @@ address, never a git server.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from gitwire.errors import Malformed
 from gitwire.hostname import Destination, HostName, parse_destination, parse_host
@@ -16,7 +16,6 @@ from netpolicy.policy import EgressRule, Policy, Scheme
 from netpolicy.presets.places import Answer
 
 MOST_RULES = 50
-_READING = ("GET", "HEAD")
 _LEARNED = ("E101", "E102", "E110")
 _GIT_SERVER = "E104"
 
@@ -50,7 +49,10 @@ class Lesson:
     @property
     def rules(self) -> tuple[EgressRule, ...]:
         """A rule for each place that no preset explains."""
-        return tuple(_rule(number, each) for number, each in enumerate(self.wanted, 1))
+        return tuple(
+            EgressRule.of_place(f"learned-{number}", each.to, each.scheme)
+            for number, each in enumerate(self.wanted, 1)
+        )
 
 
 def learn(
@@ -140,14 +142,3 @@ def _scheme(each: Refused) -> Scheme:
 def _explained(wanted: Sequence[Wanted], found: Answer) -> tuple[Wanted, ...]:
     places = {(place.to, place.scheme) for place in found.places}
     return tuple(each for each in wanted if (each.to, each.scheme) in places)
-
-
-def _rule(number: int, each: Wanted) -> EgressRule:
-    rule = EgressRule(
-        id=f"learned-{number}",
-        effect="allow",
-        hosts=(HostPattern(each.to.host.text),),
-        ports=(each.to.port,),
-        scheme=each.scheme,
-    )
-    return evolve(rule, methods=_READING) if each.scheme == "http" else rule

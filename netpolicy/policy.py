@@ -12,6 +12,8 @@ from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
 
 Effect = Literal["allow", "deny"]
 Scheme = Literal["tls", "http"]
+USUAL_PORTS: dict[Scheme, int] = {"tls": 443, "http": 80}
+READING = ("GET", "HEAD")  # what plain HTTP may do where no method is named
 
 
 class Tier(Enum):
@@ -118,6 +120,14 @@ class EgressRule:
     methods: tuple[str, ...] = ()
     allow_shared: bool = False
     allow_private: bool = False
+
+    @classmethod
+    def of_place(cls, name: str, to: Destination, scheme: Scheme = "tls") -> "EgressRule":
+        """One exact host and one port; by plain HTTP, to read. BadPattern for a host that no rule
+        can name."""
+        hosts = (HostPattern(to.host.text),)
+        methods = READING if scheme == "http" else ()
+        return cls(name, "allow", hosts, (to.port,), scheme, methods)
 
     def applies(self, host: HostName) -> bool:
         return any(pattern.matches(host.text) for pattern in self.hosts)

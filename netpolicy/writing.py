@@ -5,17 +5,8 @@ import hashlib
 import json
 
 from gitwire.receivepack import RefName
-from netpolicy.policy import (
-    EgressRule,
-    EgressTest,
-    GitRule,
-    Limits,
-    Policy,
-    PolicyTest,
-    PushRule,
-    Tier,
-)
-from netpolicy.units import format_duration, format_size
+from netpolicy.keys import GIT, LIMITS, PUSH, SESSION, egress_keys, write_keys
+from netpolicy.policy import EgressRule, EgressTest, GitRule, Policy, PolicyTest
 
 VERSION = 1
 
@@ -25,13 +16,9 @@ def policy_to_mapping(policy: Policy) -> dict[str, object]:
     return {
         "version": VERSION,
         "name": policy.name,
-        "session": {
-            "ttl": format_duration(policy.session.ttl),
-            "idle": format_duration(policy.session.idle),
-            "max_ttl": format_duration(policy.session.max_ttl),
-        },
-        "limits": _limits(policy.limits),
-        "git": [_git_rule(rule) for rule in policy.git],
+        "session": write_keys(SESSION, policy.session),
+        "limits": write_keys(LIMITS, policy.limits),
+        "git": [git_to_mapping(rule) for rule in policy.git],
         "egress": [egress_to_mapping(rule) for rule in policy.egress],
         "preset": {"use": list(policy.presets)},
         "test": [_test(test) for test in policy.tests],
@@ -44,64 +31,13 @@ def policy_digest(policy: Policy) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _limits(limits: Limits) -> dict[str, object]:
-    return {
-        "git_requests_per_minute": limits.git_requests_per_minute,
-        "git_concurrency": limits.git_concurrency,
-        "push_max": format_size(limits.push_max),
-        "fetch_max": format_size(limits.fetch_max),
-        "session_max": format_size(limits.session_max),
-        "egress_connections": limits.egress_connections,
-        "egress_per_minute": limits.egress_per_minute,
-        "egress_max": format_size(limits.egress_max),
-        "egress_idle": format_duration(limits.egress_idle),
-        "free_refusals": limits.free_refusals,
-    }
-
-
-def _git_rule(rule: GitRule) -> dict[str, object]:
-    mapping: dict[str, object] = {
-        "id": rule.id,
-        "effect": rule.effect,
-        "repos": [pattern.text for pattern in rule.repos],
-        "fetch": rule.fetch,
-        "who": [tier.value for tier in Tier if tier in rule.who],
-    }
-    if rule.push is not None:
-        mapping["push"] = _push(rule.push)
-    return mapping
-
-
-def _push(rule: PushRule) -> dict[str, object]:
-    return {
-        "branches": [pattern.text.removeprefix("refs/heads/") for pattern in rule.branches],
-        "tags": [pattern.text.removeprefix("refs/tags/") for pattern in rule.tags],
-        "refs": [pattern.text for pattern in rule.refs],
-        "create": rule.create,
-        "update": rule.update,
-        "delete": rule.delete,
-        "workflows": rule.workflows,
-        "options": rule.options,
-    }
+def git_to_mapping(rule: GitRule) -> dict[str, object]:
+    push = {} if rule.push is None else {"push": write_keys(PUSH, rule.push)}
+    return write_keys(GIT, rule) | push
 
 
 def egress_to_mapping(rule: EgressRule) -> dict[str, object]:
-    mapping: dict[str, object] = {
-        "id": rule.id,
-        "effect": rule.effect,
-        "hosts": [pattern.text for pattern in rule.hosts],
-        "ports": list(rule.ports),
-    }
-    return mapping if rule.effect == "deny" else mapping | _allowance(rule)
-
-
-def _allowance(rule: EgressRule) -> dict[str, object]:
-    mapping: dict[str, object] = {
-        "scheme": rule.scheme,
-        "allow_shared": rule.allow_shared,
-        "allow_private": rule.allow_private,
-    }
-    return mapping | ({"methods": list(rule.methods)} if rule.scheme == "http" else {})
+    return write_keys(egress_keys(rule.effect, rule.scheme), rule)
 
 
 def _test(test: PolicyTest | EgressTest) -> dict[str, object]:

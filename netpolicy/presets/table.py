@@ -5,11 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import evolve, frozen
 
 from netpolicy.matchers import HostPattern
-from netpolicy.policy import EgressRule, Policy, Scheme
+from netpolicy.policy import READING, EgressRule, Policy, Scheme
 from netpolicy.presets import debian, golang, java, node, python, ruby, rust
 from netpolicy.presets.places import Answer, Files, Place
-
-_READING = ("GET", "HEAD")
 
 
 @frozen
@@ -51,7 +49,7 @@ def preset_rules(name: str, places: Sequence[Place]) -> list[EgressRule]:
             hosts=tuple(map(HostPattern, hosts)),
             ports=(port,),
             scheme=scheme,
-            methods=_READING if scheme == "http" else (),
+            methods=READING if scheme == "http" else (),
         )
         for number, ((scheme, port), hosts) in enumerate(ways.items(), 1)
     ]

@@ -1,16 +1,18 @@
 """What a diff calls narrower never allows anything new."""
 
-from attrs import evolve
+import pytest
+from attrs import AttrsInstance, evolve, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitwire.hostname import Destination
 from netpolicy.decision import Allow
-from netpolicy.difference import compare
-from netpolicy.document import parse_policy
+from netpolicy.difference import Difference, compare
+from netpolicy.document import parse_policy, policy_to_mapping
 from netpolicy.egress import EgressAllow, decide_egress
 from netpolicy.explain import decide_test
-from netpolicy.policy import Policy, PolicyTest, Scheme
+from netpolicy.keys import LIMITS, SESSION
+from netpolicy.policy import Limits, Policy, PolicyTest, Scheme, Session
 from tests.fakes.policies import (
     destinations,
     git_rules,
@@ -55,6 +57,36 @@ def test_more_and_less_are_told_apart_key_by_key() -> None:
         "narrower: git rule app: push.branches: agent/** removed",
         "wider: git rule app: push.delete is now true",
     ]
+
+
+NUMBERS = [
+    *(("session", key.name) for key in SESSION),
+    *(("limits", key.name) for key in LIMITS),
+]
+
+
+@pytest.mark.parametrize(("table", "key"), NUMBERS)
+def test_a_limit_is_told_as_the_document_spells_it(table: str, key: str) -> None:
+    before = parse_policy(BEFORE)
+    part = getattr(before, table)
+    after = evolve(before, **{table: evolve(part, **{key: getattr(part, key) * 2})})
+    old, new = (spelled(policy, table)[key] for policy in (before, after))
+    (found,) = compare(before, after)
+    assert found == Difference("wider", f"{table}.{key}", f"{old} is now {new}")
+    assert compare(after, before)[0].direction == "narrower"
+
+
+def spelled(policy: Policy, table: str) -> dict[str, object]:
+    found = policy_to_mapping(policy)[table]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"), [("session", Session), ("limits", Limits)], ids=["session", "limits"]
+)
+def test_every_limit_is_a_key_of_the_document(table: str, kind: type[AttrsInstance]) -> None:
+    assert [key for name, key in NUMBERS if name == table] == [key.name for key in fields(kind)]
 
 
 def test_a_rule_that_denies_works_the_other_way_round() -> None:
