@@ -29,7 +29,7 @@ def decide_egress(
     for rule in policy.egress:
         if rule.effect != "allow" and rule.applies(to.host) and rule.covers(to.port):
             return Deny("E101", "a rule denies it", rule.id)
-    naming = _naming(policy, to.host, git_hosts)
+    naming = rules_naming(policy, to.host, git_hosts)
     if not naming:
         return _unnamed(to.host, git_hosts)
     speaking = [rule for rule in naming if rule.scheme == scheme]
@@ -55,7 +55,7 @@ def ways_to(
     policy: Policy, host: HostName, git_hosts: Collection[str]
 ) -> tuple[tuple[int, Scheme], ...]:
     """Every port and scheme by which the host may be reached; DNS knows it if there is one."""
-    naming = _naming(policy, host, git_hosts)
+    naming = rules_naming(policy, host, git_hosts)
     ways = dict.fromkeys((port, rule.scheme) for rule in naming for port in rule.ports)
     return tuple(
         (port, scheme)
@@ -71,7 +71,8 @@ def opens_anything(policy: Policy) -> bool:
     return any(rule.effect == "allow" for rule in policy.egress)
 
 
-def _naming(policy: Policy, host: HostName, git_hosts: Collection[str]) -> list[EgressRule]:
+def rules_naming(policy: Policy, host: HostName, git_hosts: Collection[str]) -> list[EgressRule]:
+    """The rules that allow something of this host."""
     allowing = [rule for rule in policy.egress if rule.effect == "allow"]
     if host.text in git_hosts:
         return [rule for rule in allowing if rule.names(host)]

@@ -26,17 +26,23 @@ def rule_lines(key: str, rule: Mapping[str, object], notes: Sequence[str] = ()) 
     return [*(f"# {note}" for note in notes), f"[[{key}]]", *_lines(rule)]
 
 
+def inline(table: Mapping[str, object]) -> str:
+    """A table's keys on one line."""
+    return ", ".join(_lines(table))
+
+
 def _lines(table: Mapping[str, object]) -> list[str]:
-    return [f"{key} = {_value(value)}" for key, value in table.items()]
+    return [f"{key} = {value_text(value)}" for key, value in table.items()]
 
 
-def _value(value: object) -> str:
+def value_text(value: object) -> str:
+    """A value as it stands behind `=`."""
     match value:
         case bool() | int() | str():
             return json.dumps(value)
         case list():
-            return "[" + ", ".join(map(_value, value)) + "]"
+            return "[" + ", ".join(map(value_text, value)) + "]"
         case dict():
-            return "{ " + ", ".join(_lines(value)) + " }"
+            return f"{{ {inline(value)} }}"
         case _:
             raise TypeError("a policy holds text, numbers, flags, lists and tables only")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from gitwire.errors import Malformed
 from gitwire.hostname import parse_destination
@@ -17,8 +17,7 @@ from netpolicy.decision import Allow, Deny, PushDenied
 from netpolicy.egress import EgressAllow, decide_egress
 from netpolicy.explain import AnyVerdict, decide_test
 from netpolicy.matchers import BadPattern, parse_repo_name
-from netpolicy.nearest import Nearest, nearest_change
-from netpolicy.nearest_host import nearest_host_change
+from netpolicy.nearest import Missing, nearest_change, nearest_host_change
 from netpolicy.policy import Policy, PolicyTest, Scheme, Tier
 
 _CHANGES = {"push": Change.UPDATE, "create": Change.CREATE, "delete": Change.DELETE}
@@ -104,12 +103,11 @@ def _say(
     return 0 if allowed else DENIED
 
 
-def _words(nearest: Callable[[], Nearest | None]) -> tuple[str, ...]:
+def _words(nearest: Callable[[], Sequence[Missing]]) -> tuple[str, ...]:
     try:
-        found = nearest()
+        return tuple(each.words for each in nearest())
     except BadPattern:
         return ()  # a ref or a host that no pattern can spell
-    return () if found is None else found.words
 
 
 def _reason(verdict: AnyVerdict) -> tuple[str | None, str]:

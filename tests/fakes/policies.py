@@ -3,8 +3,10 @@
 The alphabets are tiny on purpose: patterns and subjects must meet often, in both cases.
 """
 
+import json
+from collections.abc import Sequence
 from itertools import product
-from typing import Final
+from typing import Any, Final, cast
 
 from attrs import evolve
 from hypothesis import HealthCheck, settings
@@ -13,7 +15,9 @@ from hypothesis import strategies as st
 from gitwire.hostname import Destination, HostName
 from gitwire.receivepack import Change, Command, ObjectId, RefName
 from gitwire.repository import RepositoryPath
+from netpolicy.document import policy_from_mapping, policy_to_mapping
 from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
+from netpolicy.nearest import Missing
 from netpolicy.policy import (
     Effect,
     EgressRule,
@@ -167,3 +171,23 @@ def policies(draw: st.DrawFn) -> Policy:
         presets=tuple(draw(st.lists(st.sampled_from(PRESETS), max_size=3, unique=True))),
         tests=tuple(draw(st.lists(policy_tests() | egress_tests, max_size=3))),
     )
+
+
+def edited(policy: Policy, missing: Sequence[Missing]) -> Policy:
+    """The policy after its file was edited as the nearest change says."""
+    data: Any = json.loads(json.dumps(policy_to_mapping(policy)))
+    for each in missing:
+        rules = data[each.kind]
+        if not each.rule:
+            rules.append({"id": "new", **cast(dict[str, object], each.value)})
+            continue
+        (rule,) = (rule for rule in rules if rule["id"] == each.rule)
+        *tables, key = each.key.split(".")
+        table = rule[tables[0]] if tables else rule
+        if not key:
+            rules.remove(rule)
+        elif isinstance(each.value, bool | dict):
+            table[key] = each.value
+        else:
+            table[key].append(each.value)
+    return policy_from_mapping(data)

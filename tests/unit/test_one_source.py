@@ -16,7 +16,7 @@ from gitwire.hostname import Destination, HostName
 from netpolicy.document import policy_digest, policy_from_mapping, policy_to_mapping
 from netpolicy.egress import EgressAllow, decide_egress
 from netpolicy.egresstext import refusal
-from netpolicy.nearest_host import nearest_host_change
+from netpolicy.nearest import nearest_host_change
 from netpolicy.nftables import Uids, render
 from netpolicy.policy import Policy, Scheme
 from netpolicy.upstreams import Upstream, UpstreamTable
@@ -83,9 +83,8 @@ def test_what_a_refused_client_is_shown_and_the_nearest_change_agree_with_the_de
     policy: Policy, to: Destination, scheme: Scheme
 ) -> None:
     verdict = decide_egress(policy, to, scheme, GIT.names)
-    assert (nearest_host_change(policy, to, scheme, GIT.names) is None) == allowed(
-        policy, to, scheme
-    )
+    lacks = nearest_host_change(policy, to, scheme, GIT.names)
+    assert bool(lacks) != allowed(policy, to, scheme)
     if not isinstance(verdict, EgressAllow):
         body = refusal(verdict.code, to.text, "id", policy).body.decode()
         (line,) = (line for line in body.splitlines() if line.startswith("allowed: "))

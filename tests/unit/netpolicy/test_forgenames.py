@@ -22,7 +22,7 @@ from netpolicy.matchers import RepoPattern, parse_ref_pattern, parse_repo_patter
 from netpolicy.narrowing import NamedRepository, covers, narrow
 from netpolicy.nearest import nearest_change
 from netpolicy.policy import Policy, PolicyTest, Tier
-from tests.fakes.policies import OBJECTS, patient, policies, repositories, tiers
+from tests.fakes.policies import OBJECTS, edited, patient, policies, repositories, tiers
 
 TAILS = [".wiki", ".design", ".WIKI", ".wiki.wiki", ".design.wiki"]
 
@@ -176,10 +176,11 @@ def test_the_nearest_change_spells_the_companion_and_names_the_rule_that_denies(
     wish = PolicyTest(
         "allow", Tier.HELPER, "up", RepositoryPath("acme/app.wiki"), None, Change.UPDATE
     )
-    near = nearest_change(policy("acme/*", deny="acme/app"), wish, fold=False)
-    assert near is not None and fetches(near.policy, "acme/app.wiki")
-    assert near.words[0].startswith("rule no denies it")
-    assert '"up:acme/app.wiki"' in near.words[1]
+    before = policy("acme/*", deny="acme/app")
+    near = nearest_change(before, wish, fold=False)
+    assert fetches(edited(before, near), "acme/app.wiki")
+    assert near[0].words.startswith("rule no denies it")
+    assert '"up:acme/app.wiki"' in near[1].words
 
 
 # Refs
