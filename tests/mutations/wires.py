@@ -130,7 +130,7 @@ WIRES = (
         "broker/forwarding.py",
         "        again = acquired.reused and self._repeatable\n",
         "        again = acquired.reused\n",
-        (f"{BROKER_GIT}::test_a_post_is_never_repeated",),
+        (f"{BROKER_GIT}::test_a_post_on_a_connection_that_was_kept_is_not_repeated_either",),
     ),
     Mutation(
         "broker: an upstream that is silent is asked twice",

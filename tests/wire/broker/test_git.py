@@ -324,6 +324,16 @@ async def test_a_post_is_never_repeated(scene: Scene) -> None:
 
 
 @on_reactor
+async def test_a_post_on_a_connection_that_was_kept_is_not_repeated_either(scene: Scene) -> None:
+    scene.upstream.answers(ADVERTISEMENT)
+    sidecar = await scene.world.session()
+    assert (await sidecar.refs()).status == 200
+    scene.upstream.on_request = lambda talk: talk.abort()
+    assert b"U101" in (await sidecar.fetch()).data
+    assert (len(scene.upstream.heads), len(scene.upstream.talks)) == (2, 1)
+
+
+@on_reactor
 async def test_escapes_in_progress_text_do_not_reach_the_terminal(scene: Scene) -> None:
     body = format_data(b"packfile\n") + format_data(b"\x02\x1b]0;owned\x07\n") + FLUSH
     scene.upstream.answers(ok(UPLOAD, "result", body))
