@@ -10,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 # Everything that is installed.
 PACKAGES = (
-    "audit", "broker", "confine", "credential_helper", "gitwire", "hostctl", "hostd", "identity",
-    "limits", "netpolicy", "sidecar", "streams",
+    "audit", "broker", "confine", "credential_helper", "gitmoat", "gitwire", "hostctl", "hostd",
+    "identity", "limits", "netpolicy", "sidecar", "streams",
 )  # fmt: skip
 OTHERS = ("bench", "tests", "tools")
 

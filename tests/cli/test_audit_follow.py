@@ -9,7 +9,7 @@ from pathlib import Path
 from audit.events import DaemonStarted, DaemonStopped
 from audit.journal import open_journal
 from identity.paths import Paths
-from tests.cli.conftest import command, environment
+from tests.cli.command import command, environment
 from tests.waiting import PATIENCE
 
 
