@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Action, ArgumentParser, _SubParsersAction
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from hostctl.arguments import VERBS, verb_module, verb_parser
+from hostctl.arguments import VERBS, verb_parser
 from hostctl.failure import Failure
+from hostctl.helptext import HELP
 from identity.paths import Paths
 
 FILES = ":files"
 _QUICK = 2.0
+# Importing every verb for its own words would take too long for a key.
+_VERB_LINE = re.compile(r"^  ([a-z]+) +(.+)$", re.MULTILINE)
 
 
 def candidates(words: Sequence[str], root: str) -> list[str]:
@@ -30,8 +34,8 @@ def _root(before: Sequence[str], root: str) -> str:
 def _candidates(before: Sequence[str], paths: Paths) -> Iterator[str]:
     verb, rest = _verb(before)
     if verb is None:
-        for name in VERBS:
-            yield f"{name}\t{verb_module(name).ABOUT.strip().partition(chr(10))[0]}"
+        about = dict(_VERB_LINE.findall(HELP))
+        yield from (f"{name}\t{about[name]}" for name in VERBS)
         return
     if verb not in VERBS:
         return
