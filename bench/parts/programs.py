@@ -17,7 +17,7 @@ def measure(book: Book, rounds: int) -> None:
     hostctl = str(Path(sys.executable).with_name("hostctl"))
     for _ in range(rounds + 1):
         nothing = seconds([sys.executable, "-c", "pass"])
-        for word in ("--help", "version"):
+        for word in ("--help", "--version"):
             ours = seconds([hostctl, word])
             book.add(f"hostctl {word}", OURS, "s", ours)
             book.add(f"hostctl {word}", PYTHON, "s", nothing)
