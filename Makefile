@@ -31,7 +31,7 @@ help:
 	@echo "make bench      what the chain costs beside nginx, haproxy and others, and a sandbox beside a hostile"
 	@echo "                one (BENCH=--quick: less; BENCH='--only neighbours': some)"
 	@echo "make bench-smoke  a minute of it: has a ratio slipped by half?"
-	@echo "make profile    where the time of our hops goes, and a sidecar's memory"
+	@echo "make profile    where the time of our hops goes"
 	@echo "make docs       the documentation as a site: build/docs/index.html"
 	@echo "make man        the man pages: man/"
 	@echo "make pictures   draw the picture of the demo anew"
@@ -86,7 +86,7 @@ bench: setup
 	$(PY) -m bench.peers
 	$(PY) -m bench $(BENCH)
 
-# Where the time and the memory go; perf is in linux-perf.
+# Where the time goes; perf is in linux-perf.
 profile: setup
 	@.ci/packages nginx-core fcgiwrap curl wrk linux-perf
 	$(PY) -m bench.profile
@@ -121,4 +121,4 @@ lock: setup
 		--output-file requirements.lock setup.cfg
 
 clean:
-	rm -rf $(VENV) .fuzz .bench build dist man docs/reference/cli docs/reference/made *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .fuzz build dist man docs/reference/cli docs/reference/made *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

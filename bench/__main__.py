@@ -59,10 +59,9 @@ def _show(arguments: argparse.Namespace, book: Book, whole: bool) -> None:
 
 def _save(arguments: argparse.Namespace, book: Book, whole: bool) -> Path:
     kind = "quick" if arguments.quick else "full"
-    if not whole or (arguments.only and not arguments.add):
+    if arguments.only or not whole:
         kind = "some"
-    run = saving.now(kind, describe(), book)
-    return saving.save(saving.add_to_last(run) if arguments.add else run)
+    return saving.save(saving.now(kind, describe(), book))
 
 
 def measure(scale: Scale, only: Sequence[str], there: set[str], book: Book) -> list[str]:
@@ -98,8 +97,7 @@ def _part(name: str, run: Callable[[], None]) -> list[str]:
 
 def _say_missing(absent: Sequence[peers.Peer]) -> None:
     for peer in absent:
-        where = peer.package or " ".join(peer.pinned)
-        print(f"bench: MISSING: {peer.name} ({where}) is not installed", file=sys.stderr)
+        print(f"bench: MISSING: {peer.name} ({peer.package}) is not installed", file=sys.stderr)
     if absent:
         names = " ".join(peer.name for peer in absent)
         print(f"bench: this run fails; --without {names} leaves them out", file=sys.stderr)
@@ -115,8 +113,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="a minute: has anything slipped by 2?")
     some = "only rows with these words in their name"
     parser.add_argument("--only", nargs="+", default=[], metavar="ROW", help=some)
-    add = "put these rows into the last full (or quick) run, in place of its own"
-    parser.add_argument("--add", action="store_true", help=add)
     parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="leave out peers")
     return parser.parse_args()
 

@@ -14,7 +14,6 @@ _VERSIONS = {
     "nginx": ["nginx", "-v"],
     "haproxy": ["haproxy", "-v"],
     "squid": ["squid", "-v"],
-    "tinyproxy": ["tinyproxy", "-v"],
     "dnsmasq": ["dnsmasq", "-v"],
     "curl": ["curl", "--version"],
 }

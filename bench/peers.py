@@ -1,7 +1,6 @@
 """Programs of others that rows compare with or measure with: what each is, and where from.
 
-`python -m bench.peers` installs them: packages of the system, and an environment of their own
-beside ours, because lint and tests must not depend on it. What cannot be had is said by
+`python -m bench.peers` installs them, packages of the system. What cannot be had is said by
 `python -m bench`, which then fails in the end unless told to go without.
 """
 
@@ -16,9 +15,7 @@ from pathlib import Path
 from attrs import frozen
 
 ROOT = Path(__file__).parents[1]
-VENV = ROOT / ".bench" / "venv"
-PYTHON = VENV / "bin" / "python"
-_SEARCH = f"/usr/sbin:/usr/bin:/sbin:/bin:{VENV}/bin"
+_SEARCH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @frozen
@@ -27,8 +24,7 @@ class Peer:
 
     name: str
     program: str
-    package: str = ""
-    pinned: tuple[str, ...] = ()
+    package: str
     needed: bool = False
 
     @property
@@ -42,10 +38,7 @@ PEERS = (
     Peer("curl", "curl", "curl", needed=True),
     Peer("wrk", "wrk", "wrk", needed=True),
     Peer("haproxy", "haproxy", "haproxy"),
-    Peer("mitmproxy", "mitmdump", pinned=("mitmproxy==11.0.2",)),
-    Peer("flask", "gunicorn", pinned=("flask==3.1.0", "gunicorn==27.0.0", "requests==2.34.2")),
     Peer("squid", "squid", "squid"),
-    Peer("tinyproxy", "tinyproxy", "tinyproxy-bin"),
     Peer("dnsmasq", "dnsmasq", "dnsmasq-base"),
     Peer("gcc", "gcc", "gcc libc6-dev"),
     Peer("docker", "dockerd", "docker.io busybox-static"),
@@ -63,17 +56,7 @@ def available(without: Iterable[str] = ()) -> set[str]:
 def main() -> int:
     """Tries each by itself; the run will say which are not there."""
     for peer in missing():
-        if peer.package:
-            subprocess.run([str(ROOT / ".ci" / "packages"), *peer.package.split()], check=False)
-    wanted = [each for peer in missing() for each in peer.pinned]
-    if wanted:
-        if not PYTHON.exists():
-            subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-        print(f"bench: installing {', '.join(wanted)} into {VENV.relative_to(ROOT)}")
-        pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        for peer in missing():
-            if peer.pinned:
-                subprocess.run([*pip, *peer.pinned], check=False)
+        subprocess.run([str(ROOT / ".ci" / "packages"), *peer.package.split()], check=False)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""python -m bench.profile: where the processor time of our two hops goes, and a sidecar's memory.
+"""python -m bench.profile: where the processor time of our two hops goes.
 
 Saved as Markdown beside the runs: it answers a goal that is not met. Needs perf, of linux-perf.
 """
@@ -20,7 +20,6 @@ from attrs import evolve
 from bench import table
 from bench.chains.way import OURS, Way
 from bench.machine import describe
-from bench.pages import Change, private_pages
 from bench.rows import requests
 from bench.saving import RESULTS
 from bench.scale import SMOKE
@@ -36,10 +35,6 @@ _KINDS = (
     (re.compile(r"libpython|python3"), "Python"),
     (re.compile(r"libc\.so|\[vdso\]"), "libc"),
 )
-_ABOUT_PAGES = """\
-Pages of 4 KiB that only this sidecar has, by how they differ from the same page of the zygote that
-it was forked from: in nothing (what was counted up was counted down again), in up to four words
-(counts of references), or in more."""
 _LINE = re.compile(r"\s*([0-9.]+)%\s+(\S+)\s*(?:\[.\]\s+(\S+))?")
 
 
@@ -47,7 +42,6 @@ def main() -> int:
     parts = [f"# Where it goes\n\n{_machine()}\n"]
     with open_stage(_SCALE, [], shapes=False, small=False) as stage:
         [way] = [each for each in stage.ways if each.name == OURS]
-        parts.append(_memory(way.hops["sidecar"]))
         parts += [_time(name, way, run) for name, run in _runs(stage, way).items()]
     path = RESULTS / f"{time.strftime('%Y-%m-%d', time.gmtime())}-profile.md"
     path.write_text("\n".join(parts), encoding="utf-8")
@@ -127,15 +121,6 @@ def _kind(dso: str) -> str:
 def _symbols(file: Path) -> list[tuple[float, str]]:
     report = _by(file, "dso,symbol")
     return [(part, f"{_kind(dso)}: {symbol}") for part, dso, symbol in report[:_SYMBOLS]]
-
-
-def _memory(sidecar: int) -> str:
-    pages = private_pages(sidecar)
-    lines = [["where", *(change.value for change in Change), "in all"]]
-    for where, counts in pages.items():
-        numbers = [counts[change] for change in Change]
-        lines.append([where, *map(str, numbers), str(sum(numbers))])
-    return f"## A sidecar's own memory\n\n{_ABOUT_PAGES}\n\n{table.markdown(lines)}\n"
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ from attrs import frozen
 
 from bench import repositories
 from bench.authority import make_authority
-from bench.chains import flask, gitmoat, haproxy, mitmproxy, nginx
+from bench.chains import gitmoat, haproxy, nginx
 from bench.chains.way import IN_MEMORY, Setting, Way, direct
-from bench.peers import PYTHON
 from bench.processes import NotStarted, Programs
 from bench.rows.gits import Gits
 from bench.rows.transfers import Transfers
@@ -23,7 +22,7 @@ from bench.scale import Scale
 from bench.upstream import Upstream, start_upstream
 from tests.stage.instance import Instance
 
-CHAINS = {each.NAME: each for each in (nginx, haproxy, mitmproxy, flask)}
+CHAINS = {each.NAME: each for each in (nginx, haproxy)}
 _BOXES = 4
 
 
@@ -68,7 +67,7 @@ def open_stage(
         def setting(name: str) -> Setting:
             directory = root / name
             directory.mkdir()
-            return Setting(programs, authority, upstream, directory, PYTHON)
+            return Setting(programs, authority, upstream, directory)
 
         for name in peers:
             try:

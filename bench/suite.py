@@ -20,8 +20,6 @@ from bench.rows.transfers import Values
 from bench.scale import Scale
 from bench.stage import Stage
 
-_ONCE = 1  # the round in which slow ways are measured; they are not warmed up
-
 
 @frozen
 class Measure:
@@ -77,7 +75,7 @@ def run(stage: Stage, chosen: Sequence[Measure], book: Book) -> list[str]:
         begun = time.monotonic()
         ways = [*stage.ways, *stage.small] if measure.small else list(stage.ways)
         for number in range(measure.rounds + 1):
-            for way in [way for way in ways if number == _ONCE or not way.slow or measure.cold]:
+            for way in list(ways):
                 try:
                     values = measure.run(stage, way)
                 except (RuntimeError, subprocess.TimeoutExpired) as problem:

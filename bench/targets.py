@@ -116,7 +116,6 @@ TARGETS = (
     Target("credential helper", 18.0, 14.0),
     Target("credential helper: git credential-cache", 4.0, 4.0),
     Target("CONNECT, one hop", 0.95, 1.1, "squid", more=True),
-    Target("CONNECT, one hop", 1.4, 1.4, "tinyproxy", more=True),
     Target("DNS", 0.95, 1.1, "dnsmasq", more=True),
     Target("hostctl --help", 8.0, 4.0, "python"),
     *(Target(f"{row_of(each)}: failed", 0.0, 0.0, worst=True) for each in OPERATIONS),

@@ -27,7 +27,6 @@ class Setting:
     authority: Authority
     upstream: Upstream
     directory: Path
-    python: Path  # of the environment that peers from PyPI are in
 
 
 @frozen
@@ -53,7 +52,6 @@ class Way:
     ca: Path | None = None
     authorization: str = ""
     header_file: Path | None = None
-    slow: bool = False  # measured less often
 
     def url(self, repository: str) -> str:
         return f"{self.base}/{repository}.git"

@@ -1,7 +1,7 @@
 """Other hosts from inside a sandbox, against programs that do one part of it on the host.
 
-Ours is two hops, TLS between them, a decision by name; squid and tinyproxy are one hop, so one of
-our hops alone is beside them too; through that one go plain bytes, or the client's and the server's
+Ours is two hops, TLS between them, a decision by name; squid is one hop, so one of our
+hops alone is beside it too; through that one go plain bytes, or the client's and the server's
 TLS would be what is measured. dnsmasq, a resolver in C, is asked where ours is: in the sandbox, by
 the same client, under the same rules.
 The server is nginx in a network namespace of its own.
@@ -22,9 +22,9 @@ from bench.chains.way import OURS
 from bench.figures import Book
 from tests.stage.internet import POLICY, WEB, Internet, NetBox, open_box, open_internet
 
-PEERS = ("squid", "tinyproxy", "dnsmasq")
+PEERS = ("squid", "dnsmasq")
 _PORT, _PLAIN = 9443, 9080  # of nginx: others at that address are the tests' own
-_PROXIES = {"tinyproxy": 8888, "squid": 3128}
+_SQUID = 3128
 _ONE_HOP = 8890
 # Prints how long it took by itself: starting a command in a sandbox is not what is measured.
 _ASK = r"""
@@ -51,7 +51,7 @@ def measure(book: Book, there: set[str], mib: int, questions: int, rounds: int) 
     peers = [name for name in PEERS if name in there]
     with (
         open_internet() as internet,
-        _running(internet, [name for name in peers if name in _PROXIES]),
+        _running(internet, "squid" in peers),
         open_box(internet, _policy(internet)) as box,
         _dnsmasq(internet, box) if "dnsmasq" in peers else nullcontext(),
     ):
@@ -60,10 +60,11 @@ def measure(book: Book, there: set[str], mib: int, questions: int, rounds: int) 
         asked = {OURS: _in_sandbox(box, 53, questions)}
         if "dnsmasq" in peers:
             asked["dnsmasq"] = _in_sandbox(box, 5300, questions)
-        proxies = [name for name in peers if name in _PROXIES]
-        fetched = _fetches(internet, box, proxies)
-        hops = {**{each: _PROXIES[each] for each in proxies}, OURS: _ONE_HOP}
-        one_hop = {each: _plainly(internet, port) for each, port in hops.items()}
+        fetched = {"direct": _through(internet), OURS: _ours(box)}
+        one_hop = {OURS: _plainly(internet, _ONE_HOP)}
+        if "squid" in peers:
+            fetched["squid"] = _through(internet, "-x", f"http://127.0.0.1:{_SQUID}")
+            one_hop["squid"] = _plainly(internet, _SQUID)
         for number in range(rounds + 1):
             for row, ways, amount, unit in (
                 ("CONNECT", fetched, mib * 1.048576, "MB/s"),
@@ -82,14 +83,9 @@ def _policy(internet: Internet) -> str:
     return "speed"
 
 
-def _fetches(internet: Internet, box: NetBox, proxies: list[str]) -> dict[str, Callable[[], float]]:
-    def ours() -> float:
-        return float(box.run(*_FETCH, f"https://web.example:{_PORT}/big").expect_success("curl"))
-
-    found = {"direct": _through(internet)}
-    for each in proxies:
-        found[each] = _through(internet, "-x", f"http://127.0.0.1:{_PROXIES[each]}")
-    return {**found, OURS: ours}
+def _ours(box: NetBox) -> Callable[[], float]:
+    words = (*_FETCH, f"https://web.example:{_PORT}/big")
+    return lambda: float(box.run(*words).expect_success("curl"))
 
 
 def _through(internet: Internet, *words: str) -> Callable[[], float]:
@@ -132,7 +128,7 @@ def _dnsmasq(internet: Internet, box: NetBox) -> Iterator[None]:
 
 
 @contextmanager
-def _running(internet: Internet, peers: list[str]) -> Iterator[None]:
+def _running(internet: Internet, squid: bool) -> Iterator[None]:
     """The others, in the network namespace of the host; the web server outside."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
@@ -140,7 +136,8 @@ def _running(internet: Internet, peers: list[str]) -> Iterator[None]:
         nginx = internet.outside.words(*_nginx(internet, place))
         one_hop = internet.host.words(sys.executable, "-m", "bench.one_hop", str(_ONE_HOP))
         commands = [nginx, one_hop]
-        commands += [internet.host.words(*_command(name, place)) for name in peers]
+        if squid:
+            commands.append(internet.host.words(*_squid(place)))
         quiet = subprocess.DEVNULL
         started = [subprocess.Popen(each, stdout=quiet, stderr=quiet) for each in commands]
         time.sleep(3)  # squid is slow to start
@@ -184,18 +181,12 @@ http {{
     return ("nginx", "-p", str(place), "-c", str(config), "-g", "daemon off;")
 
 
-def _command(name: str, place: Path) -> tuple[str, ...]:
-    config = place / f"{name}.conf"
-    match name:
-        case "tinyproxy":
-            ports = f"ConnectPort {_PORT}\nConnectPort {_PLAIN}\n"
-            config.write_text(f"Port 8888\nListen 127.0.0.1\nLogLevel Error\n{ports}")
-            return ("tinyproxy", "-d", "-c", str(config))
-        case _:
-            config.write_text(
-                "http_port 127.0.0.1:3128\nhttp_access allow all\ncache deny all\n"
-                f"access_log none\ncache_log {place}/squid.log\npid_filename {place}/squid.pid\n"
-                f"visible_hostname bench\ncoredump_dir {place}\nshutdown_lifetime 0 seconds\n"
-            )
-            place.chmod(0o777)  # it becomes a user of its own
-            return ("squid", "-N", "-f", str(config))
+def _squid(place: Path) -> tuple[str, ...]:
+    config = place / "squid.conf"
+    config.write_text(
+        f"http_port 127.0.0.1:{_SQUID}\nhttp_access allow all\ncache deny all\n"
+        f"access_log none\ncache_log {place}/squid.log\npid_filename {place}/squid.pid\n"
+        f"visible_hostname bench\ncoredump_dir {place}\nshutdown_lifetime 0 seconds\n"
+    )
+    place.chmod(0o777)  # it becomes a user of its own
+    return ("squid", "-N", "-f", str(config))
