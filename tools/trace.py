@@ -392,12 +392,13 @@ class _Echo(_Nobody):
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--modules", action="store_true", help="name the modules")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of which the best is shown")
     arguments = parser.parse_args()
     with TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "sidecar").mkdir()
-        sidecar = trace_sidecar(place / "sidecar", ROUNDS)
-        broker = trace_broker(place, ROUNDS)
+        sidecar = trace_sidecar(place / "sidecar", arguments.rounds)
+        broker = trace_broker(place, arguments.rounds)
     for what in (FETCH, PUSH, CREDENTIAL, TUNNEL):
         for process, seen in (("sidecar", sidecar), ("broker", broker)):
             print(f"{what:20} {process:8} {seen.get(what, '  takes no part')}")
