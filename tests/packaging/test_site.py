@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 
-def build(kind: str, into: Path, source: Path = DOCS) -> subprocess.CompletedProcess[str]:
-    words = ["-q", "-W", "--keep-going", "-b", kind, "-d", str(into / "trees"), str(source)]
+def build(kind: str, into: Path) -> subprocess.CompletedProcess[str]:
+    words = ["-q", "-W", "--keep-going", "-b", kind, "-d", str(into / "trees"), str(DOCS)]
     return subprocess.run(
         [sys.executable, "-m", "sphinx", *words, str(into / kind)],
         capture_output=True,
@@ -48,9 +48,3 @@ def test_every_page_of_the_documentation_is_reachable(built: Path) -> None:
     made = {path.relative_to(built / "html").with_suffix("") for path in built.rglob("*.html")}
     written = {path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")}
     assert {path for path in written if "made" not in path.parts} <= made
-
-
-def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
-    (tmp_path / "conf.py").write_text('extensions = ["myst_parser"]\n')
-    (tmp_path / "index.md").write_text("# Page\n\n[gone](gone.md)\n")
-    assert build("html", tmp_path / "out", tmp_path).returncode != 0
