@@ -10,7 +10,8 @@ from tests.stage.boxes import Box
 
 pytestmark = pytest.mark.live
 
-_OWN_KIB = 40 * 1024
+# Its own against all that it uses. One that is started anew has most of it for itself.
+_PART = 3
 
 
 def memory(pid: int) -> dict[str, int]:
@@ -23,4 +24,4 @@ def test_a_sidecar_has_little_of_its_own(agent: Box, split: Box) -> None:
     for box in (agent, split):
         found = memory(box.sidecar)
         own = found["Private_Clean"] + found["Private_Dirty"]
-        assert own < _OWN_KIB, found
+        assert own * _PART < found["Rss"], found
