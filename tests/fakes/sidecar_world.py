@@ -194,7 +194,14 @@ def refuse(incoming: Incoming) -> None:
 class World:
     """Start it, then `hostd` connects and activates when the test says so."""
 
-    def __init__(self, folder: Path, helper_uid: int | None = None, **changes: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        helper_uid: int | None = None,
+        listen: Callable[[], socket.socket] = lambda: socket.create_server(("127.0.0.1", 0)),
+        **changes: Any,
+    ) -> None:
+        """`listen` makes the listeners of the synthetic addresses' ports."""
         self.folder = folder
         self.helper_uid = os.getuid() if helper_uid is None else helper_uid
         self.loop = Loop()
@@ -206,8 +213,13 @@ class World:
             self._unix("cred.sock", socket.SOCK_STREAM),
             self._unix("ctl.sock", socket.SOCK_SEQPACKET),
             _datagrams(),
-            *(socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(4)),
+            *(socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(2)),
+            listen(),
+            listen(),
         ]
+        self.dns_port: int = self._listeners[4].getsockname()[1]
+        self.plain_port: int = self._listeners[7].getsockname()[1]
+        self.tls_port: int = self._listeners[8].getsockname()[1]
         self.proxy_port: int = self._listeners[6].getsockname()[1]
         self.helper_port: int = self._listeners[0].getsockname()[1]
         self.untrusted_port: int = self._listeners[1].getsockname()[1]
@@ -279,9 +291,9 @@ class World:
 class Client:
     """A raw client; knows the end of a response with a Content-Length."""
 
-    def __init__(self, loop: Loop, port: int) -> None:
+    def __init__(self, loop: Loop, port: int, sock: socket.socket | None = None) -> None:
         self.loop = loop
-        self.sock = socket.create_connection(("127.0.0.1", port))
+        self.sock = sock or socket.create_connection(("127.0.0.1", port))
         self.sock.setblocking(False)
         self.received = b""
         self.over = False
