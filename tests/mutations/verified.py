@@ -11,6 +11,7 @@ from tests.mutations.between_sandboxes import BETWEEN
 from tests.mutations.containers import CONTAINERS
 from tests.mutations.exchanges import EXCHANGES
 from tests.mutations.recorded import RECORDED
+from tests.mutations.sidecar_exchanges import SIDECAR_EXCHANGES
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
 from tests.mutations.wires import WIRES
 
@@ -299,4 +300,14 @@ VERIFIED = (
     ),
 )
 
-ALL = (*MUTATIONS, *VERIFIED, *CONTAINERS, *BETWEEN, *APART, *WIRES, *RECORDED, *EXCHANGES)
+ALL = (
+    *MUTATIONS,
+    *VERIFIED,
+    *CONTAINERS,
+    *BETWEEN,
+    *APART,
+    *WIRES,
+    *RECORDED,
+    *EXCHANGES,
+    *SIDECAR_EXCHANGES,
+)
