@@ -109,6 +109,16 @@ class Hostd:
         self.lost = True
 
 
+class _Heard(ServerConnection):
+    """Keeps what it hears, as it came."""
+
+    heard: bytearray
+
+    def dataReceived(self, data: bytes) -> None:
+        self.heard += data
+        super().dataReceived(data)
+
+
 class Broker:
     """The broker's end: pinned TLS, requests go to `handler`; every head is kept."""
 
@@ -116,6 +126,7 @@ class Broker:
         self.world = world
         self.heads: list[RequestHead] = []
         self.reports: list[bytes] = []
+        self.heard = bytearray()  # on all links, reports included
         self.connections: list[ServerConnection] = []
         self.open = 0
         self.admitted = frozenset({public(SIDECAR_SEED)})
@@ -141,7 +152,7 @@ class Broker:
 
     def doRead(self) -> None:
         sock, _ = self._listener.accept()
-        connection = ServerConnection(
+        connection = _Heard(
             self.world.loop,
             self._requested,
             self.timeouts,
@@ -149,6 +160,7 @@ class Broker:
             on_lost=self._lost,
             reader=ProxyReader,
         )
+        connection.heard = self.heard
         self.connections.append(connection)
         self.open += 1
         Tls(self.world.loop, sock, connection, self._server.connection()).start()
