@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.clienthello import message, openssl, records, sni
 from tests.stage.internet import RESOLVER, WEB, Internet, NetBox, open_box, open_internet
-from tests.unit.gitwire.test_clienthello import message, openssl, records, sni
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.live

@@ -8,54 +8,20 @@ transcripts/NAME.txt.
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.cli.command import command, environment
+from tests.cli.steps import FILES, Step, steps
 from tests.cli.worlds import TRANSCRIPTS, World, fresh_world, quiet_world, running_world
 from tests.waiting import PATIENCE
 
-FILES = sorted(TRANSCRIPTS.glob("*.txt"))
 _ELISION = re.compile(r"^\.\.\.$|\[\.\.\.\]", re.MULTILINE)
-
-
-class Step(NamedTuple):
-    typed: str
-    expected: str
-    exit_code: int
-
-    @property
-    def words(self) -> list[str]:
-        """Behind `hostctl`, without the file that is read."""
-        program, *words = shlex.split(self.typed.partition(" < ")[0])
-        assert program == "hostctl", self.typed
-        return words
-
-    @property
-    def options(self) -> list[str]:
-        words = self.words
-        return words[: words.index("--")] if "--" in words else words
-
-
-def steps(text: str) -> Iterator[Step]:
-    typed: str | None = None
-    expected, code = "", 0
-    for line in [*text.splitlines(), "$ "]:
-        if line.startswith("$ "):
-            if typed is not None:
-                yield Step(typed, expected.rstrip("\n"), code)
-            typed, expected, code = line[2:], "", 0
-        elif line.startswith("? "):
-            code = int(line[2:])
-        elif typed is not None:  # before the first command stands what the transcript is about
-            expected += line + "\n"
 
 
 def play(world: World, step: Step) -> tuple[str, int]:

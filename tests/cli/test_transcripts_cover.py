@@ -11,7 +11,7 @@ import pytest
 
 from hostctl.arguments import VERBS, verb_parser
 from netpolicy.codes import CODES
-from tests.cli.test_transcripts import FILES, Step, steps
+from tests.cli.steps import Step, typed
 
 KINDS = ("success", "refusal", "bad input", "--json")
 # Verb, kind: why there is none here.
@@ -42,11 +42,6 @@ def tree() -> Iterator[str]:
 
 
 TREE = frozenset(tree())
-
-
-def typed() -> Iterator[Step]:
-    for file in FILES:
-        yield from steps(file.read_text(encoding="utf-8"))
 
 
 def verb_of(step: Step) -> str:

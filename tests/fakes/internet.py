@@ -23,7 +23,7 @@ from netpolicy.addresses import Address
 from streams.http import ClientConnection, Outgoing
 from streams.raw import Raw
 from tests.fakes.broker_world import ID, Reply, Sidecar, World
-from tests.unit.gitwire.test_clienthello import message, records, sni
+from tests.fakes.clienthello import message, records, sni
 from tests.waiting import PATIENCE
 
 WEB = Destination(HostName("web.example"), 443)

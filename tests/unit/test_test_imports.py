@@ -20,11 +20,9 @@ OF_THE_DEMO = {
 # Whose shared parts are still in conftest.py and in test files; no others may come.
 NOT_MOVED_YET = ("wire/", "smuggling/")
 NOT_MOVED_YET_EITHER = {
-    ("adversary/test_egress.py", "tests.unit.gitwire.test_clienthello"),
     ("adversary/test_hangs.py", "tests.adversary.test_pack_streams"),
     ("adversary/test_helper_processes.py", "tests.adversary.test_pack_streams"),
     ("cli/test_run_policy.py", "tests.cli.test_presets"),
-    ("cli/test_transcripts_cover.py", "tests.cli.test_transcripts"),
     ("live/test_nft_source_ports.py", "tests.live.test_nft_ruleset_loads"),
     ("live/test_revocation.py", "tests.live.test_killed_processes"),
     ("live/test_starting_and_stopping.py", "tests.cli.test_not_root"),

@@ -9,7 +9,7 @@ import pytest
 from hostctl.arguments import VERBS, parse, verb_parser
 from hostctl.failure import Failure
 from hostctl.gone import GONE
-from tests.cli.test_transcripts_cover import typed
+from tests.cli.steps import typed
 
 
 def actions(parser: ArgumentParser) -> dict[str, ArgumentParser]:

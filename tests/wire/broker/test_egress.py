@@ -23,6 +23,7 @@ from netpolicy.addresses import Address
 from netpolicy.document import parse_policy
 from netpolicy.upstreams import Upstream, UpstreamTable
 from tests.fakes.broker_world import Reply, Sidecar
+from tests.fakes.clienthello import message, records, sni
 from tests.fakes.internet import (
     HELLO,
     WEB,
@@ -32,7 +33,6 @@ from tests.fakes.internet import (
 )
 from tests.fakes.reactor_tests import on_reactor
 from tests.fakes.tasks import an_entry
-from tests.unit.gitwire.test_clienthello import message, records, sni
 from tests.wire.broker.conftest import Scene
 
 POLICY = """

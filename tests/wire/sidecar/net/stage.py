@@ -10,13 +10,14 @@ from attrs import define, field
 from gitwire.formatting import format_response
 from gitwire.http import Chunked, Piece
 from netpolicy.document import parse_policy
+from streams.causes import Why
 from streams.incoming import Incoming
 from streams.outgoing import Outgoing
 from streams.raw import Raw
 from streams.timing import Timeouts
+from tests.fakes.clienthello import message, records, sni
 from tests.fakes.sidecar_scope import POLICY_TEXT, basic
 from tests.fakes.sidecar_world import Client, Hostd, World
-from tests.unit.gitwire.test_clienthello import message, records, sni
 from tests.wire.sidecar.net.cells import Event, Kind, Wait
 from tests.wire.sidecar.net.namespace import Namespace
 from tests.wire.sidecar.test_dns_datagrams import question
@@ -108,7 +109,7 @@ class Taken:
                 out.bind_source(self._pause, self._resume)
                 self._resume()
 
-    def body_failed(self, why: str) -> None:
+    def body_failed(self, why: Why) -> None:
         self.gone = True
 
     def _pause(self) -> None:
