@@ -17,8 +17,8 @@ SIDECAR_EXCHANGES = (
     Mutation(
         "sidecar: a push is sent again when its link was lost",
         "sidecar/git_listener.py",
-        " and why != NO_ANSWER and not isinstance(forward.request, Push)\n",
-        " and why != NO_ANSWER\n",
+        "        if cause is Cause.NO_ANSWER or isinstance(forward.request, Push):\n",
+        "        if cause is Cause.NO_ANSWER:\n",
         (f"{_NET}[push - the broker's head - the link is lost]",),
     ),
     Mutation(
