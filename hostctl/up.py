@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
+from pathlib import Path
 
 from hostctl.daemons import Daemon, start_daemon
 from hostctl.defaults import write_defaults
+from hostctl.failure import usage
 from hostctl.interrupts import raise_on_signals
 from hostctl.output import Output, need_root
 from hostctl.status import daemon_status
@@ -26,6 +28,8 @@ def arguments(parser: ArgumentParser) -> None:
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl up`")
     paths = Paths(args.root)
+    if not Path(args.root).is_dir():
+        raise usage(f"--root names no directory: {args.root}", f"mkdir -m 0755 {args.root}")
     raise_on_signals()
     write_defaults(paths)
     started = start_missing(paths, out)

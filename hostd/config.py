@@ -115,7 +115,7 @@ def parse_config(path: Path, content: str) -> Config:
     except (ValueError, RecursionError) as problem:
         raise Failed("N104", f"{path} is not TOML", why=str(problem), exit_code=8) from None
     except Misshapen as wrong:
-        what = f"{path}: {wrong.path} {wrong.what}"
+        what = f"{path}: {wrong}"
         raise Failed("N104", what, fix=wrong.hint, exit_code=8) from None
 
 

@@ -42,7 +42,7 @@ def test_a_wrong_key_is_named(text: str, key: str) -> None:
     with pytest.raises(Failed) as refused:
         parse_config(PATH, BASIC + text)
     assert refused.value.code == "N104"
-    assert refused.value.what.startswith(f"hostd.toml: {key} ")
+    assert refused.value.what.startswith(f"hostd.toml: {key}: ")
 
 
 def test_two_keys_of_the_broker_are_taken_while_one_replaces_the_other() -> None:
