@@ -151,7 +151,7 @@ class Connection:
     # Dialling
 
     def _dial(self, allowed: EgressAllow, entry: Entry) -> None:
-        if self._session.egress.is_new(self._to) and not self._record_allowed(allowed):
+        if not self._session.egress.is_recorded(self._to) and not self._record_allowed(allowed):
             self._end(0, 0)
             self._refuse("B103")
             return
@@ -282,7 +282,10 @@ class Connection:
 
     def _record_allowed(self, allowed: EgressAllow) -> bool:
         """Whether it is on record; what cannot be recorded is not done."""
-        return self._record(self._decision("allow", allowed.rule), durable=True)
+        on_record = self._record(self._decision("allow", allowed.rule), durable=True)
+        if on_record:
+            self._session.egress.recorded(self._to)
+        return on_record
 
     def _record_denied(self, code: str, reason: str, rule: str = "") -> None:
         """A flood of refusals must not fill the journal."""

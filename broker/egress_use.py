@@ -58,13 +58,14 @@ class EgressUse:
         """Count what moves; the code that ends it when it is too much."""
         return None if self.bytes.spend(octets) else "E109"
 
-    def is_new(self, to: Destination) -> bool:
-        """Whether this is the first connection there; of very many, each is."""
-        if to.text in self._known:
-            return False
+    def is_recorded(self, to: Destination) -> bool:
+        """Whether a connection there is on record; of very many places, the first are known."""
+        return to.text in self._known
+
+    def recorded(self, to: Destination) -> None:
+        """Only once it is on record: what could not be recorded is asked for again."""
         if len(self._known) < MOST_PLACES:
             self._known.add(to.text)
-        return True
 
     def add(self, to: Destination, up: int, down: int) -> None:
         place = to.text if to.text in self._tallies or len(self._tallies) < MOST_PLACES else "-"

@@ -82,8 +82,15 @@ EXCHANGES = (
     Mutation(
         "exchange: egress that cannot be recorded is dialled",
         EGRESS,
-        "self._session.egress.is_new(self._to) and not self._record_allowed(allowed)",
-        "self._session.egress.is_new(self._to) and self._record_allowed(allowed) is None",
+        "not self._session.egress.is_recorded(self._to) and not self._record_allowed(allowed)",
+        "not self._session.egress.is_recorded(self._to) and self._record_allowed(allowed) is None",
+        (f"{PROMISES}::test_egress_that_cannot_be_recorded_is_not_dialled",),
+    ),
+    Mutation(
+        "exchange: a host counts as recorded though its record failed",
+        EGRESS,
+        "        if on_record:\n            self._session.egress.recorded(self._to)\n",
+        "        self._session.egress.recorded(self._to)\n",
         (f"{PROMISES}::test_egress_that_cannot_be_recorded_is_not_dialled",),
     ),
     Mutation(
