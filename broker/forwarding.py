@@ -70,7 +70,7 @@ class Forwarding:
     _user: User | None = field(init=False, default=None)
     _unauthorised: bool = field(init=False, default=False)
     _tried_again: bool = field(init=False, default=False)
-    _attempt: Deferred[None] | None = field(init=False, default=None)
+    _attempt: Deferred[Any] | None = field(init=False, default=None)
     _relay: GitRelay | None = field(init=False, default=None)
     _pacing: Any = field(init=False, default=None)
     _stopped: str | None = field(init=False, default=None)
@@ -112,8 +112,10 @@ class Forwarding:
             decide_workflows(asked, self.case.commands),
         )
         attempt = self.route.provider.credential(self._need)
-        self._attempt = attempt.addCallbacks(self._equipped, self._unequipped)
-        self._attempt.addErrback(self._broken_inside)
+        # Before its callbacks: a credential that is at hand begins the next attempt in them.
+        self._attempt = attempt
+        attempt.addCallbacks(self._equipped, self._unequipped)
+        attempt.addErrback(self._broken_inside)
 
     def _equipped(self, credential: Credential) -> None:
         self._attempt = None
@@ -139,8 +141,8 @@ class Forwarding:
         return self.case.request_id
 
     def _await(self, attempt: Deferred[Acquired]) -> None:
-        self._attempt = attempt.addCallbacks(self._connected, self._unreachable)
-        self._attempt.addErrback(self._broken_inside)
+        self._attempt = attempt
+        attempt.addCallbacks(self._connected, self._unreachable).addErrback(self._broken_inside)
 
     def _unreachable(self, reason: Failure) -> None:
         error = reason.value
@@ -358,6 +360,8 @@ class Forwarding:
             self.case.incoming.release(self)
             self.case.record_outcome(code, reason, up, down)
             self._relay = None  # it knows us
+            # Now: an attempt that was cancelled may be known to somebody for longer than this.
+            self._need = self._credential = self._user = None
             self._ended(code, reason)
 
 

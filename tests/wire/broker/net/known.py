@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from tests.wire.broker.net.cells import GIT, Cell, Event, Kind, Wait
+from tests.wire.broker.net.cells import Cell, Event, Kind, Wait
 
 Promises = frozenset[str]
 NONE: Promises = frozenset()
@@ -29,7 +29,6 @@ class Known:
         return cell.kind in self.kinds and cell.wait in self.waits and cell.event in self.events
 
 
-_CUTS = (Event.REVOKED, Event.RESCOPED)
 _LEAVES = (Event.RESET, Event.CLOSED)
 _POSTS = (Kind.FETCH, Kind.PUSH)
 _DIALS = frozenset({"credential", "upstream's end"})
@@ -39,42 +38,6 @@ _NO_TURN = frozenset({"turn"})  # other hosts have none
 _OUTCOME = frozenset({"one outcome"})
 
 KNOWN = (
-    Known(
-        "F10",
-        "The name is looked up, the server dialled, and the connection kept for nobody.",
-        GIT,
-        (Wait.NAME,),
-        _CUTS,
-        frozenset({"credential"}),
-        _DIALS | _SENT,
-    ),
-    Known(
-        "F10",
-        "The connection that is being made stays until its own time is over.",
-        GIT,
-        (Wait.CONNECTION, Wait.HANDSHAKE),
-        _CUTS,
-        _DIALS,
-        _DIALS,
-    ),
-    Known(
-        "F10",
-        "A GET whose client left still looks the name up, dials, and keeps the connection.",
-        (Kind.ADVERTISEMENT,),
-        (Wait.NAME,),
-        _LEAVES,
-        frozenset({"credential"}),
-        _DIALS | _SENT,
-    ),
-    Known(
-        "F10",
-        "A GET whose client left goes on connecting until the time for that is over.",
-        (Kind.ADVERTISEMENT,),
-        (Wait.CONNECTION, Wait.HANDSHAKE),
-        _LEAVES,
-        _DIALS,
-        _DIALS,
-    ),
     Known(
         "F15",
         "Nobody reads while it waits for its turn, so nobody sees its client leave: it goes up.",
