@@ -37,15 +37,17 @@ from gitmoat.messages.sidecar import (
     format_config,
     format_order,
 )
-from hostd.dialler import dial
 from hostd.failures import Failed
 from hostd.process import Process
 from hostd.spawner import Nursery
+from limits.buckets import TokenBucket
+from streams.dialling import dial
 from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
 
-_DIALS_PER_SECOND = 16
+_DIALS_PER_SECOND = 16.0
+_DIAL_WITHIN = 5.0
 _DIAL_BURST = 64
 _FIRST_DELAY, _LAST_DELAY = 0.02, 5.0
 _READY_WITHIN = 10.0
@@ -94,23 +96,6 @@ class Sessions(Protocol):
     async def close_all(self, reason: str) -> None: ...
 
 
-@define
-class DialBudget:
-    """A token bucket: a sidecar that asks for connections in a loop is made to wait."""
-
-    tokens: float = _DIAL_BURST
-    last: float = 0.0
-
-    def spend(self, now: float) -> bool:
-        gained = max(0.0, now - self.last) * _DIALS_PER_SECOND
-        self.tokens = min(_DIAL_BURST, self.tokens + gained)
-        self.last = now
-        if self.tokens < 1:
-            return False
-        self.tokens -= 1
-        return True
-
-
 @define(eq=False)
 class _Life:
     """One sidecar process, from its fork to its end."""
@@ -148,7 +133,7 @@ class SidecarSupervisor:
         self._setting = setting
         self._broker = broker
         self._sessions = sessions
-        self._budget = DialBudget()
+        self._budget = TokenBucket(_DIALS_PER_SECOND, _DIAL_BURST)
         self._life: _Life | None = None
         # Sessions of sidecars that are gone, to be closed before the next one begins.
         self._left: list[str] = []
@@ -408,10 +393,10 @@ class SidecarSupervisor:
             life.process.kill_session()
 
     def _dial(self, life: _Life) -> None:
-        if not self._budget.spend(self._reactor.seconds()):
+        if self._budget.take(self._reactor.seconds()):
             life.tell(DialFailed())
             return
-        done = dial(self._reactor, self._broker)
+        done = Deferred.fromCoroutine(dial(self._reactor, *self._broker, _DIAL_WITHIN))
         done.addCallbacks(
             lambda connected: self._hand_over(life, connected),
             lambda _: self._refuse_dial(life),
@@ -419,6 +404,7 @@ class SidecarSupervisor:
 
     def _hand_over(self, life: _Life, connected: socket.socket) -> None:
         with connected:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if life is self._life:
                 life.tell(Connection(), [connected.fileno()])
 
