@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from enum import Enum
-from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import attrs
 from attrs import frozen
 
-from audit.texts import NAMES, WORDS, Quoted, digest, is_whole, name, plain
+from audit.texts import digest, is_whole, name, plain
 
 Decision = Literal["allow", "deny"]
 Value = str | int | bool | list[dict[str, str]] | dict[str, str]
@@ -26,7 +23,6 @@ KEYS = (
     "peer_uid", "bytes_up", "bytes_down", "ms", "count", "req", "reason", "reported", "sha256",
 )  # fmt: skip
 _WORDS = ("reason",)  # every other text is a name
-_JSON = json.JSONEncoder(separators=(",", ":"))
 
 
 @frozen
@@ -70,63 +66,43 @@ class Event:
         return str(getattr(self, "sandbox", ""))
 
     def fields(self) -> dict[str, Value]:
-        """What is known, by audit key; texts made plain."""
-        known: dict[str, Value] = json.loads("{" + self.members()[1:] + "}")
-        del known["event"]
-        return known
-
-    def members(self) -> str:
-        """The same, the event's name first, as members of a JSON object; a comma before each."""
+        """What is known, by audit key, in the order it is written; texts made plain."""
+        known: dict[str, Value] = {}
+        hashes: dict[str, str] = {}
         kind = type(self)
-        shape = _shapes.get(kind) or _shapes.setdefault(kind, _shape_of(kind))
-        written = hashes = ""
-        for key, texts, value in zip(shape.keys, shape.texts, shape.values(self), strict=True):
-            if type(value) is str:
-                if (quoted := texts.known.get(value)) is None:
-                    quoted, whole = texts.quote(value)
-                    hashes += "" if whole else f'{key}"{digest(value)}"'
-                written += key + quoted
-            elif type(value) is int:
-                written += f"{key}{value}"
+        for key, source in _sources.get(kind) or _sources.setdefault(kind, _sources_of(kind)):
+            value = getattr(self, source)
+            if isinstance(value, str):
+                shown = (plain if key in _WORDS else name)(value)
+                known[key] = shown
+                if not is_whole(value, shown):
+                    hashes[key] = digest(value)
+            elif isinstance(value, int):
+                known[key] = value
+            elif isinstance(value, tuple):
+                known[key] = _shown(value)
             elif value is not None:
-                written += key + _shown(value)
-        return written if not hashes else f'{written},"sha256":{{{hashes[1:]}}}'
+                raise TypeError("an event holds text, numbers and ref changes only")
+        return known | {"sha256": hashes} if hashes else known
 
 
-@frozen
-class _Shape:
-    """The keys that events of a kind can have, as they are written, and what finds the values."""
-
-    keys: tuple[str, ...]
-    texts: tuple[Quoted, ...]
-    values: Callable[[Event], tuple[Any, ...]]
+_sources: dict[type[Event], tuple[tuple[str, str], ...]] = {}
 
 
-_shapes: dict[type[Event], _Shape] = {}
-
-
-def _shape_of(kind: type[Event]) -> _Shape:
+def _sources_of(kind: type[Event]) -> tuple[tuple[str, str], ...]:
+    """The keys that events of a kind can have, and the attribute that each is taken from."""
     names = {each.name: each.name for each in attrs.fields(kind)}
     if kind.verdict is not None:
         names.setdefault("decision", "verdict")
     if kind.reported:
         names["reported"] = "reported"
-    keys = ["event", *(key for key in KEYS if key in names)]
-    values = attrgetter(*(names.get(key, key) for key in keys))
-    texts = tuple(WORDS if key in _WORDS else NAMES for key in keys)
-    return _Shape(tuple(f',"{key}":' for key in keys), texts, values)
+    return tuple((key, names[key]) for key in KEYS if key in names)
 
 
-def _shown(value: object) -> str:
-    match value:
-        case bool() | int():
-            return _JSON.encode(value)
-        case tuple():
-            changes = [change.fields() for change in value[:REFS_LIMIT]]
-            rest = len(value) - REFS_LIMIT
-            return _JSON.encode([*changes, {"ref": f"and {rest} more"}] if rest > 0 else changes)
-        case _:
-            raise TypeError("an event holds text, numbers and ref changes only")
+def _shown(refs: tuple[RefChange, ...]) -> list[dict[str, str]]:
+    changes = [change.fields() for change in refs[:REFS_LIMIT]]
+    rest = len(refs) - REFS_LIMIT
+    return [*changes, {"ref": f"and {rest} more"}] if rest > 0 else changes
 
 
 def _of_git(decision: Decision) -> Claim:

@@ -31,6 +31,7 @@ from audit.segments import list_segments, segment_name
 __all__ = ["FIRST_PREV", "LINE_LIMIT", "Journal", "JournalUnavailable", "Sizes", "line_hash"]
 
 VERSION = 1
+_JSON = json.JSONEncoder(separators=(",", ":"))
 _LEAST_ROOM, _LEAST_FILES = 1 << 20, 64  # a disk with less is as good as full
 
 
@@ -104,7 +105,7 @@ class Journal:
         self._owed: tuple[Event, ...] = (_repair(torn),) if torn else ()
         self._unwanted: tuple[str, ...] = ()
         self._held: int | None = None  # being synced
-        self._host, self._now, self._sync = json.dumps(host), now, sync
+        self._host, self._now, self._sync = host, now, sync
         self._dropped = 0
         self._working = True  # whether the last attempt to write went well
         self._reserve.hold(head.offset)
@@ -298,9 +299,17 @@ class Journal:
         return data, head
 
     def _line(self, event: Event, head: Head) -> bytes:
-        begun = f'{{"v":{VERSION},"ts":"{_timestamp(self._now())}","seq":{head.seq + 1}'
-        told = f',"host":{self._host}{event.members()},"prev":"{head.hash}"}}'
-        return (begun + told).encode("ascii")
+        """The chain is over these bytes: separators and the order of keys are a format on disk."""
+        record = {
+            "v": VERSION,
+            "ts": _timestamp(self._now()),
+            "seq": head.seq + 1,
+            "host": self._host,
+            "event": event.event,
+            **event.fields(),
+            "prev": head.hash,
+        }
+        return _JSON.encode(record).encode("ascii")
 
     def _check_place(self) -> None:
         """Still the file of that name, and nobody else has changed its length."""

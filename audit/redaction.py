@@ -11,8 +11,6 @@ import re
 
 SHOWN = "[redacted]"
 LONGEST = 1024
-# What has fewer characters than this, and letters and digits only, has no shape of those below.
-SHORTEST = 20
 
 _SHAPES = re.compile(
     r"""

@@ -10,15 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 
-from attrs import define, field
-
-from audit.redaction import LONGEST, SHORTEST, redacted
+from audit.redaction import LONGEST, redacted
 
 TEXT_LIMIT = 512
 DIGITS = 32  # with 64 bits two texts of one hash can be looked for, and found
-_REMEMBERED = 8192  # the names of a few thousand sessions
-_REMEMBERED_LENGTH = 128
-_JSON = json.JSONEncoder(separators=(",", ":"))
 
 
 def name(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -38,7 +33,7 @@ def _capped(clean: str, limit: int) -> str:
 
 def octets(text: str) -> int:
     """At least what a name takes in a record, where `\\` is written twice."""
-    return len(text) if text.isascii() else len(_JSON.encode(name(text)))
+    return len(text) if text.isascii() else len(json.dumps(name(text)))
 
 
 def digest(text: str) -> str:
@@ -49,30 +44,3 @@ def digest(text: str) -> str:
 def is_whole(text: str, shown: str) -> bool:
     """Whether nothing was cut off or left out; what is escaped is there."""
     return shown == text or shown == text.encode("unicode_escape").decode("ascii")
-
-
-@define(eq=False)
-class Quoted:
-    """Texts as JSON. Those of sessions, sandboxes and repositories come again and again.
-
-    Nothing that was left out, escaped or cut is remembered.
-    """
-
-    _words: bool
-    known: dict[str, str] = field(factory=dict, init=False)
-
-    def quote(self, text: str) -> tuple[str, bool]:
-        """And whether it is there whole."""
-        simple = len(text) < SHORTEST and text.isascii() and text.isalnum()
-        if simple and not text.isalpha():  # a request's number comes twice
-            return f'"{text}"', True
-        shown = text if simple else (plain if self._words else name)(text)
-        quoted = _JSON.encode(shown)
-        if shown == text and len(text) <= _REMEMBERED_LENGTH:
-            if len(self.known) >= _REMEMBERED:
-                self.known.clear()
-            self.known[text] = quoted
-        return quoted, is_whole(text, shown)
-
-
-NAMES, WORDS = Quoted(words=False), Quoted(words=True)

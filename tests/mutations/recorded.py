@@ -78,7 +78,7 @@ RECORDED = (
     Mutation(
         "audit: names that are written escaped are counted as short ones",
         "audit/texts.py",
-        "    return len(text) if text.isascii() else len(_JSON.encode(name(text)))\n",
+        "    return len(text) if text.isascii() else len(json.dumps(name(text)))\n",
         "    return len(text)\n",
         (
             "tests/unit/broker/test_denials.py"
@@ -116,8 +116,8 @@ RECORDED = (
     Mutation(
         "audit: a name that looks like a token is left out",
         "audit/events.py",
-        "WORDS if key in _WORDS else NAMES",
-        "WORDS",
+        "(plain if key in _WORDS else name)(value)",
+        "plain(value)",
         (f"{EVENTS}::test_a_name_that_a_policy_decided_on_is_told_whatever_it_looks_like",),
     ),
     Mutation(

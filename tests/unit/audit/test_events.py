@@ -196,13 +196,6 @@ def test_words_that_lost_something_are_told_apart_by_a_hash_of_the_whole() -> No
     assert "sha256" in told("x" * 513) and "sha256" not in told("a\x1b \u00e9")
 
 
-@pytest.mark.parametrize("kind", ALL)
-def test_what_is_written_is_json_in_its_shortest_form(kind: type[Event]) -> None:
-    written = "{" + sample(kind, 'a "b" \\c').members()[1:] + "}"
-    assert json.dumps(json.loads(written), separators=(",", ":")) == written
-    assert json.loads(written)["event"] == kind.event
-
-
 def test_more_refs_than_a_push_may_have_are_counted() -> None:
     push = events.PushDecision(
         sandbox="sb", session="s", decision="deny", tier="helper", repo="github:acme/app",
