@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import struct
+from pathlib import Path
 
 from identity.controlerrors import (
     ControlSocketAbsent,
@@ -16,10 +17,6 @@ from identity.controlerrors import (
     ControlSocketUnsafe,
 )
 from identity.directories import make_private_directory, open_private_directory, plain_names
-
-TYPE_CHECKING = False  # stdlib only and cheap: hostctl imports this at start-up
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = [
     "ControlSocketError",

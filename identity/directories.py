@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 from identity.controlerrors import ControlSocketDenied, ControlSocketError, ControlSocketUnsafe
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _OTHERS_WRITE = 0o022
 _WORLD_WRITES = 0o002
