@@ -51,7 +51,6 @@ RESPONSE_HEAD_LIMIT: Final = 64 * 1024
 MAX_REQUEST_HEADERS: Final = 64
 MAX_RESPONSE_HEADERS: Final = 128
 MAX_INTERIM: Final = 4
-_INTERIM: Final = b"HTTP/1.1 1"
 
 _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 # Methods are case-sensitive, and every one we could meet is upper case. The target is
@@ -59,7 +58,6 @@ _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (/[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1")
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2})(?: [\t -~\x80-\xff]*)?")
 _HEADER = re.compile(rb"(" + _TOKEN + rb"{1,64}):([\t -~\x80-\xff]*)")
-_HEADERS = re.compile(rb"(?:%b\r\n)*\r\n" % _HEADER.pattern)
 _HOST = re.compile(rb"[A-Za-z0-9.\-_:\[\]]{1,255}")
 
 # No request we serve has a body under these; a body here is a smuggled request.
@@ -138,8 +136,6 @@ class _HeadReader(ABC, Generic[Head]):
         """Make the head, or None to read another one."""
 
     def _take(self, data: bytes) -> Head | None:
-        if not self._buffer and (whole := self._at_once(data)) is not None:
-            return whole
         room = self._limit - len(self._buffer)
         self._buffer += data[:room]
         if self._buffer and self._buffer[0] not in self._first:
@@ -153,20 +149,6 @@ class _HeadReader(ABC, Generic[Head]):
         if len(self._buffer) >= self._limit:
             raise Malformed("head is too large", 431)
         return None
-
-    def _at_once(self, data: bytes) -> Head | None:
-        """Nearly every head comes whole, and right. Whatever does not is read line by line."""
-        first = data.find(b"\r\n") + 2
-        found = _HEADERS.match(data, first, self._limit)
-        if found is None or data.find(b"\n") != first - 1 or data[0] not in self._first:
-            return None
-        lines = _HEADER.findall(data, first, found.end())
-        if len(lines) > self._max_headers or data.startswith(_INTERIM):
-            return None
-        self._start(data[: first - 2])
-        head = self._whole(tuple([(name.lower(), value.strip(b" \t")) for name, value in lines]))
-        self.leftover, self._done = data[found.end() :], True
-        return head
 
     def _line(self) -> bytes | None:
         end = self._buffer.find(b"\n", self._search_at)
