@@ -33,7 +33,7 @@ def serve(reactor: Any, listener: socket.socket) -> None:
         sock = await connect(reactor, [ip_address(host)], int(port), _SECONDS)
         far = RawConnection()
         Descriptor(reactor, sock, far).start()
-        Tunnel(reactor, incoming.tunnel(_YES), far.raw, _SECONDS, lambda _: None).start()
+        Tunnel(reactor, incoming.tunnel(_YES), far.raw, _SECONDS).start()
 
     def asked(incoming: Incoming) -> None:
         Deferred.fromCoroutine(tunnel(incoming)).addErrback(lambda _: incoming.abort())

@@ -6,7 +6,7 @@ TLS for the name it asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import assert_never
 
 from attrs import define, field
@@ -25,7 +25,7 @@ from gitwire.clienthello import hello_for
 from gitwire.errors import Malformed
 from gitwire.formatting import format_response
 from gitwire.hostname import Destination
-from gitwire.http import Headers, Piece, ResponseHead
+from gitwire.http import Headers, ResponseHead
 from gitwire.proxying import (
     AnswersDns,
     PlainRequest,
@@ -43,6 +43,7 @@ from streams.client import ClientConnection
 from streams.http import Incoming, Timeouts
 from streams.raw import Raw
 from streams.relay import Broken, Outcome, Refuse, Relay, Relayed, Unanswered
+from streams.stages import Quota
 from streams.tunnel import Ended, Tunnel
 
 log = Logger()
@@ -197,12 +198,12 @@ class Connection:
             client,
             upstream,
             self._session.policy.limits.egress_idle,
-            self._ended,
             hello_for(self._to.host),
-            self._session.egress.spend,
+            up=self._stages(),
+            down=self._stages(),
         )
         self._running = tunnel
-        tunnel.start()
+        tunnel.start().addCallback(self._ended)
 
     def _ended(self, ended: Ended) -> None:
         why = ended.why
@@ -237,10 +238,16 @@ class Connection:
             except AnswersDns as problem:
                 return Refuse("E112", problem.what)
 
-        relay = _CountedRelay(
-            self._incoming, upstream, raw, head.framing, answer, to_head=to_head
-        )  # fmt: skip
-        relay.spend = self._session.egress.spend
+        relay = Relay(
+            self._incoming,
+            upstream,
+            raw,
+            head.framing,
+            answer,
+            up=self._stages(),
+            down=self._stages(),
+            to_head=to_head,
+        )
         self._running = relay
         relay.start().addCallback(self._relayed)
 
@@ -251,6 +258,10 @@ class Connection:
                 self._end(up, down)
             case Relayed(_, up, down) | Broken(_, _, up, down):
                 self._end(up, down)
+            case Unanswered(Why(code=str(code)), None, up):
+                self._incoming.abort()
+                self._record_denied(code, "it was cut")
+                self._end(up, 0)
             case Unanswered(why, refused, up):
                 self._end(up, 0)
                 log.info("{to}: {why}", to=self._to.text, why=why.text)
@@ -258,6 +269,12 @@ class Connection:
                 self._refuse(told or "E107")
             case _:
                 assert_never(outcome)
+
+    # Both
+
+    def _stages(self) -> tuple[Quota]:
+        """All connections of a session share one budget, and spend it while they move."""
+        return (Quota(self._session.egress.bytes, Why(Cause.QUOTA, code="E109")),)
 
     # The end
 
@@ -315,26 +332,6 @@ class Connection:
             log.error("{req} not recorded: {what}", req=self._request_id, what=error.what)
             return False
         return True
-
-
-class _CountedRelay(Relay):
-    """Counts as a tunnel does, while it moves: all connections of a session share one budget."""
-
-    spend: Callable[[int], str | None]
-
-    def to_upstream(self, *pieces: Piece) -> None:
-        if self._affords(pieces):
-            super().to_upstream(*pieces)
-
-    def to_client(self, *pieces: Piece) -> None:
-        if self._affords(pieces):
-            super().to_client(*pieces)
-
-    def _affords(self, pieces: Sequence[Piece]) -> bool:
-        code = self.spend(sum(map(len, pieces)))
-        if code is not None:
-            self.cut(Why(Cause.QUOTA, code=code))
-        return code is None
 
 
 def record_use(desk: Desk, session: Session) -> None:

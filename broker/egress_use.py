@@ -54,10 +54,6 @@ class EgressUse:
     def left(self) -> int:
         return self.bytes.left
 
-    def spend(self, octets: int) -> str | None:
-        """Count what moves; the code that ends it when it is too much."""
-        return None if self.bytes.spend(octets) else "E109"
-
     def is_recorded(self, to: Destination) -> bool:
         """Whether a connection there is on record; of very many places, the first are known."""
         return to.text in self._known

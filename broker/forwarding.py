@@ -18,7 +18,7 @@ from broker.answers import AnswerFilter
 from broker.case import DROP, Case
 from broker.errors import Unavailable
 from broker.gate import decide_workflows, is_write
-from broker.git_relay import Ending, GitRelay
+from broker.git_stages import GitAnswer, GzippedRequest
 from broker.governors import Governor
 from broker.injection import upstream_head
 from broker.providers.credential import Credential, Need
@@ -33,7 +33,8 @@ from gitwire.http import ResponseHead
 from gitwire.smarthttp import Advertise, Fetch, Push, response_type
 from limits.quota import Pace
 from streams.causes import Cause, Why
-from streams.relay import Broken, Outcome, Refuse, Relayed, Side, Unanswered
+from streams.relay import Broken, Outcome, Refuse, Relay, Relayed, Side, Unanswered
+from streams.stages import Quota, Size, Stage
 
 log = Logger()
 
@@ -71,7 +72,8 @@ class Forwarding:
     _unauthorised: bool = field(init=False, default=False)
     _tried_again: bool = field(init=False, default=False)
     _attempt: Deferred[Any] | None = field(init=False, default=None)
-    _relay: GitRelay | None = field(init=False, default=None)
+    _answers: AnswerFilter | None = field(init=False, default=None)
+    _relay: Relay | None = field(init=False, default=None)
     _pacing: Any = field(init=False, default=None)
     _stopped: str | None = field(init=False, default=None)
     _over: bool = field(init=False, default=False)
@@ -172,14 +174,14 @@ class Forwarding:
         done.addErrback(self._broken_inside)
         self.case.incoming.release(self)
 
-    def _watch(self, relay: GitRelay, pace: Pace) -> None:
+    def _watch(self, relay: Relay, pace: Pace) -> None:
         """Ends a transfer that its client keeps alive with a trickle."""
         moved = relay.bytes_up + relay.bytes_down
         if pace.look(self.case.desk.now(), moved, owed=relay.waits_for_client):
             later = self.case.desk.clock.callLater
             self._pacing = later(_PACE_SECONDS, self._watch, relay, pace)
         else:
-            relay.too_slow()
+            relay.end(Why(Cause.SLOW))
 
     def _outgoing(self) -> tuple[bytes, Framing]:
         """Our own spelling of a push's commands, and the framing of what goes up in all."""
@@ -196,40 +198,43 @@ class Forwarding:
 
     def _make_relay(
         self, acquired: Acquired, head: bytes, framing: Framing, prelude: bytes
-    ) -> GitRelay:
+    ) -> Relay:
+        budget = self.case.session.bytes
+        answers = self._answers = AnswerFilter(self._answer_limit, report=self._is_push)
         pack = self.case.asked.policy.limits.push_max
-        relay = GitRelay(
+        most = pack + len(self._spelled()) if self._is_push else _FETCH_REQUEST_MAX
+        up = (Quota(budget, Why(Cause.QUOTA)), Size(most, Cause.REQUEST_TOO_LARGE))
+        return Relay(
             self.case.incoming,
             acquired.connection,
             head,
             framing,
             self._answer,
             prelude,
+            up=(*self._packed(), *up),
+            down=(GitAnswer(answers, budget, self._last_words),),
             discard_limit=DROP,
-            max_up=pack + len(self._spelled()) if self._is_push else _FETCH_REQUEST_MAX,
         )
-        relay.answers = AnswerFilter(self._answer_limit, report=self._is_push)
-        relay.ending = self._ending
-        relay.packed = self._packed()
-        relay.spend = self.case.session.bytes.spend
-        return relay
 
-    def _packed(self) -> GzipReader | None:
+    def _packed(self) -> tuple[Stage, ...]:
         request = self.case.asked.request
         if not isinstance(request, Fetch) or not request.gzip:
-            return None
+            return ()
         framing = self.case.incoming.head.framing
         octets = framing.octets if isinstance(framing, Length) else _UNPACKED
-        return GzipReader(min(_FETCH_REQUEST_MAX, _UNPACKED + UNPACKED_TIMES * octets))
+        most = min(_FETCH_REQUEST_MAX, _UNPACKED + UNPACKED_TIMES * octets)
+        return (GzippedRequest(GzipReader(most)),)
 
-    def _ending(self, why: Why) -> Ending | None:
+    def _last_words(self, why: Why) -> bytes | None:
         """How an answer that has begun can be ended in words, if it can."""
         code = self._code_of(why.cause)
-        if self._relay is None or (self._is_push and self._relay.answers.spoken):
+        if self._relay is None or self._answers is None:
             return None
         if not self._is_push:
-            return Ending(code, self._relay.answers.farewell(self.case.lines(code)))
-        return Ending(code, self.case.report(code, self._doubt(code, self._relay.bytes_up)))
+            return self._answers.farewell(self.case.lines(code))
+        if self._answers.spoken:
+            return None
+        return self.case.report(code, self._doubt(code, self._relay.bytes_up))
 
     def _code_of(self, cause: Cause) -> str:
         if cause is Cause.STOPPED:
@@ -271,10 +276,10 @@ class Forwarding:
     def _relayed(self, outcome: Outcome, acquired: Acquired) -> None:
         if self._pacing.active():
             self._pacing.cancel()
-        self._give_back(acquired)
+        self._give_back(acquired, outcome)
         match outcome:
-            case Relayed(_, up, down):
-                self._went_through(up, down)
+            case Relayed(_, up, down, ended):
+                self._went_through(ended, up, down)
             case Unanswered(why, refused, up):
                 self._unanswered(why, refused, up, acquired)
             case Broken(side, why, up, down):
@@ -282,19 +287,19 @@ class Forwarding:
             case _:
                 assert_never(outcome)
 
-    def _give_back(self, acquired: Acquired) -> None:
+    def _give_back(self, acquired: Acquired, outcome: Outcome | None = None) -> None:
         """Nobody follows a push, or an answer that we had to end ourselves."""
-        odd = self._relay is not None and (self._is_push or self._relay.ended is not None)
-        if odd or self._user is None:
+        ended = isinstance(outcome, Relayed) and outcome.ended is not None
+        pushed = self._is_push and outcome is not None
+        if pushed or ended or self._user is None:
             acquired.connection.close()
         else:
             self.case.desk.upstreams.release(self._user, acquired.connection)
 
-    def _went_through(self, up: int, down: int) -> None:
-        ended = self._relay.ended if self._relay is not None else None
+    def _went_through(self, ended: Why | None, up: int, down: int) -> None:
         if ended is None:
             self.case.session.used = self.case.desk.now()
-        self._end(ended.code if ended is not None else None, "", up, down)
+        self._end(self._code_of(ended.cause) if ended is not None else None, "", up, down)
 
     def _unanswered(self, why: Why, refused: Refuse | None, up: int, acquired: Acquired) -> None:
         if refused is not None and self._another_credential():
@@ -344,7 +349,7 @@ class Forwarding:
     def stop(self, code: str) -> None:
         self._stopped = code
         if self._relay is not None:
-            self._relay.stop()
+            self._relay.cut(Why(Cause.STOPPED))
             return
         self.case.refuse(code)
         self._end(code, Why(Cause.STOPPED).text)

@@ -54,10 +54,10 @@ class Joined:
         self, client: Raw, upstream: Raw, opening: Opening | None, prelude: bytes = b""
     ) -> None:
         office = self._office
-        tunnel = Tunnel(office.loop, client, upstream, office.idle, self._ended, opening)
+        tunnel = Tunnel(office.loop, client, upstream, office.idle, opening)
         self._live = LiveTunnel(self._to, tunnel.cut)
         office.tunnels.add(self._live)
-        tunnel.start(prelude)
+        tunnel.start(prelude).addCallback(self._ended)
 
     def _ended(self, ended: Ended) -> None:
         office = self._office

@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections, the relay between two of them, and sequenced-packet sockets, on Twisted.
+"""HTTP/1.1 connections, transfers between two of them, and sequenced-packet sockets, on Twisted.
 
 Trusted with: moving every byte of a transfer, in order, in constant memory, or cutting both ends.
 Never holds: a credential, a policy or a decision; whole bodies.

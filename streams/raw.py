@@ -9,6 +9,7 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from gitwire.http import Piece
 from streams.wire import Wire
 
 _BUSY: Final = "the other end is busy"
@@ -54,8 +55,8 @@ class Raw:
         if self._gone is not None:
             user.lost(self._gone)
 
-    def write(self, octets: bytes) -> None:
-        self._wire.write([octets])
+    def write(self, *pieces: Piece) -> None:
+        self._wire.write(pieces)
 
     def finish(self) -> None:
         """Our end, after all that was written; the peer may still send."""

@@ -12,6 +12,7 @@ from streams.causes import Cause, Why
 from streams.client import ClientConnection
 from streams.incoming import DISCARD_LIMIT, Incoming, Lines
 from streams.outgoing import Outgoing
+from streams.stages import Pieces, Stages, finish, last_words, pass_on
 
 
 @frozen
@@ -31,11 +32,15 @@ class Side(Enum):
 
 @frozen
 class Relayed:
-    """The whole answer went to the client's transport."""
+    """The whole answer went to the client's transport.
+
+    `ended`: why it is whole only by the last words of a stage, which are not counted.
+    """
 
     status: int
     bytes_up: int
     bytes_down: int
+    ended: Why | None = None
 
 
 @frozen
@@ -68,7 +73,11 @@ Answer = Callable[[ResponseHead], tuple[int, Lines] | Refuse]
 
 
 class Relay:
-    """One exchange through us. `start` it once; `done` fires when both ends are settled."""
+    """One exchange through us, to be started once.
+
+    It owns both ends from its making to its outcome. Cancelling what `start` returned cuts both,
+    and leaves no outcome: what moved until then is in `bytes_up` and `bytes_down`.
+    """
 
     def __init__(
         self,
@@ -78,16 +87,17 @@ class Relay:
         framing: Framing,
         answer: Answer,
         prelude: bytes = b"",
+        *,
+        up: Stages = (),
+        down: Stages = (),
         discard_limit: int = DISCARD_LIMIT,
-        max_up: int | None = None,
-        max_down: int | None = None,
         to_head: bool = False,
         keep: int | None = None,
     ) -> None:
         """`framing` is of what goes up, `prelude` included; `head` announces it.
 
         `to_head`: the request is a HEAD, whose answer has no body. `keep`: up to so many bytes of
-        the body are kept, for another attempt.
+        the body are kept, as they came, for another attempt.
         """
         self._keep = keep or 0
         self._kept = None if keep is None else bytearray()
@@ -98,52 +108,83 @@ class Relay:
         self._framing = framing
         self._answer = answer
         self._prelude = prelude
+        self._up_stages = up
+        self._down_stages = down
         self._discard_limit = discard_limit
-        self._max_up = max_up
-        self._max_down = max_down
         self._up: Outgoing | None = None
         self._down: Outgoing | None = None
         self._status = 0
+        self._open_ended = False
+        self._client_held = False
         self._over = False
         self.bytes_up = 0
         self.bytes_down = 0
-        self.done: Deferred[Outcome] = Deferred()
+        self._done: Deferred[Outcome] = Deferred(self._cancelled)
 
     def start(self) -> "Deferred[Outcome]":
+        """Where it was cut before, nothing is sent, and the outcome is there at once."""
+        if self._over:
+            return self._done
         up = self._client.send(self._head, self._framing, _Down(self), self._to_head)
         self._up = up
         up.bind_source(self._hold_client, self._release_client)
         self._incoming.on_lost(self._client_lost)
-        self.to_upstream(self._prelude)
+        if self._prelude:
+            self.to_upstream(self._prelude)
         if not self._over:
             self._incoming.stream(_Up(self))
-        return self.done
+        return self._done
 
     def cut(self, why: Why) -> None:
-        """End it from outside, for both peers."""
-        self._break(Side.US, why)
+        """End it at once, for both peers: in words where a stage has any, else by a reset."""
+        if not self._end_in_words(why):
+            self._break(Side.US, why)
+
+    def end(self, why: Why) -> None:
+        """As a stage does: what the client has heard nothing of is Unanswered, so that its owner
+        can reply; anything else is cut."""
+        if self._down is None:
+            self._unanswered(why)
+        else:
+            self.cut(why)
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether nothing but the client's own sending or reading holds things up now."""
+        sending = not self._incoming.body_ended and not self._client_held
+        return sending or self._incoming.blocked
 
     # The request's body, going up
 
     def to_upstream(self, *pieces: Piece) -> None:
-        if self._over or self._up is None:
+        if self._over:
             return
-        self.bytes_up += sum(map(len, pieces))
-        if self._max_up is not None and self.bytes_up > self._max_up:
-            self._unanswered(Why(Cause.REQUEST_TOO_LARGE))
-            return
-        if self._kept is not None and self.bytes_up <= self._keep:
-            self._kept += b"".join(pieces)
-        else:
-            self._kept = None
-        self._up.write(*pieces)
+        if self._kept is not None:
+            self._keep_back(pieces)
+        stages = self._up_stages
+        self._send_up(*pass_on(stages, pieces) if stages else (pieces, None))
 
     def request_done(self) -> None:
+        if not self._over and self._up_stages:
+            self._send_up(*finish(self._up_stages))
         if not self._over and self._up is not None:
             self._up.finish()
 
     def request_failed(self, why: Why) -> None:
         self._break(Side.CLIENT, why)
+
+    def _keep_back(self, pieces: Pieces) -> None:
+        if self._kept is not None and len(self._kept) + sum(map(len, pieces)) <= self._keep:
+            self._kept += b"".join(pieces)
+        else:
+            self._kept = None
+
+    def _send_up(self, pieces: Pieces, why: Why | None) -> None:
+        self.bytes_up += sum(map(len, pieces))
+        if self._up is not None:
+            self._up.write(*pieces)
+        if why is not None:
+            self.end(why)
 
     # The response, coming down
 
@@ -160,63 +201,96 @@ class Relay:
             )
             return
         self._status, headers = answer
-        self._down = self._incoming.begin(self._status, headers, _framing_down(head.framing))
+        framing = _framing_down(head.framing)
+        self._open_ended = isinstance(framing, Chunked)
+        self._down = self._incoming.begin(self._status, headers, framing)
         self._down.bind_source(self._client.pause_reading, self._client.resume_reading)
 
     def to_client(self, *pieces: Piece) -> None:
-        if self._over or self._down is None:
+        if self._over:
             return
-        self.bytes_down += sum(map(len, pieces))
-        if self._max_down is not None and self.bytes_down > self._max_down:
-            self._break(Side.US, Why(Cause.ANSWER_TOO_LARGE))
-        else:
-            self._down.write(*pieces)
+        stages = self._down_stages
+        self._send_down(*pass_on(stages, pieces) if stages else (pieces, None))
 
     def answer_done(self) -> None:
-        if self._over or self._down is None:
-            return
-        self._over = True
-        # An early answer: the upstream wants no more of the body, the client still sends it.
-        self._incoming.discard(self._discard_limit)
-        self._down.finish()
-        self.done.callback(Relayed(self._status, self.bytes_up, self.bytes_down))
+        if not self._over and self._down_stages:
+            self._send_down(*finish(self._down_stages))
+        if not self._over and self._down is not None:
+            self._finish(self._down)
+            self._done.callback(Relayed(self._status, self.bytes_up, self.bytes_down))
 
     def upstream_failed(self, why: Why) -> None:
         if why.cause is Cause.NO_REQUEST:
             self._break(Side.CLIENT, why)
         elif self._down is None:
             self._unanswered(why)
-        else:
+        elif not self._end_in_words(why):
             self._break(Side.UPSTREAM, why)
+
+    def _send_down(self, pieces: Pieces, why: Why | None) -> None:
+        self.bytes_down += sum(map(len, pieces))
+        if self._down is not None:
+            self._down.write(*pieces)
+        if why is not None:
+            self.end(why)
+
+    # The end
+
+    def _finish(self, down: Outgoing, *pieces: Piece) -> None:
+        """The client has the whole of an answer."""
+        self._over = True
+        # An early answer: nobody wants the rest of the body, and the client still sends it.
+        self._incoming.discard(self._discard_limit)
+        down.write(*pieces)
+        down.finish()
+
+    def _end_in_words(self, why: Why) -> bool:
+        """Whether the answer could be made whole; else nothing has happened."""
+        if self._over or self._down is None or not self._open_ended:
+            return False
+        words = last_words(self._down_stages, why)
+        if words is None:
+            return False
+        self._finish(self._down, *words)
+        self._client.abort()
+        self._done.callback(Relayed(self._status, self.bytes_up, self.bytes_down, why))
+        return True
 
     def _unanswered(self, why: Why, refused: Refuse | None = None) -> None:
         if self._over:
-            return
-        if self._down is not None:
-            self._break(Side.US, why)
             return
         self._over = True
         self._client.abort()
         if self._kept is None:
             self._incoming.discard(self._discard_limit)
         body = None if self._kept is None else bytes(self._kept)
-        self.done.callback(Unanswered(why, refused, self.bytes_up, body))
+        self._done.callback(Unanswered(why, refused, self.bytes_up, body))
 
     def _break(self, side: Side, why: Why) -> None:
+        if self._close():
+            self._done.callback(Broken(side, why, self.bytes_up, self.bytes_down))
+
+    def _close(self) -> bool:
+        """Cut both ends; whether they were not settled before."""
         if self._over:
-            return
+            return False
         self._over = True
         self._client.abort()
         self._incoming.abort()
-        self.done.callback(Broken(side, why, self.bytes_up, self.bytes_down))
+        return True
+
+    def _cancelled(self, _: "Deferred[Outcome]") -> None:
+        self._close()
 
     def _client_lost(self) -> None:
         self._break(Side.CLIENT, Why(Cause.CLIENT_LOST))
 
     def _hold_client(self) -> None:
+        self._client_held = True
         self._incoming.hold(self)
 
     def _release_client(self) -> None:
+        self._client_held = False
         self._incoming.release(self)
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
-from attrs import frozen
+from attrs import define, frozen
+from twisted.internet.defer import Deferred
 
 from gitwire.errors import Malformed
 from streams.causes import Cause, Why
 from streams.raw import Raw
+from streams.stages import Pieces, Stages, finish, pass_on
 from streams.timing import Alarm, Clock
 
 OPENING = 10.0
@@ -27,9 +29,11 @@ class Ended:
 
 
 class Tunnel:
-    """`on_end` is called once, when neither end can move anything any more.
+    """Two ends that are joined until neither can move anything any more. To be started once.
 
-    The end of either peer is the end of both directions: behind TLS there is no half of one.
+    It owns both from its making to its end. The end of either peer is the end of both directions:
+    behind TLS there is no half of one. Cancelling what `start` returned cuts both, and leaves no
+    Ended: what moved until then is in `bytes_up` and `bytes_down`.
     """
 
     def __init__(
@@ -38,140 +42,148 @@ class Tunnel:
         client: Raw,
         upstream: Raw,
         idle: float,
-        on_end: Callable[[Ended], None],
         opening: Opening | None = None,
-        spend: Callable[[int], str | None] = lambda octets: None,
+        *,
+        up: Stages = (),
+        down: Stages = (),
     ) -> None:
-        """`spend` counts what moves, and gives a code when it is too much."""
-        self._client = client
-        self._upstream = upstream
+        """The stages hear of what the client sends once `opening` lets it go on."""
         self._idle = idle
-        self._on_end = on_end
-        self._opening = opening
-        self._spend = spend
         self._alarm = Alarm(clock, self._ring)
-        self._over = False
-        self._finishing = False
+        self._up = _Direction(self, client, upstream, up, opening)
+        self._down = _Direction(self, upstream, client, down)
         self._left = {client, upstream}
-        self.bytes_up = 0
-        self.bytes_down = 0
+        self._finishing = False
+        self.over = False
+        self._done: Deferred[Ended] = Deferred(self._cancelled)
 
-    def start(self, prelude: bytes = b"") -> None:
-        """`prelude` is what the client has said before."""
-        self._alarm.set(self._idle if self._opening is None else OPENING)
-        if prelude:
-            self.from_client(prelude)
-        self._upstream.attach(_End(self, self._upstream, self._client, self.from_upstream))
-        if not self._over:
-            self._client.attach(_End(self, self._client, self._upstream, self.from_client))
+    @property
+    def bytes_up(self) -> int:
+        return self._up.moved
+
+    @property
+    def bytes_down(self) -> int:
+        return self._down.moved
+
+    def start(self, prelude: bytes = b"") -> Deferred[Ended]:
+        """`prelude` is what the client has said before. Of a tunnel that was cut before, the end
+        is there at once."""
+        if not self.over:
+            self._alarm.set(self._idle if self._up.opening is None else OPENING)
+            if prelude:
+                self._up.data(prelude)
+        for direction in (self._down, self._up):
+            if not self.over:
+                direction.source.attach(direction)
+        return self._done
 
     def cut(self, why: Why) -> None:
         """End it from outside, at once."""
-        self._end(Ended(self.bytes_up, self.bytes_down, why))
+        self._end(why)
 
-    def from_client(self, octets: bytes) -> None:
-        if self._opening is not None:
-            passed = self._open(self._opening, octets)
+    # What the directions tell
+
+    def moving(self) -> None:
+        if not self._finishing and self._up.opening is None:
+            self._alarm.set(self._idle)
+
+    def finished(self, first: "_Direction") -> None:
+        """What came is still delivered to the other peer; nothing more is to the one that ended."""
+        if self.over or self._finishing:
+            return
+        self._finishing = True
+        self._alarm.set(LINGER)
+        for direction in (first, self._down if first is self._up else self._up):
+            if not self.over:
+                direction.finish()
+
+    def lost(self, direction: "_Direction", cleanly: bool) -> None:
+        self._left.discard(direction.source)
+        if cleanly and self._left:
+            self.finished(direction)
+        else:
+            self._end(None)
+
+    def _ring(self) -> None:
+        if self._finishing:
+            self._end(None)
+        else:
+            self.cut(Why(Cause.IDLE if self._up.opening is None else Cause.NOT_OPENED))
+
+    def _end(self, why: Why | None) -> None:
+        if self._close():
+            self._done.callback(Ended(self.bytes_up, self.bytes_down, why))
+
+    def _close(self) -> bool:
+        """Cut both ends; whether they were not settled before."""
+        if self.over:
+            return False
+        self.over = True
+        self._alarm.clear()
+        self._up.source.abort()
+        self._up.sink.abort()
+        return True
+
+    def _cancelled(self, _: "Deferred[Ended]") -> None:
+        self._close()
+
+
+@define(eq=False)
+class _Direction:
+    """What one end says, on its way to the other."""
+
+    tunnel: Tunnel
+    source: Raw
+    sink: Raw
+    stages: Stages
+    opening: Opening | None = None
+    moved: int = 0
+
+    def data(self, octets: bytes) -> None:
+        if self.tunnel.over:
+            return
+        if self.opening is not None:
+            passed = self._open(self.opening, octets)
             if passed is None:
                 return
             octets = passed
-        if self._moved(octets):
-            self.bytes_up += len(octets)
-            self._pass(octets, self._client, self._upstream)
+        self.tunnel.moving()
+        self._pass(*pass_on(self.stages, (octets,)) if self.stages else ((octets,), None))
 
-    def from_upstream(self, octets: bytes) -> None:
-        if self._moved(octets):
-            self.bytes_down += len(octets)
-            self._pass(octets, self._upstream, self._client)
+    def ended(self) -> None:
+        self.tunnel.finished(self)
+
+    def lost(self, cleanly: bool) -> None:
+        self.tunnel.lost(self, cleanly)
+
+    def flowed(self) -> None:
+        """Of the source, as a sink of the other direction."""
+        if self.source.blocked:
+            self.sink.hold()
+        else:
+            self.sink.release()
+
+    def finish(self) -> None:
+        """Nothing more goes to the sink."""
+        if self.stages:
+            self._pass(*finish(self.stages))
+        self.sink.release()
+        self.sink.finish()
 
     def _open(self, opening: Opening, octets: bytes) -> bytes | None:
         try:
             passed = opening(octets)
         except Malformed as malformed:
-            self.cut(Why(Cause.NOT_OPENED, malformed.what))
+            self.tunnel.cut(Why(Cause.NOT_OPENED, malformed.what))
             return None
         if passed is not None:
-            self._opening = None
+            self.opening = None
         return passed
 
-    def _moved(self, octets: bytes) -> bool:
-        if self._over:
-            return False
-        if self._opening is None and not self._finishing:
-            self._alarm.set(self._idle)
-        code = self._spend(len(octets))
-        if code is not None:
-            self.cut(Why(Cause.QUOTA, code=code))
-        return code is None
-
-    def _pass(self, octets: bytes, source: Raw, sink: Raw) -> None:
-        sink.write(octets)
-        if sink.blocked:
-            source.hold()
-
-    # What the ends tell
-
-    def flowed(self, end: Raw, other: Raw) -> None:
-        if end.blocked:
-            other.hold()
-        else:
-            other.release()
-
-    def finished(self, end: Raw, other: Raw) -> None:
-        """What came is still delivered to the other one."""
-        if not self._over and not self._finishing:
-            self._finishing = True
-            self._alarm.set(LINGER)
-            other.release()
-            other.finish()
-            end.finish()
-
-    def lost(self, end: Raw, other: Raw, cleanly: bool) -> None:
-        self._left.discard(end)
-        if self._over:
-            return
-        if not self._left:
-            self._settle(Ended(self.bytes_up, self.bytes_down))
-        elif cleanly:
-            self.finished(end, other)
-        else:
-            self._end(Ended(self.bytes_up, self.bytes_down))
-
-    def _ring(self) -> None:
-        if self._finishing:
-            self._end(Ended(self.bytes_up, self.bytes_down))
-        else:
-            self.cut(Why(Cause.IDLE if self._opening is None else Cause.NOT_OPENED))
-
-    def _end(self, ended: Ended) -> None:
-        if not self._over:
-            self._settle(ended)
-            self._client.abort()
-            self._upstream.abort()
-
-    def _settle(self, ended: Ended) -> None:
-        self._over = True
-        self._alarm.clear()
-        self._on_end(ended)
-
-
-@frozen(eq=False)
-class _End:
-    """One end, as the tunnel hears it."""
-
-    tunnel: Tunnel
-    end: Raw
-    other: Raw
-    take: Callable[[bytes], None]
-
-    def data(self, octets: bytes) -> None:
-        self.take(octets)
-
-    def ended(self) -> None:
-        self.tunnel.finished(self.end, self.other)
-
-    def lost(self, cleanly: bool) -> None:
-        self.tunnel.lost(self.end, self.other, cleanly)
-
-    def flowed(self) -> None:
-        self.tunnel.flowed(self.end, self.other)
+    def _pass(self, pieces: Pieces, why: Why | None) -> None:
+        self.moved += sum(map(len, pieces))
+        self.sink.write(*pieces)
+        if self.sink.blocked:
+            self.source.hold()
+        if why is not None:
+            self.tunnel.cut(why)

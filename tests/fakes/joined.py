@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from gitwire.http import Headers, Length, NoBody, ResponseHead, format_request, framing_headers
 from streams.http import Incoming, Timeouts
@@ -35,6 +36,7 @@ class Joined:
         self.client = self.served.client
         self.upstream = self.dialled.server
         self.outcomes: list[Outcome] = []
+        self.failures: list[Failure] = []
         self.relays: list[Relay] = []
 
     @property
@@ -52,5 +54,5 @@ class Joined:
         options = {"answer": pass_on, **self.options}
         relay = Relay(incoming, self.dialled.connection, head, framing, **options)
         self.relays.append(relay)
-        done: Deferred[Outcome] = relay.start()
-        done.addCallback(self.outcomes.append)
+        self.done: Deferred[Outcome] = relay.start()
+        self.done.addCallbacks(self.outcomes.append, self.failures.append)

@@ -11,7 +11,11 @@ OPERATION = "broker/git_operation.py"
 EGRESS = "broker/egress.py"
 
 
-_STOP = "        if self._relay is not None:\n            self._relay.stop()\n            return\n"
+_STOP = (
+    "        if self._relay is not None:\n"
+    "            self._relay.cut(Why(Cause.STOPPED))\n"
+    "            return\n"
+)
 
 
 def _cells(*cells: str) -> tuple[str, ...]:
@@ -23,7 +27,7 @@ EXCHANGES = (
     Mutation(
         "exchange: a fetch or push under way is not cut",
         FORWARDING,
-        "            self._relay.stop()\n",
+        "            self._relay.cut(Why(Cause.STOPPED))\n",
         "            pass\n",
         _cells("fetch, upstream's body, revoked", "push, both bodies, rescoped"),
     ),

@@ -186,9 +186,9 @@ MUTATIONS = (
     ),
     Mutation(
         "broker: whatever the upstream's text says goes to the terminal",
-        "broker/git_relay.py",
-        "super().to_client(self.answers.feed(data))",
-        "super().to_client(data)",
+        "broker/git_stages.py",
+        "        passed = (self._filter.feed(data),)\n",
+        "        self._filter.feed(data)\n        passed = (data,)\n",
         (f"{BROKER_GIT}::test_escapes_in_progress_text_do_not_reach_the_terminal",),
     ),
     Mutation(

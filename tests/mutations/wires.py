@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.mutations.table import BROKER_GIT, BROKER_PUSH, GATE, SIDECAR_DECIDES, Mutation
 
+RELAY = "tests/wire/streams/test_relay.py"
+TUNNEL = "tests/wire/streams/test_tunnel.py"
 BROKER_CLIENT = "tests/wire/hostd/test_broker_client.py"
 SENT_ONCE = (
     "tests/wire/sidecar/test_git_ports.py::test_a_fetch_is_tried_twice_at_most_and_a_push_once"
@@ -117,6 +119,41 @@ WIRES = (
         "                raise _Failed(Cause.LOST)\n",
         "                raise _Failed(Cause.NOT_TAKEN)\n",
         (SENT_ONCE, f"{BROKER_CLIENT}::test_what_a_broker_may_have_done_is_not_asked_again"),
+    ),
+    Mutation(
+        "relay: one that nobody waits for any more goes on",
+        "streams/relay.py",
+        '    def _cancelled(self, _: "Deferred[Outcome]") -> None:\n        self._close()\n',
+        '    def _cancelled(self, _: "Deferred[Outcome]") -> None:\n        pass\n',
+        (f"{RELAY}::test_one_who_awaits_the_outcome_and_is_cancelled_leaves_nothing_open",),
+    ),
+    Mutation(
+        "tunnel: one that nobody waits for any more goes on",
+        "streams/tunnel.py",
+        '    def _cancelled(self, _: "Deferred[Ended]") -> None:\n        self._close()\n',
+        '    def _cancelled(self, _: "Deferred[Ended]") -> None:\n        pass\n',
+        (f"{TUNNEL}::test_one_who_awaits_its_end_and_is_cancelled_leaves_nothing_open",),
+    ),
+    Mutation(
+        "relay: what was cut before it starts is sent all the same",
+        "streams/relay.py",
+        "        if self._over:\n            return self._done\n",
+        "",
+        (f"{RELAY}::test_what_is_cut_before_it_starts_sends_nothing",),
+    ),
+    Mutation(
+        "stages: what one stage stops goes on",
+        "streams/stages.py",
+        "            why, passed = why or passed.why, passed.pieces\n",
+        "            passed = passed.pieces\n",
+        (f"{RELAY}::test_a_stage_may_end_an_answer_after_some_of_a_piece",),
+    ),
+    Mutation(
+        "stages: an answer of an announced length is ended by words of ours",
+        "streams/relay.py",
+        "self._down is None or not self._open_ended:\n",
+        "self._down is None:\n",
+        (f"{RELAY}::test_an_answer_of_an_announced_length_is_ended_by_no_words",),
     ),
     Mutation(
         "hostd: whatever came of a request, it is sent again",

@@ -3,15 +3,18 @@
 from collections.abc import Callable
 
 import pytest
+from twisted.internet.defer import CancelledError
 
 from gitwire.errors import Malformed
-from gitwire.http import Headers, ResponseHead
+from gitwire.http import Headers, Length, ResponseHead
+from limits.quota import ByteQuota
 from streams.causes import Cause, Why
 from streams.http import Timeouts
-from streams.relay import Broken, Refuse, Relayed, Side, Unanswered
+from streams.relay import Broken, Outcome, Refuse, Relay, Relayed, Side, Unanswered
+from streams.stages import Pieces, Quota, Size, Stage, Stop
 from tests.fakes.hand_loop import tcp_pair
 from tests.fakes.http_ends import get, hello, post
-from tests.fakes.joined import Joined
+from tests.fakes.joined import Joined, pass_on
 
 OK = b"HTTP/1.1 200 OK\r\nServer: secret\r\nSet-Cookie: secret\r\n"
 FIXED = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-test\r\n"
@@ -238,7 +241,7 @@ def test_answer_whose_headers_are_malformed_is_refused() -> None:
 
 
 def test_request_over_its_limit_is_stopped_and_can_be_refused() -> None:
-    joined = Joined(tcp_pair, max_up=100_000)
+    joined = Joined(tcp_pair, up=(Size(100_000, Cause.REQUEST_TOO_LARGE),))
     joined.client.say(post(200_000, bytes(150_000)))
     assert isinstance(joined.outcome, Unanswered) and joined.outcome.refused is None
     joined.upstream.hear()
@@ -249,7 +252,7 @@ def test_request_over_its_limit_is_stopped_and_can_be_refused() -> None:
 
 
 def test_answer_over_its_limit_is_cut_for_both() -> None:
-    joined = Joined(tcp_pair, max_down=100_000)
+    joined = Joined(tcp_pair, down=(Size(100_000, Cause.ANSWER_TOO_LARGE),))
     joined.client.say(get())
     joined.upstream.say(OK + b"Transfer-Encoding: chunked\r\n\r\n186a1\r\n" + bytes(100_001))
     joined.client.hear()
@@ -267,6 +270,151 @@ def test_relay_can_be_cut_from_outside() -> None:
     joined.upstream.hear()
     assert joined.client.reset and joined.upstream.reset
     assert joined.outcome == Broken(Side.US, Why(Cause.STOPPED, "session was revoked"), 3, 0)
+
+
+def test_what_is_cut_before_it_starts_sends_nothing() -> None:
+    joined = Joined(tcp_pair)
+    joined.served.on_request = None
+    joined.client.say(post(10, b"abc"))
+    head = b"POST /up HTTP/1.1\r\nHost: up\r\nContent-Length: 10\r\n\r\n"
+    relay = Relay(joined.served.last, joined.dialled.connection, head, Length(10), pass_on)
+    why = Why(Cause.STOPPED)
+    relay.cut(why)
+    outcomes: list[Outcome] = []
+    relay.start().addCallback(outcomes.append)
+    assert joined.upstream.hear() == b"" and joined.client.hear() == b""
+    assert joined.client.reset and joined.upstream.reset
+    assert outcomes == [Broken(Side.US, why, 0, 0)]
+
+
+def test_to_cancel_what_has_ended_closes_nothing() -> None:
+    joined = Joined()
+    joined.client.say(get())
+    joined.upstream.hear()
+    answer(joined)
+    joined.done.cancel()
+    joined.relays[0].cut(Why(Cause.STOPPED))
+    joined.relays[0].end(Why(Cause.STOPPED))
+    assert joined.outcomes == [Relayed(200, 0, 5)] and joined.failures == []
+    assert joined.dialled.connection.idle and joined.client.hear().endswith(b"hello")
+    joined.client.say(get())
+    joined.upstream.hear()
+    answer(joined)
+    assert joined.outcomes[1:] == [Relayed(200, 0, 5)]
+
+
+def test_what_is_ended_before_an_answer_can_be_replied_to() -> None:
+    joined = Joined(tcp_pair)
+    joined.client.say(get())
+    joined.relays[0].end(Why(Cause.SLOW))
+    joined.upstream.hear()
+    assert joined.upstream.reset
+    assert joined.outcome == Unanswered(Why(Cause.SLOW), None, 0)
+    hello(joined.served.last)
+    assert joined.client.hear().endswith(b"hello\n")
+
+
+# Stages
+
+
+class Shouting(Stage):
+    """Keeps the last byte back, in capitals; `said` is what it ends an answer with."""
+
+    def __init__(self, said: bytes | None = None) -> None:
+        self.held = b""
+        self.said = said
+
+    def feed(self, pieces: Pieces) -> Pieces:
+        data = self.held + b"".join(pieces).upper()
+        self.held = data[-1:]
+        return (data[:-1],)
+
+    def finish(self) -> Pieces:
+        return (self.held + b"!",)
+
+    def last_words(self, why: Why) -> bytes | None:
+        return self.said
+
+
+class Curt(Stage):
+    """Passes so many bytes on and stops there, in the middle of a piece."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def feed(self, pieces: Pieces) -> Pieces | Stop:
+        data = b"".join(pieces)
+        if len(data) > self.most:
+            return Stop(Why(Cause.QUOTA), (data[: self.most],))
+        return (data,)
+
+
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def test_stages_change_what_goes_up_and_what_comes_down() -> None:
+    joined = Joined(up=(Shouting(),), down=(Shouting(), Size(100, Cause.QUOTA)))
+    joined.client.say(post(None, b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"))
+    assert joined.upstream.hear().endswith(b"4\r\nHELL\r\n2\r\nO!\r\n0\r\n\r\n")
+    joined.upstream.say(CHUNKED + b"3\r\nyes\r\n0\r\n\r\n")
+    assert joined.client.hear().endswith(b"2\r\nYE\r\n2\r\nS!\r\n0\r\n\r\n")
+    assert joined.outcome == Relayed(200, 6, 4) and joined.dialled.connection.idle
+
+
+def test_a_stage_may_end_an_answer_after_some_of_a_piece() -> None:
+    joined = Joined(tcp_pair, down=(Curt(3),))
+    joined.client.say(get())
+    joined.upstream.say(CHUNKED + b"5\r\nhello\r\n")
+    assert joined.client.hear().endswith(b"3\r\nhel\r\n") and joined.client.reset
+    assert joined.outcome == Broken(Side.US, Why(Cause.QUOTA), 0, 3)
+
+
+def test_what_a_stage_says_at_the_end_of_an_answer_passes_the_stages_behind_it() -> None:
+    joined = Joined(tcp_pair, down=(Shouting(b"sorry"), Shouting()))
+    joined.client.say(get())
+    joined.upstream.say(CHUNKED + b"5\r\nhello\r\n")
+    joined.relays[0].cut(Why(Cause.STOPPED))
+    heard = joined.client.hear()
+    assert heard.endswith(b"3\r\nHEL\r\n7\r\nLSORRY!\r\n0\r\n\r\n")
+    joined.upstream.hear()
+    assert joined.upstream.reset and joined.served.lost == 0
+    assert joined.outcome == Relayed(200, 0, 3, Why(Cause.STOPPED))
+
+
+@pytest.mark.parametrize("why", [Cause.QUOTA, None])
+def test_an_answer_of_an_announced_length_is_ended_by_no_words(why: Cause | None) -> None:
+    joined = Joined(tcp_pair, down=(Shouting(b"sorry"),))
+    joined.client.say(get())
+    joined.upstream.say(OK + b"Content-Length: 9\r\n\r\nhello")
+    if why is None:
+        joined.upstream.reset_now()
+    else:
+        joined.relays[0].end(Why(why))
+    assert joined.client.hear().endswith(b"HELL") and joined.client.reset
+    assert isinstance(joined.outcome, Broken)
+
+
+def test_a_lost_upstream_is_told_in_the_words_of_a_stage() -> None:
+    joined = Joined(tcp_pair, down=(Shouting(b"sorry"),))
+    joined.client.say(get())
+    joined.upstream.say(CHUNKED + b"5\r\nhello\r\n")
+    joined.upstream.reset_now()
+    assert joined.client.hear().endswith(b"5\r\nsorry\r\n0\r\n\r\n")
+    assert joined.outcome == Relayed(200, 0, 4, Why(Cause.LOST))
+
+
+def test_both_directions_and_all_transfers_spend_one_budget() -> None:
+    budget = ByteQuota(18)
+    stages = (Quota(budget, Why(Cause.QUOTA, code="E109")),)
+    joined = Joined(tcp_pair, up=stages, down=stages)
+    for _ in range(2):
+        joined.client.say(post(3, b"abc"))
+        joined.upstream.hear()
+        answer(joined)
+        assert joined.outcome == Relayed(200, 3, 5)
+    joined.client.say(post(3, b"abc"))
+    joined.upstream.hear()
+    assert joined.outcome == Unanswered(Why(Cause.QUOTA, code="E109"), None, 0)
 
 
 # One end lost at every step
@@ -306,6 +454,18 @@ def played(name: str) -> Joined:
     joined.client.hear()
     assert joined.outcomes == []
     return joined
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_one_who_awaits_the_outcome_and_is_cancelled_leaves_nothing_open(name: str) -> None:
+    joined = played(name)
+    joined.done.cancel()
+    joined.client.hear()
+    joined.upstream.hear()
+    assert joined.client.reset and joined.upstream.reset
+    assert joined.dialled.lost == 1 and joined.served.lost == 1
+    assert joined.outcomes == [] and joined.failures[0].check(CancelledError)
+    assert joined.loop.getDelayedCalls() == []
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from twisted.internet.defer import CancelledError
+from twisted.python.failure import Failure
 
 from gitwire.errors import Malformed
 from gitwire.formatting import format_response
 from gitwire.hostname import Destination, HostName
 from gitwire.http import NoBody
 from gitwire.proxying import ProxyReader, format_connect
+from limits.quota import ByteQuota
 from streams.causes import Cause, Why
 from streams.incoming import Incoming
-from streams.raw import Raw
+from streams.raw import Raw, RawConnection
+from streams.stages import Pieces, Quota, Stage, Stages
 from streams.tunnel import LINGER, OPENING, Ended, Opening, Tunnel
 from tests.fakes.hand_loop import HandLoop, small_pair, tcp_pair
-from tests.fakes.http_ends import Dialled, Recorder, Served, get, hello
+from tests.fakes.http_ends import Dialled, RawPeer, Recorder, Served, get, hello
 
 TO = Destination(HostName("web.example"), 443)
 ASK = format_connect(TO, ())
@@ -26,31 +30,27 @@ class Hop:
     """A server end whose CONNECT is passed on to a client end, as sidecar and broker do."""
 
     def __init__(
-        self, opening: Opening | None = None, tcp: bool = False, most: int = 1 << 40
+        self, opening: Opening | None = None, tcp: bool = False, up: Stages = (), down: Stages = ()
     ) -> None:
         self.loop = HandLoop()
         pair = tcp_pair if tcp else small_pair
         self.served = Served(self._asked, pair, None, self.loop, ProxyReader)
         self.dialled = Dialled(pair, None, self.loop)
         self.client, self.upstream = self.served.client, self.dialled.server
-        self.opening, self.left = opening, most
+        self.opening, self.stages = opening, {"up": up, "down": down}
         self.ended: list[Ended] = []
+        self.failures: list[Failure] = []
         self.refusals = Recorder()
         self.tunnel: Tunnel | None = None
 
     def _asked(self, incoming: Incoming) -> None:
         def opened(far: Raw) -> None:
             near = incoming.tunnel(YES)
-            self.tunnel = Tunnel(
-                self.loop, near, far, 60, self.ended.append, self.opening, self._spend
-            )
-            self.tunnel.start()
+            self.tunnel = Tunnel(self.loop, near, far, 60, self.opening, **self.stages)
+            self.done = self.tunnel.start()
+            self.done.addCallbacks(self.ended.append, self.failures.append)
 
         self.dialled.connection.connect(ASK, self.refusals, opened)
-
-    def _spend(self, octets: int) -> str | None:
-        self.left -= octets
-        return "E109" if self.left < 0 else None
 
     def open(self) -> None:
         self.client.say(ASK)
@@ -184,7 +184,8 @@ def test_an_opening_that_does_not_come_is_not_waited_for() -> None:
 
 
 def test_too_many_octets_end_it() -> None:
-    hop = Hop(most=10)
+    stages = (Quota(ByteQuota(10), Why(Cause.QUOTA, code="E109")),)
+    hop = Hop(up=stages, down=stages)
     hop.open()
     hop.client.say(b"12345")
     hop.upstream.say(b"12345")
@@ -203,6 +204,79 @@ def test_it_can_be_cut_from_outside() -> None:
     hop.upstream.hear()
     assert hop.ended == [Ended(0, 0, Why(Cause.STOPPED, code="E101"))]
     assert (hop.served.lost, hop.dialled.lost) == (1, 1)
+
+
+def test_one_that_was_cut_before_it_starts_passes_nothing_on() -> None:
+    loop = HandLoop()
+    ends = [RawConnection(), RawConnection()]
+    pairs = [tcp_pair(), tcp_pair()]
+    peers = [RawPeer(loop, far) for _, far in pairs]
+    for end, (near, _) in zip(ends, pairs, strict=True):
+        loop.connect(end, near)
+    tunnel = Tunnel(loop, ends[0].raw, ends[1].raw, 60)
+    tunnel.cut(Why(Cause.STOPPED))
+    ended: list[Ended] = []
+    tunnel.start(b"early").addCallback(ended.append)
+    assert [peer.hear() for peer in peers] == [b"", b""]
+    assert all(peer.reset for peer in peers)
+    assert ended == [Ended(0, 0, Why(Cause.STOPPED))]
+    assert loop.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("when", ["opening", "joined", "held", "finishing"])
+def test_one_who_awaits_its_end_and_is_cancelled_leaves_nothing_open(when: str) -> None:
+    hop = Hop(only(b"open") if when == "opening" else None, tcp=True)
+    hop.open()
+    hop.client.say(b"op")
+    hop.upstream.hear()
+    if when == "held":
+        hop.upstream.say_some(bytes(MEGABYTES * 4))
+    elif when == "finishing":
+        hop.client.half_close()
+        hop.upstream.hear()
+    assert hop.ended == []
+    hop.done.cancel()
+    while hop.client.hear():
+        pass
+    hop.upstream.hear()
+    assert (hop.served.lost, hop.dialled.lost) == (1, 1)
+    assert hop.ended == [] and hop.failures[0].check(CancelledError)
+    assert hop.loop.getDelayedCalls() == []
+
+
+def test_to_cancel_one_that_has_ended_changes_nothing() -> None:
+    hop = Hop(tcp=True)
+    hop.open()
+    hop.upstream.reset_now()
+    hop.done.cancel()
+    assert len(hop.ended) == 1 and hop.failures == []
+
+
+class Late(Stage):
+    """Passes everything on at the end."""
+
+    def __init__(self) -> None:
+        self.held = b""
+
+    def feed(self, pieces: Pieces) -> Pieces:
+        self.held += b"".join(pieces)
+        return ()
+
+    def finish(self) -> Pieces:
+        return (self.held,)
+
+
+@pytest.mark.parametrize("downward", [False, True])
+def test_what_a_stage_held_back_goes_on_before_the_end(downward: bool) -> None:
+    hop = Hop(tcp=True, up=(Late(),), down=(Late(),))
+    hop.open()
+    first, other = (hop.upstream, hop.client) if downward else (hop.client, hop.upstream)
+    first.say(b"words")
+    assert other.hear() == b""
+    first.half_close()
+    assert other.hear() == b"words"
+    other.hear()
+    assert other.ended
 
 
 def test_a_refused_connect_is_an_answer_and_the_link_serves_on() -> None:
