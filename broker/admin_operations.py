@@ -157,7 +157,7 @@ class AdminOperations:
             fix = "`hostctl cred ls` lists them"
             raise Problem("C110", f"there is no credential {name!r}", "", fix)
         self._record(AdminOperation(op="cred-test", decision="allow", peer_uid=uid, reason=name))
-        return Deferred.fromCoroutine(Trial(routes, self._desk.upstreams, name).run(place))
+        return Deferred.fromCoroutine(Trial(routes, self._desk.dialler, name).run(place))
 
     def session_ls(self, fields: Fields, uid: int) -> Fields:
         sessions = self._desk.sessions.everyone()

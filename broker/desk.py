@@ -9,6 +9,7 @@ from attrs import frozen
 from audit.journal import Journal
 from broker.admission import Admission
 from broker.authority import Authority
+from broker.dialling import Dialler
 from broker.governors import Governors
 from broker.metrics import Metrics
 from broker.recording import Recorder
@@ -27,6 +28,7 @@ class Desk:
     authority: Authority
     journal: Journal
     recorder: Recorder  # for what many wait for at a time
+    dialler: Dialler
     upstreams: Upstreams
     admission: Admission
     governors: Governors

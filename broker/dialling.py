@@ -1,194 +1,168 @@
-"""A TLS connection to a configured place: certificate and name verified, through a proxy or not."""
+"""Connections along a route: straight or through a proxy, plain or over verified TLS.
+
+Whoever gives up waiting leaves nothing open: everything that is awaited here closes what it opened
+when it is cancelled.
+"""
 
 from __future__ import annotations
 
 import socket
-from ipaddress import ip_address
 from typing import Any, cast
 
-from attrs import define, field, frozen
+from attrs import frozen
 from OpenSSL import SSL
-from OpenSSL.crypto import Error as CryptoError
 from service_identity.exceptions import CertificateError, VerificationError
-from service_identity.pyopenssl import verify_hostname, verify_ip_address
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectError
 from twisted.internet.protocol import Protocol, connectionDone
-from twisted.internet.ssl import (
-    Certificate,
-    CertificateOptions,
-    platformTrust,
-    trustRootFromCertificates,
-)
 from twisted.python.failure import Failure
 
-from broker.errors import Misconfigured, Unavailable
+from broker.errors import Unavailable
 from broker.injection import connect_head
 from broker.providers.credential import Credential
+from broker.route import NamedServer, Route
 from broker.running import Permit
-from broker.settings import Address, Proxy, UpstreamConfig
+from broker.settings import Address
 from gitwire.errors import Malformed
+from gitwire.http import Length, NoBody, ResponseHead
 from gitwire.tunnel import TunnelReader
-from identity.tlsoptions import PARTIAL_WRITE, SUITES
+from netpolicy.addresses import Address as Number
 from streams.descriptor import Descriptor
-from streams.dialling import dial as dial_place
+from streams.dialling import connect, dial
 from streams.http import ClientConnection, Timeouts
+from streams.raw import Raw, RawConnection
 from streams.tls import Tls
-
-
-@define(eq=False)
-class NamedServer:
-    """A server known by its name: an authority that we trust has certified it."""
-
-    host: str
-    _context: SSL.Context
-
-    def connection(self) -> SSL.Connection:
-        made = SSL.Connection(self._context, None)
-        made.set_connect_state()
-        if not _is_address(self.host):
-            made.set_tlsext_host_name(self.host.encode("ascii"))
-        return made
-
-    def verify(self, connection: SSL.Connection) -> Exception | None:
-        """OpenSSL has verified the chain; this is about the name in it."""
-        try:
-            if _is_address(self.host):
-                verify_ip_address(connection, self.host)
-            else:
-                verify_hostname(connection, self.host)
-        except (VerificationError, CertificateError) as error:
-            return error
-        return None
-
-
-def trusting(config: UpstreamConfig, host: str) -> NamedServer:
-    """Certificate and name are verified; TLS 1.2 is the least we take."""
-    trusted: Any = platformTrust()
-    if config.authorities:
-        try:
-            roots = [Certificate.loadPEM(pem) for pem in config.authorities]
-        except (CryptoError, ValueError):
-            why = "holds a certificate that cannot be read"
-            key = f"upstream.{config.name}.ca_file"
-            raise Misconfigured("broker.toml", key, why, "give a PEM file") from None
-        trusted = trustRootFromCertificates(roots)
-    context = CertificateOptions(trustRoot=trusted).getContext()
-    context.clear_mode(PARTIAL_WRITE)
-    context.set_tls13_ciphersuites(SUITES)
-    return NamedServer(host, context)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-@frozen
-class Way:
-    """How a place is reached."""
-
-    address: Address
-    tls: NamedServer
-    proxy: Proxy | None
-    proxy_credential: Credential | None
-    connect: float
-    idle: float
+from streams.whole import WholeAnswer
 
 
 class ProxyRefused(Exception):
     """The proxy did not open the tunnel; its status is all that is told."""
 
 
-def dial(reactor: Any, way: Way, permit: Permit) -> Deferred[ClientConnection]:
-    """A connection whose handshake is complete; fails with Unavailable (U101, U106)."""
-    try:
+class _Lost(Exception):
+    """The connection ended before its handshake was complete."""
+
+    def __init__(self, reason: BaseException | None) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+@frozen(eq=False)
+class Dialler:
+    """Both fail with Unavailable: as the route calls it, or U106, or as its addresses say."""
+
+    _reactor: Any
+
+    async def http(self, route: Route, permit: Permit) -> ClientConnection:
+        """Ready to be asked: over TLS the server is known to be the named one."""
+        try:
+            sock = await self._socket(route, permit)
+            if route.trust is not None:
+                return await _handshake(self._reactor, sock, route, route.trust)
+        except (ConnectError, OSError, ProxyRefused, _Lost) as error:
+            raise _unavailable(route, error) from None
+        made = ClientConnection(self._reactor, Timeouts(idle=route.idle), secure=False)
+        Descriptor(self._reactor, sock, made).start()
+        return made
+
+    async def raw(self, route: Route, permit: Permit) -> Raw:
+        """The end of a tunnel, which nobody has said anything in."""
+        try:
+            sock = await self._socket(route, permit)
+        except (ConnectError, OSError, ProxyRefused) as error:
+            raise _unavailable(route, error) from None
+        made = RawConnection()
+        Descriptor(self._reactor, sock, made).start()
+        return made.raw
+
+    async def whole(
+        self, route: Route, permit: Permit, head: bytes, body: bytes, limit: int
+    ) -> tuple[ResponseHead, bytes]:
+        """One request on a connection of its own, and its answer; NoAnswer, Unavailable."""
+        connection = await self.http(route, permit)
+        answer = WholeAnswer(limit)
+        try:
+            sent = connection.send(head, Length(len(body)) if body else NoBody(), answer)
+            sent.write(body)
+            sent.finish()
+            return await answer.done
+        finally:
+            connection.close()
+
+    async def _socket(self, route: Route, permit: Permit) -> socket.socket:
         permit.check()
-    except Unavailable as error:
-        return fail(error)
-    return _Dial(reactor, way).start()
+        found = None if route.addresses is None else await route.addresses.find(permit)
+        if route.proxy is None:
+            return await self._connect(route, found)
+        credential = await route.proxy.credential(permit)
+        permit.check()
+        through = route.proxy.address
+        sock = await dial(self._reactor, through.host, through.port, route.connect)
+        if not route.tunnelled:
+            return sock
+        place = route.place if found is None else Address(str(found[0]), route.place.port)
+        return await _tunnel(self._reactor, sock, route, place, credential)
+
+    async def _connect(self, route: Route, found: list[Number] | None) -> socket.socket:
+        place = route.place
+        if found is None:
+            return await dial(self._reactor, place.host, place.port, route.connect)
+        return await connect(self._reactor, found, place.port, route.connect)
 
 
-def _why(reason: Failure) -> Unavailable:
+def _unavailable(route: Route, error: BaseException | None) -> Unavailable:
     """Certificate trouble has its own code; nothing else of the failure is told."""
-    error = reason.value
-    if isinstance(error, Unavailable):
-        return error
-    if isinstance(error, VerificationError | CertificateError) or _is_certificate(error):
+    if isinstance(error, _Lost):
+        error = error.reason
+    if _is_certificate(error):
         return Unavailable("U106", "the git server's certificate is not trusted")
     why = str(error) if isinstance(error, ProxyRefused) else type(error).__name__
-    return Unavailable("U101", "the git server cannot be reached", why)
+    return Unavailable(*route.unreachable, why)
 
 
 def _is_certificate(error: BaseException | None) -> bool:
+    if isinstance(error, VerificationError | CertificateError):
+        return True
     if not isinstance(error, SSL.Error) or not error.args:
         return False
     # pyOpenSSL tells its errors as texts of OpenSSL and keeps no numbers of them.
     return any("certificate" in str(part) for entry in error.args[0] for part in entry)
 
 
-@define(eq=False)
-class _Dial:
-    """One attempt, until its TLS handshake is complete."""
+def _handshake(
+    reactor: Any, sock: socket.socket, route: Route, trust: NamedServer
+) -> Deferred[ClientConnection]:
+    done: Deferred[ClientConnection] = Deferred(lambda _: connection.abort())
 
-    _reactor: Any
-    _way: Way
-    _done: Deferred[ClientConnection] = field(init=False)
-    _connecting: Deferred[None] = field(init=False)
-    _connection: ClientConnection | None = field(init=False, default=None)
+    def ready(made: ClientConnection) -> None:
+        if not done.called:
+            done.callback(made)
 
-    def start(self) -> Deferred[ClientConnection]:
-        self._done = Deferred(self._cancel)
-        self._connecting = Deferred.fromCoroutine(self._connect())
-        self._connecting.addErrback(self._failed)
-        return self._done
+    def lost(_: ClientConnection, reason: Failure) -> None:
+        if not done.called:
+            done.errback(_Lost(reason.value))
 
-    async def _connect(self) -> None:
-        way = self._way
-        place = way.address if way.proxy is None else way.proxy.address
-        sock = await dial_place(self._reactor, place.host, place.port, way.connect)
-        if way.proxy is not None:
-            sock = await _tunnel(self._reactor, sock, way)
-        self._start_tls(sock)
-
-    def _start_tls(self, sock: socket.socket) -> None:
-        timeouts = Timeouts(head=self._way.connect, idle=self._way.idle)
-        connection = ClientConnection(
-            self._reactor, timeouts, True, self._ready, lambda _, reason: self._failed(reason)
-        )
-        tls = self._way.tls
-        try:
-            made = Tls(self._reactor, sock, connection, tls.connection(), tls.verify)
-        except OSError:
-            sock.close()
-            raise
-        self._connection = connection
-        made.start()
-
-    def _ready(self, connection: ClientConnection) -> None:
-        if not self._done.called:
-            self._done.callback(connection)
-
-    def _failed(self, reason: Failure) -> None:
-        if not self._done.called:
-            self._done.errback(_why(reason))
-
-    def _cancel(self, done: Deferred[ClientConnection]) -> None:
-        done.errback(Unavailable("U101", "the attempt was given up"))
-        self._connecting.cancel()
-        if self._connection is not None:
-            self._connection.abort()
+    timeouts = Timeouts(head=route.connect, idle=route.idle)
+    connection = ClientConnection(reactor, timeouts, True, ready, lost)
+    try:
+        transport = Tls(reactor, sock, connection, trust.connection(), trust.verify)
+    except OSError:
+        sock.close()
+        raise
+    transport.start()
+    return done
 
 
-# Through a proxy
-
-
-def _tunnel(reactor: Any, sock: socket.socket, way: Way) -> Deferred[socket.socket]:
-    """The same socket, once the proxy has opened the way; fails with ProxyRefused."""
+def _tunnel(
+    reactor: Any,
+    sock: socket.socket,
+    route: Route,
+    place: Address,
+    credential: Credential | None,
+) -> Deferred[socket.socket]:
+    """The same socket, once the proxy has joined it to `place`; fails with ProxyRefused."""
     opened: Deferred[socket.socket] = Deferred(lambda _: asking.give_up())
-    asking = _Asking(reactor, way, opened)
+    asking = _Asking(reactor, route, connect_head(place, credential), opened)
     Descriptor(reactor, sock, asking).start()
     return opened
 
@@ -196,16 +170,19 @@ def _tunnel(reactor: Any, sock: socket.socket, way: Way) -> Deferred[socket.sock
 class _Asking(Protocol):
     """Says CONNECT, reads one head, then gives the socket away."""
 
-    def __init__(self, reactor: Any, way: Way, opened: Deferred[socket.socket]) -> None:
+    def __init__(
+        self, reactor: Any, route: Route, head: bytes, opened: Deferred[socket.socket]
+    ) -> None:
         self._clock = reactor
-        self._way = way
+        self._route = route
+        self._head = head
         self._opened = opened
         self._reader = TunnelReader()
         self._timer: Any = None
 
     def connectionMade(self) -> None:
-        self._timer = self._clock.callLater(self._way.connect, self._fail, "does not answer")
-        self._transport.write(connect_head(self._way.address, self._way.proxy_credential))
+        self._timer = self._clock.callLater(self._route.connect, self._fail, "does not answer")
+        self._transport.write(self._head)
 
     @property
     def _transport(self) -> Descriptor:
@@ -234,5 +211,5 @@ class _Asking(Protocol):
     def _fail(self, what: str) -> None:
         if not self._opened.called:
             self.give_up()
-            place = self._way.proxy.address if self._way.proxy is not None else ""
-            self._opened.errback(ProxyRefused(f"the proxy {place} {what}"))
+            called = self._route.proxy.called if self._route.proxy is not None else ""
+            self._opened.errback(ProxyRefused(f"{called} {what}"))

@@ -40,7 +40,7 @@ from netpolicy.egresstext import refusal
 from netpolicy.policy import Policy, Scheme
 from streams.causes import Cause, Why
 from streams.client import ClientConnection
-from streams.http import Incoming, Timeouts
+from streams.http import Incoming
 from streams.raw import Raw
 from streams.relay import Broken, Outcome, Refuse, Relay, Relayed, Unanswered
 from streams.stages import Quota
@@ -161,15 +161,15 @@ class Connection:
         self._dialling.addErrback(self._failed)
 
     async def _connect(self, allowed: EgressAllow, entry: Entry) -> None:
-        dialler = self._desk.routes.now.dialler
+        dialler, other_hosts = self._desk.dialler, self._desk.routes.now.other_hosts
+        idle, tunnelled = self._session.policy.limits.egress_idle, self.kind is Kind.TUNNEL
+        route = other_hosts.route(self._to, allowed.allow_private, idle, tunnelled)
         match self._request:
-            case TunnelRequest(to):
-                raw = await dialler.raw(to, allowed.allow_private, entry)
-                self._join(raw)
-            case PlainRequest(to):
-                timeouts = Timeouts(idle=self._session.policy.limits.egress_idle)
-                plain = await dialler.plain(to, allowed.allow_private, entry, timeouts)
-                self._relay(plain, self._request, absolute=dialler.proxy is not None)
+            case TunnelRequest():
+                self._join(await dialler.raw(route, entry))
+            case PlainRequest():
+                plain = await dialler.http(route, entry)
+                self._relay(plain, self._request, absolute=route.proxy is not None)
             case _:
                 assert_never(self._request)
 

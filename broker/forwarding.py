@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -24,7 +24,7 @@ from broker.injection import upstream_head
 from broker.providers.credential import Credential, Need
 from broker.push_commands import CommandSink
 from broker.responses import judge
-from broker.routes import Route
+from broker.routes import Server
 from broker.running import Entry
 from broker.upstream import Acquired, User
 from gitwire.framing import Framing, Headers, Length
@@ -61,7 +61,7 @@ Ended = Callable[[str | None, str], None]
 @define(eq=False)
 class Forwarding:
     case: Case
-    route: Route
+    server: Server
     _entry: Entry
     _governor: Governor
     _sink: CommandSink | None
@@ -108,12 +108,12 @@ class Forwarding:
         asked = self.case.asked
         self._need = Need(
             self._entry,
-            self.route.config,
+            self.server.config,
             asked.request.repository.text,
             is_write(asked.request),
             decide_workflows(asked, self.case.commands),
         )
-        attempt = self.route.provider.credential(self._need)
+        attempt = self.server.provider.credential(self._need)
         # Before its callbacks: a credential that is at hand begins the next attempt in them.
         self._attempt = attempt
         attempt.addCallbacks(self._equipped, self._unequipped)
@@ -124,8 +124,13 @@ class Forwarding:
         if self._over:
             return
         self._credential = credential
-        self._user = User(self.case.session.id, self.route, credential)
-        self._await(self.case.desk.upstreams.acquire(self._entry, self._user, self._repeatable))
+        self._user = User(self.case.session.id, self.server, credential)
+        try:
+            kept = self.case.desk.upstreams.take(self._entry, self._user, self._repeatable)
+        except Unavailable as error:
+            self._await(fail(error))
+            return
+        self._await(self._dial() if kept is None else succeed(kept))
 
     def _unequipped(self, reason: Failure) -> None:
         """Whoever gives credentials out is no part of the upstream: it is not held against it."""
@@ -146,6 +151,9 @@ class Forwarding:
         self._attempt = attempt
         attempt.addCallbacks(self._connected, self._unreachable).addErrback(self._broken_inside)
 
+    def _dial(self) -> Deferred[Acquired]:
+        return Deferred.fromCoroutine(self.case.desk.upstreams.dial(self._entry, self.server))
+
     def _unreachable(self, reason: Failure) -> None:
         error = reason.value
         if not self._over and isinstance(error, Unavailable) and error.code == "U101":
@@ -165,7 +173,7 @@ class Forwarding:
             self._give_back(acquired)
             return
         prelude, framing = self._outgoing()
-        authority = self.route.config.authority
+        authority = self.server.config.authority
         head = upstream_head(self.case.asked.request, authority, self._credential, framing)
         self._relay = self._make_relay(acquired, head, framing, prelude)
         self._watch(self._relay, Pace(self.case.desk.routes.now.config.limits.minimum_rate))
@@ -259,7 +267,7 @@ class Forwarding:
         """The head the sidecar sees: of the upstream's own, only its meaning is left."""
         request = self.case.asked.request
         self._governor.answered(head)
-        self.case.desk.metrics.upstream(self.route.config.name, head.status)
+        self.case.desk.metrics.upstream(self.server.config.name, head.status)
         code = judge(head, request, self._answer_limit)
         if code is not None:
             log.info("upstream answered {status} to {req}", status=head.status, req=self._id)
@@ -309,7 +317,7 @@ class Forwarding:
             self._give_up(refused.code or "U104", why.text, up)
         elif self._may_repeat(acquired, why.cause):
             self._relay = None
-            self._await(self.case.desk.upstreams.dial(self._entry, self.route))
+            self._await(self._dial())
         else:
             code = self._code_of(why.cause)
             if code == "U101" and self._stopped is None:
@@ -326,7 +334,7 @@ class Forwarding:
         if not self._unauthorised or self._need is None or self._credential is None:
             return False
         self._unauthorised = False
-        again = self.route.provider.refused(self._need, self._credential)
+        again = self.server.provider.refused(self._need, self._credential)
         first, self._tried_again = not self._tried_again, True
         return again and first and self._repeatable
 

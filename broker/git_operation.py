@@ -17,7 +17,7 @@ from broker.case import Case
 from broker.forwarding import Forwarding
 from broker.gate import decide_commands, decide_request, decide_session, decide_workflows
 from broker.push_commands import BadPush, CommandSink
-from broker.routes import Route
+from broker.routes import Server
 from broker.running import Entry, Kind
 from gitwire.framing import Length
 from gitwire.receivepack import PushCommands
@@ -30,7 +30,7 @@ from streams.timing import Timer, cancel
 @define(eq=False)
 class GitOperation:
     case: Case
-    route: Route | None
+    server: Server | None
     _sink: CommandSink | None = field(init=False, default=None)
     _forwarding: Forwarding | None = field(init=False, default=None)
     _turn: Turn | None = field(init=False, default=None)
@@ -79,7 +79,7 @@ class GitOperation:
     def _register(self) -> None:
         """From here on the operation ends with its session, its client or its time."""
         case = self.case
-        own = self.route.config if self.route is not None else case.desk.routes.now.config
+        own = self.server.config if self.server is not None else case.desk.routes.now.config
         timer = case.desk.clock.callLater(own.timeouts.operation, self.cut, "U101")
         self._entry = case.session.running.enter(self)
         self._ends = [self._entry.leave, partial(cancel, timer)]
@@ -212,18 +212,18 @@ class GitOperation:
         self._end(code, "no turn")
 
     def _go(self, rule: str) -> None:
-        assert self.route is not None  # noqa: S101 - without a route nothing is allowed
+        assert self.server is not None  # noqa: S101 - without a server nothing is allowed
         cancel(self._waiting)
         case = self.case
         repository = case.asked.request.repository.text
-        governor = case.desk.governors.of(self.route, case.session, case.tier, repository)
+        governor = case.desk.governors.of(self.server, case.session, case.tier, repository)
         rest = governor.ask()
         if rest is not None:
             self._turned_away(rest.code, rest.seconds)
             return
         assert self._entry is not None  # noqa: S101 - what is not registered has no turn
         permits = self._entry, governor
-        self._forwarding = Forwarding(case, self.route, *permits, self._sink, self._end)
+        self._forwarding = Forwarding(case, self.server, *permits, self._sink, self._end)
         self._forwarding.start(rule)
         self.case.incoming.release(self)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from attrs import define, field, frozen
 
 from broker.governor import Breaker, CredentialBudget, Rest, asked_rest
-from broker.routes import Route
+from broker.routes import Server
 from broker.sessions import Session
 from gitwire.http import ResponseHead
 
@@ -26,26 +26,26 @@ class Governors:
     _budgets: dict[tuple[str, str], CredentialBudget] = field(factory=dict, init=False)
     _breakers: dict[str, Breaker] = field(factory=dict, init=False)
 
-    def budget(self, route: Route) -> CredentialBudget:
+    def budget(self, server: Server) -> CredentialBudget:
         """By the names of upstream and provider: there are as many as are configured."""
-        key = route.config.name, route.config.provider
+        key = server.config.name, server.config.provider
         found = self._budgets.get(key)
         if found is None:
             found = self._budgets[key] = CredentialBudget(self.per_minute)
         return found
 
-    def breaker(self, route: Route) -> Breaker:
-        found = self._breakers.get(route.config.name)
+    def breaker(self, server: Server) -> Breaker:
+        found = self._breakers.get(server.config.name)
         if found is None:
-            found = self._breakers[route.config.name] = Breaker()
+            found = self._breakers[server.config.name] = Breaker()
         return found
 
-    def resting(self, route: Route) -> int:
+    def resting(self, server: Server) -> int:
         """Seconds for which the upstream wants nobody's requests with this credential."""
-        return self.budget(route).resting(self.now())
+        return self.budget(server).resting(self.now())
 
-    def of(self, route: Route, session: Session, tier: str, repository: str) -> Governor:
-        return Governor(self, route, session, (tier, route.config.name, repository))
+    def of(self, server: Server, session: Session, tier: str, repository: str) -> Governor:
+        return Governor(self, server, session, (tier, server.config.name, repository))
 
 
 @frozen(eq=False)
@@ -57,7 +57,7 @@ class Governor:
     """
 
     _all: Governors
-    _route: Route
+    _server: Server
     _session: Session
     _door: Hashable
 
@@ -66,19 +66,19 @@ class Governor:
         now, owner = self._all.now(), self._session.owner
         if rest := self._session.doors.rest(self._door, now):
             return rest
-        breaker, budget = self._all.breaker(self._route), self._all.budget(self._route)
+        breaker, budget = self._all.breaker(self._server), self._all.budget(self._server)
         return breaker.rest(now, owner) or budget.take(owner, now)
 
     def unreachable(self) -> None:
         """It could not be connected to, or the TLS handshake failed."""
-        self._all.breaker(self._route).failed(self._all.now())
+        self._all.breaker(self._server).failed(self._all.now())
 
     def reached(self) -> None:
-        self._all.breaker(self._route).worked()
+        self._all.breaker(self._server).worked()
 
     def answered(self, head: ResponseHead) -> None:
         now, wall = self._all.now(), self._all.wall()
-        self._all.budget(self._route).heard(self._session.owner, head, now, wall)
+        self._all.budget(self._server).heard(self._session.owner, head, now, wall)
         if head.status < 500:
             self._session.doors.worked(self._door)
             return
@@ -94,4 +94,4 @@ class Governor:
         """Seconds after which asking again makes sense; 0 when nobody said so."""
         now = self._all.now()
         left = self._session.doors.left(self._door, now)
-        return max(left, self._all.budget(self._route).resting(now, self._session.owner))
+        return max(left, self._all.budget(self._server).resting(now, self._session.owner))

@@ -48,11 +48,11 @@ def session_row(desk: Desk, session: Session) -> dict[str, Any]:
 def upstream_states(desk: Desk) -> dict[str, str]:
     """`ok`, `resting` because it asked for that, or `failing`."""
     found = {}
-    for name, route in sorted(desk.routes.now.by_upstream.items()):
-        if desk.governors.breaker(route).open:
+    for name, server in sorted(desk.routes.now.by_upstream.items()):
+        if desk.governors.breaker(server).open:
             found[name] = "failing"
         else:
-            found[name] = "resting" if desk.governors.resting(route) else "ok"
+            found[name] = "resting" if desk.governors.resting(server) else "ok"
     return found
 
 

@@ -10,36 +10,37 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from broker.dialling import NamedServer, trusting
-from broker.egress_dialling import Dialler
 from broker.errors import Misconfigured, Problem
 from broker.files import Tree
+from broker.other_hosts import OtherHosts
 from broker.providers.credential import Provider
 from broker.providers.file import FileCredentials
 from broker.providers.github_app import read_app_key
 from broker.providers.making import Maker
 from broker.resolving import Resolver, ServerResolver, SystemResolver
+from broker.route import Route, server_route, trusting
 from broker.settings import AppProvider, BrokerConfig, FileProvider, UpstreamConfig
 from netpolicy.upstreams import Upstream, UpstreamTable
 
 
-@frozen
-class Route:
+@frozen(eq=False)
+class Server:
+    """A git server: which URLs mean it, how it is reached, who gives its credentials."""
+
     upstream: Upstream
     config: UpstreamConfig
     provider: Provider
-    tls: NamedServer
-    proxy: Provider | None = None  # of the credential that the proxy wants
+    route: Route
 
 
 @frozen
 class Routes:
     config: BrokerConfig
     table: UpstreamTable
-    by_upstream: Mapping[str, Route]
+    by_upstream: Mapping[str, Server]
     providers: Mapping[str, Provider]
     hosts: Mapping[bytes, str]
-    dialler: Dialler
+    other_hosts: OtherHosts
 
 
 def check_files(config: BrokerConfig, tree: Tree, ids: tuple[int, int]) -> None:
@@ -72,12 +73,12 @@ def check_upstreams(config: BrokerConfig) -> None:
         trusting(upstream, upstream.address.host)
 
 
-def _dialler(config: BrokerConfig, reactor: Any, system: SystemResolver) -> Dialler:
+def _other_hosts(config: BrokerConfig, reactor: Any, system: SystemResolver) -> OtherHosts:
     egress = config.egress
     resolver: Resolver = system
     if egress.resolvers:
         resolver = ServerResolver(reactor, egress.resolvers)
-    return Dialler(reactor, resolver, config.timeouts.connect, egress.proxy)
+    return OtherHosts(reactor, resolver, config.timeouts.connect, egress.proxy)
 
 
 def make_routes(config: BrokerConfig, maker: Maker, system: SystemResolver) -> Routes:
@@ -86,23 +87,18 @@ def make_routes(config: BrokerConfig, maker: Maker, system: SystemResolver) -> R
     providers: dict[str, Provider] = {}
     for name, one in config.providers.items():
         providers[name] = maker.provider(name, one, providers.__getitem__)
-    routes = {
-        one.name: _route(one, config.upstreams[one.name], providers) for one in table.upstreams
+    servers = {
+        one.name: _server(one, config.upstreams[one.name], providers) for one in table.upstreams
     }
     hosts = {key: name for name, host in config.hosts.items() for key in host.keys}
-    dialler = _dialler(config, maker.reactor, system)
-    return Routes(config, table, routes, providers, hosts, dialler)
+    other_hosts = _other_hosts(config, maker.reactor, system)
+    return Routes(config, table, servers, providers, hosts, other_hosts)
 
 
-def _route(upstream: Upstream, own: UpstreamConfig, providers: Mapping[str, Provider]) -> Route:
+def _server(upstream: Upstream, own: UpstreamConfig, providers: Mapping[str, Provider]) -> Server:
     wanted = None if own.proxy is None else own.proxy.provider
-    return Route(
-        upstream,
-        own,
-        providers[own.provider],
-        trusting(own, own.address.host),
-        None if wanted is None else providers[wanted],
-    )
+    proxy = None if wanted is None else providers[wanted]
+    return Server(upstream, own, providers[own.provider], server_route(own, own.address, proxy))
 
 
 @define(eq=False)

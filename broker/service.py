@@ -22,6 +22,7 @@ from broker.apart import Apart
 from broker.authority import Authority
 from broker.clocks import WallClock, boot_id, boot_seconds
 from broker.desk import Desk
+from broker.dialling import Dialler
 from broker.draining import Drain
 from broker.egress import record_use
 from broker.governors import Governors
@@ -102,7 +103,8 @@ class Broker:
         audiences = [self._own_key.text]
         self._own_key.on_change(lambda key: audiences.insert(0, public_text(key)))
         authority = Authority(sessions, opened.journal, self._now, self._clock, audiences, boot)
-        upstreams = Upstreams(self._reactor, self._now)
+        dialler = Dialler(self._reactor)
+        upstreams = Upstreams(dialler, self._now)
         routes.on_change(upstreams.forget_all)
         routes.on_change(sessions.cut_disallowed)
         limits = opened.config.limits
@@ -114,6 +116,7 @@ class Broker:
             authority=authority,
             journal=opened.journal,
             recorder=Recorder(self._reactor, opened.journal, self._apart),
+            dialler=dialler,
             upstreams=upstreams,
             admission=Admission(limits),
             governors=Governors(limits.credential_requests_per_minute, self._now),

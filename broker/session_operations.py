@@ -72,10 +72,10 @@ def _refuse(session: Session, incoming: Incoming, envelope: Envelope, code: str)
 def _begin(
     desk: Desk, session: Session, incoming: Incoming, request: GitRequest, envelope: Envelope
 ) -> None:
-    route = desk.routes.now.by_upstream.get(request.place.text)
-    upstream = route.upstream if route is not None else None
+    server = desk.routes.now.by_upstream.get(request.place.text)
+    upstream = server.upstream if server is not None else None
     asked = Asked(request, envelope.tier, session.policy, upstream)
-    GitOperation(Case(desk, session, incoming, asked, envelope.request_id), route).run()
+    GitOperation(Case(desk, session, incoming, asked, envelope.request_id), server).run()
 
 
 def report(desk: Desk, session: Session, incoming: Incoming) -> None:

@@ -8,20 +8,20 @@ from typing import Any
 
 from attrs import define
 
+from broker.dialling import Dialler
 from broker.errors import Problem, Unavailable
 from broker.injection import upstream_head
 from broker.providers.credential import Need
 from broker.providers.judging import expiry_of, scope_of, warnings_of
 from broker.responses import judge
-from broker.routes import Route, Routes
+from broker.routes import Routes, Server
 from broker.running import Errand
-from broker.upstream import Upstreams
 from gitwire.errors import Malformed
 from gitwire.http import NoBody, ResponseHead
 from gitwire.repository import Place, RepositoryPath, parse_repository
 from gitwire.smarthttp import Advertise, Service
 from netpolicy.codes import CODES
-from streams.whole import NoAnswer, WholeAnswer
+from streams.whole import NoAnswer
 
 _LIMIT = 8 << 20
 _TRIAL = Errand("trying a credential")
@@ -32,26 +32,26 @@ class Trial:
     """Reads only: what a credential may write is not tried."""
 
     _routes: Routes
-    _upstreams: Upstreams
+    _dialler: Dialler
     _name: str
     _wall: Callable[[], float] = time.time
 
     async def run(self, place: str) -> dict[str, Any]:
-        route, repository = self._find(place)
-        need = Need(_TRIAL, route.config, repository.text, write=False)
+        server, repository = self._find(place)
+        need = Need(_TRIAL, server.config, repository.text, write=False)
         try:
-            credential = await route.provider.credential(need)
-            request = Advertise(Place(route.upstream.name), repository, Service.UPLOAD_PACK, 2)
-            head = upstream_head(request, route.config.authority, credential, NoBody())
-            got = await self._ask(route, head)
+            credential = await server.provider.credential(need)
+            request = Advertise(Place(server.upstream.name), repository, Service.UPLOAD_PACK, 2)
+            head = upstream_head(request, server.config.authority, credential, NoBody())
+            got = await self._ask(server, head)
         except Unavailable as error:
             raise Problem(error.code, error.what, error.why, error.fix) from None
         code = judge(got, request, _LIMIT)
         if code == "U102" and got.status == 401:
-            route.provider.refused(need, credential)
+            server.provider.refused(need, credential)
         return {
             "name": self._name,
-            "upstream": route.upstream.name,
+            "upstream": server.upstream.name,
             "repository": repository.text,
             "status": got.status,
             "code": code,
@@ -61,39 +61,34 @@ class Trial:
             "warnings": warnings_of(credential, got, self._wall()),
         }
 
-    async def _ask(self, route: Route, head: bytes) -> ResponseHead:
-        acquired = await self._upstreams.dial(_TRIAL, route)
-        answer = WholeAnswer(_LIMIT)
-        acquired.connection.send(head, NoBody(), answer).finish()
+    async def _ask(self, server: Server, head: bytes) -> ResponseHead:
         try:
-            got, _ = await answer.done
+            got, _ = await self._dialler.whole(server.route, _TRIAL, head, b"", _LIMIT)
         except NoAnswer as problem:
             raise Unavailable("U104", CODES["U104"].text, str(problem)) from None
-        finally:
-            acquired.connection.abort()
         return got
 
-    def _find(self, place: str) -> tuple[Route, RepositoryPath]:
+    def _find(self, place: str) -> tuple[Server, RepositoryPath]:
         found = self._located(place) if "://" in place else self._named(place)
         if found is None:
             what = f"{place[:200]!r} is at no upstream that is configured"
             raise Problem("U107", what, "", CODES["U107"].fix)
-        route, repository = found
-        if route.config.provider != self._name:
-            what = f"upstream {route.upstream.name} does not use this credential"
-            fix = f"it uses {route.config.provider}; name a repository of another upstream"
+        server, repository = found
+        if server.config.provider != self._name:
+            what = f"upstream {server.upstream.name} does not use this credential"
+            fix = f"it uses {server.config.provider}; name a repository of another upstream"
             raise Problem("U107", what, "", fix)
-        return route, repository
+        return server, repository
 
-    def _located(self, url: str) -> tuple[Route, RepositoryPath] | None:
+    def _located(self, url: str) -> tuple[Server, RepositoryPath] | None:
         found = self._routes.table.locate(url)
         return None if found is None else (self._routes.by_upstream[found[0].name], found[1])
 
-    def _named(self, text: str) -> tuple[Route, RepositoryPath] | None:
+    def _named(self, text: str) -> tuple[Server, RepositoryPath] | None:
         upstream, _, path = text.partition(":")
-        route = self._routes.by_upstream.get(upstream)
+        server = self._routes.by_upstream.get(upstream)
         try:
-            return None if route is None else (route, parse_repository(path.encode()))
+            return None if server is None else (server, parse_repository(path.encode()))
         except Malformed:
             return None
 

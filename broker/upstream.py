@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from attrs import define, field, frozen
-from twisted.internet.defer import Deferred, fail, succeed
 
-from broker.dialling import Way, dial
-from broker.errors import Unavailable
-from broker.providers.credential import Credential, Need
-from broker.routes import Route
+from broker.dialling import Dialler
+from broker.providers.credential import Credential
+from broker.routes import Server
 from broker.running import Permit
 from streams.http import ClientConnection
 
@@ -31,11 +28,11 @@ class User:
     """Whose connection it is: servers may tie what they know of a client to its connection."""
 
     session: str
-    route: Route
+    server: Server
     credential: Credential
 
     def same_as(self, other: User) -> bool:
-        return self.route is other.route and self.credential.same_as(other.credential)
+        return self.server is other.server and self.credential.same_as(other.credential)
 
 
 @frozen
@@ -53,32 +50,28 @@ class _Kept:
 
 @define(eq=False)
 class Upstreams:
-    """`acquire` and `release`; a connection serves one request at a time, of one user only."""
+    """`take` or `dial`, then `release`. A connection serves one request at a time, of one user."""
 
-    _reactor: Any
+    _dialler: Dialler
     _now: Callable[[], float]
     _kept: dict[str, list[_Kept]] = field(factory=dict, init=False)  # by session
     _count: int = field(default=0, init=False)
 
-    def acquire(self, permit: Permit, user: User, repeatable: bool) -> Deferred[Acquired]:
-        """An idle connection or a new one; fails with Unavailable (U101, U105, U106, S101)."""
-        try:
-            permit.check()
-        except Unavailable as error:
-            return fail(error)
+    def take(self, permit: Permit, user: User, repeatable: bool) -> Acquired | None:
+        """An idle connection of this user; Unavailable (S101) when the permit is over."""
+        permit.check()
         oldest = self._now() - (KEEP_SECONDS if repeatable else FRESH_SECONDS)
         own = self._kept.get(user.session, [])
         for kept in reversed(own):
             if kept.since >= oldest and kept.connection.idle and kept.user.same_as(user):
                 self._keep(user.session, [each for each in own if each is not kept])
-                return succeed(Acquired(kept.connection, reused=True))
-        return self.dial(permit, user.route)
+                return Acquired(kept.connection, reused=True)
+        return None
 
-    def dial(self, permit: Permit, route: Route) -> Deferred[Acquired]:
-        dialled = Deferred.fromCoroutine(_proxy_credential(permit, route)).addCallback(
-            lambda credential: dial(self._reactor, _way(route, credential), permit)
-        )
-        return dialled.addCallback(lambda connection: Acquired(connection, reused=False))
+    async def dial(self, permit: Permit, server: Server) -> Acquired:
+        """Unavailable (U101, U105, U106, S101). Knows no credential: what a coroutine knows when
+        it is cancelled is freed by the collector only."""
+        return Acquired(await self._dialler.http(server.route, permit), reused=False)
 
     def release(self, user: User, connection: ClientConnection) -> None:
         """Keeps it for the user's next request if the exchange on it ended cleanly."""
@@ -108,15 +101,3 @@ class Upstreams:
         self._count += len(kept) - len(self._kept.pop(session, []))
         if kept:
             self._kept[session] = kept
-
-
-async def _proxy_credential(permit: Permit, route: Route) -> Credential | None:
-    if route.proxy is None:
-        return None
-    return await route.proxy.credential(Need(permit, route.config, "", write=False))
-
-
-def _way(route: Route, credential: Credential | None) -> Way:
-    config = route.config
-    timeouts = config.timeouts
-    return Way(config.address, route.tls, config.proxy, credential, timeouts.connect, timeouts.idle)

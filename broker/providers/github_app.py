@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as TimedOut
 from twisted.python.failure import Failure
 
-from broker.dialling import Way, dial, trusting
+from broker.dialling import Dialler
 from broker.errors import Unavailable
 from broker.files import Tree
 from broker.injection import api_head, app_token
@@ -30,12 +30,12 @@ from broker.providers.github_api import (
     repository_name,
 )
 from broker.providers.keeping import Fresh, Keeping
+from broker.route import Route, server_route
 from broker.running import Errand
-from broker.settings import Api, AppProvider
-from gitwire.http import Length
+from broker.settings import Api, AppProvider, UpstreamConfig
 from identity.secret import Secret
 from limits.buckets import KeyedBuckets
-from streams.whole import NoAnswer, WholeAnswer
+from streams.whole import NoAnswer
 
 _KEY_LIMIT = 64 * 1024
 _ANSWER_LIMIT = 1 << 20
@@ -61,6 +61,7 @@ def read_app_key(tree: Tree, path: Path, ids: tuple[int, int]) -> Secret:
 @define(eq=False)
 class AppCredentials:
     _reactor: Any
+    _dialler: Dialler
     _config: AppProvider
     _key: Callable[[], Secret]  # read for every token: rotation is `mv`
     _now: Callable[[], float]
@@ -129,30 +130,18 @@ class AppCredentials:
         api = api_of(need.upstream, self._config.api)
         target = f"{api.prefix}/app/installations/{self._config.installation}/access_tokens"
         body = mint_body(need)
-        answer = WholeAnswer(_ANSWER_LIMIT)
-        connection = await dial(self._reactor, await self._way(need, api), _MINTING)
         head = api_head(target, api.address, token, len(body))
-        outgoing = connection.send(head, Length(len(body)), answer)
-        outgoing.write(body)
-        outgoing.finish()
+        route = self._route(need.upstream, api)
         try:
-            got, data = await answer.done
+            got, data = await self._dialler.whole(route, _MINTING, head, body, _ANSWER_LIMIT)
         except NoAnswer as problem:
             raise unavailable(f"GitHub's API: {problem}", "try again") from None
-        finally:
-            connection.close()
         return read_outcome(got, data, need, clock)
 
-    async def _way(self, need: Need, api: Api) -> Way:
-        """As the upstream itself is reached: its authorities, its proxy, its patience."""
-        config = need.upstream
-        proxy, credential = config.proxy, None
-        if proxy is not None and proxy.provider is not None:
-            credential = await self._proxies(proxy.provider).credential(need)
-        tls = trusting(config, api.address.host)
-        return Way(
-            api.address, tls, proxy, credential, config.timeouts.connect, config.timeouts.idle
-        )
+    def _route(self, config: UpstreamConfig, api: Api) -> Route:
+        """As the upstream itself is reached: its authorities, its proxy, its times."""
+        wanted = None if config.proxy is None else config.proxy.provider
+        return server_route(config, api.address, None if wanted is None else self._proxies(wanted))
 
 
 def _key(need: Need) -> tuple[object, ...]:

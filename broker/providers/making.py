@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from attrs import frozen
 
+from broker.dialling import Dialler
 from broker.files import Tree
 from broker.helper_link import HelperLink
 from broker.providers.credential import AtOnce, Permitted, Provider
@@ -63,6 +64,7 @@ class Maker:
     def _app(self, config: AppProvider, others: Callable[[str], Provider]) -> Provider:
         return AppCredentials(
             self.reactor,
+            Dialler(self.reactor),
             config,
             lambda: read_app_key(self.tree, config.private_key_file, self.ids),
             self.now,

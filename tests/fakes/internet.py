@@ -6,7 +6,7 @@ import time
 from ipaddress import ip_address
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.endpoints import TCP4ServerEndpoint
 from twisted.internet.interfaces import IHalfCloseableProtocol
@@ -15,7 +15,10 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from broker.egress_dialling import Dialler
+from broker.other_hosts import Checked, OtherHosts
+from broker.route import Route
+from broker.running import Permit
+from broker.settings import Address as Place
 from gitwire.hostname import Destination, HostName
 from gitwire.http import Framing, NoBody, format_request, framing_headers
 from gitwire.proxying import format_connect
@@ -75,14 +78,25 @@ class Names:
         return succeed([ip_address("203.0.113.5")])
 
 
+@frozen(eq=False)
+class LoopbackChecked(Checked):
+    """What is found and checked is then this machine."""
+
+    async def find(self, permit: Permit) -> list[Address]:
+        await super().find(permit)
+        return [ip_address("127.0.0.1")]
+
+
 @define(eq=False)
-class LoopbackDialler(Dialler):
+class LoopbackHosts(OtherHosts):
     """The real one, but that all addresses are this machine's."""
 
     port: int = 0
 
-    async def _first(self, addresses: Any, port: int, make: Any) -> Any:
-        return await super()._first([ip_address("127.0.0.1")], self.port, make)
+    def route(self, to: Destination, allow_private: bool, idle: float, tunnelled: bool) -> Route:
+        made = super().route(to, allow_private, idle, tunnelled)
+        checked = LoopbackChecked(self, to.host, allow_private)
+        return evolve(made, place=Place(to.host.text, self.port), addresses=checked)
 
 
 class Internet:
@@ -111,8 +125,8 @@ class Internet:
     def dial(self, port: int) -> None:
         """Whatever is asked for, this port of loopback is dialled."""
         routes = self.world.broker.desk.routes
-        dialler = LoopbackDialler(self.world.broker_reactor, self.names, 2.0, port=port)
-        routes.now = evolve(routes.now, dialler=dialler)
+        hosts = LoopbackHosts(self.world.broker_reactor, self.names, 2.0, port=port)
+        routes.now = evolve(routes.now, other_hosts=hosts)
 
     def _made(self) -> Outside:
         self.servers.append(self._server())

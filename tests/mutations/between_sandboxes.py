@@ -14,8 +14,8 @@ BETWEEN = (
     Mutation(
         "broker: an error of a repository is held against its upstream",
         "broker/governors.py",
-        "(tier, route.config.name, repository))",
-        "(tier, route.config.name))",
+        "(tier, server.config.name, repository))",
+        "(tier, server.config.name))",
         (f"{LIMITS}::test_a_repository_that_fails_for_one_sandbox_closes_no_door_for_another",),
     ),
     Mutation(
@@ -38,8 +38,8 @@ BETWEEN = (
     Mutation(
         "broker: one credential rests at all upstreams",
         "broker/governors.py",
-        "key = route.config.name, route.config.provider",
-        'key = "", route.config.provider',
+        "key = server.config.name, server.config.provider",
+        'key = "", server.config.provider',
         ("tests/unit/broker/test_governors.py",),
     ),
     Mutation(
@@ -209,8 +209,8 @@ BETWEEN = (
     Mutation(
         "broker: what was cut uses a connection that is kept",
         "broker/upstream.py",
-        "            permit.check()\n",
-        "            pass\n",
+        "        permit.check()\n        oldest",
+        "        oldest",
         (f"{RUNNING}::test_what_was_cut_or_has_ended_opens_nothing",),
     ),
     Mutation(

@@ -78,8 +78,8 @@ EXCHANGES = (
     Mutation(
         "exchange: a git server that is being dialled has no time",
         "broker/dialling.py",
-        "dial_place(self._reactor, place.host, place.port, way.connect)",
-        "dial_place(self._reactor, place.host, place.port, 3600)",
+        "return await dial(self._reactor, place.host, place.port, route.connect)",
+        "return await dial(self._reactor, place.host, place.port, 3600)",
         _cells("fetch, connection, timed out", "push, name, timed out"),
     ),
     # Recorded before it is dialled
@@ -123,8 +123,8 @@ EXCHANGES = (
     Mutation(
         "exchange: a connection serves every session",
         FORWARDING,
-        "User(self.case.session.id, self.route, credential)",
-        'User("", self.route, credential)',
+        "User(self.case.session.id, self.server, credential)",
+        'User("", self.server, credential)',
         (f"{PROMISES}::test_a_kept_connection_is_for_its_own_session",),
     ),
     Mutation(

@@ -183,9 +183,9 @@ VERIFIED = (
     ),
     Mutation(
         "broker: names may lead inside",
-        "broker/egress_dialling.py",
-        "if may_dial(each, allow_private) and not self.ours(each)]",
-        "if True]",
+        "broker/other_hosts.py",
+        "if may_dial(each, self.allow_private) and not other.ours(each)",
+        "if True",
         ("tests/wire/broker/test_egress.py::test_a_name_that_leads_inside_is_not_dialled",),
     ),
     Mutation(

@@ -117,8 +117,8 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "an upstream credential is the broker's alone",
     ),
     (
-        {"broker"}, {"streams.dialling"}, {"broker.dialling", "broker.egress_dialling"},
-        "a connection is dialled for something that is registered: both ask for its entry",
+        {"broker"}, {"streams.dialling"}, {"broker.dialling"},
+        "a connection is dialled for something that is registered: it asks for its entry",
     ),
     (
         OURS, {"twisted.web"}, set(), "it spools whole bodies and is lenient; see docs/decisions",

@@ -3,7 +3,7 @@
 import trustme
 from OpenSSL import SSL
 
-from broker.dialling import trusting
+from broker.route import trusting
 from broker.settings import Address, UpstreamConfig
 
 

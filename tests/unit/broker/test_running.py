@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
-from broker.dialling import dial
+from broker.dialling import Dialler
 from broker.errors import Unavailable
 from broker.providers.credential import Need
 from broker.providers.making import Maker
@@ -87,10 +88,16 @@ def test_what_was_cut_or_has_ended_opens_nothing(running: Running) -> None:
     nothing: Any = None
     for entry in (left, cut, late):
         refused: list[Any] = []
-        dial(nothing, nothing, entry).addErrback(refused.append)
-        upstreams = Upstreams(nothing, lambda: 0.0)
-        upstreams.acquire(entry, nothing, repeatable=True).addErrback(refused.append)
+        dialler = Dialler(nothing)
+        upstreams = Upstreams(dialler, lambda: 0.0)
+        for opening in (
+            dialler.http(nothing, entry),
+            dialler.raw(nothing, entry),
+        ):
+            Deferred.fromCoroutine(opening).addErrback(refused.append)
         assert [each.value.code for each in refused] == ["S101", "S101"]
+        with pytest.raises(Unavailable):
+            upstreams.take(entry, nothing, repeatable=True)
         with pytest.raises(Unavailable):
             entry.check()
     Errand("the admin's own").check()

@@ -14,14 +14,16 @@ from twisted.internet.task import Clock
 from twisted.names.error import DNSNameError
 from twisted.python.failure import Failure
 
-from broker.egress_dialling import Dialler, is_ours
+from broker.dialling import Dialler
 from broker.errors import Unavailable
+from broker.other_hosts import Checked, OtherHosts, is_ours
 from broker.resolving import _found
 from broker.settings import Address as Place
 from gitwire.hostname import Destination, HostName
 from netpolicy.addresses import Address
 from netpolicy.document import parse_policy
 from netpolicy.upstreams import Upstream, UpstreamTable
+from streams.raw import Raw
 from tests.fakes.broker_world import Reply, Sidecar
 from tests.fakes.clienthello import message, records, sni
 from tests.fakes.internet import (
@@ -198,14 +200,14 @@ async def test_a_host_that_becomes_a_git_server_is_cut(scene: Scene) -> None:
     to = Destination(HostName("new.forge.example"), 443)
     made = await tunnel(scene, to)
     routes = scene.world.broker.desk.routes
-    dialler, load = routes.now.dialler, routes._load
+    hosts, load = routes.now.other_hosts, routes._load
     table = UpstreamTable((*routes.now.table.upstreams, Upstream("new", (to.host.text,), False)))
-    routes._load = lambda: evolve(load(), dialler=dialler)
+    routes._load = lambda: evolve(load(), other_hosts=hosts)
     routes.reload()
     hello = records(message(sni(b"new.forge.example")))
     made.raw.write(hello)
     await made.until(lambda: internet.servers[0].heard == hello)
-    routes._load = lambda: evolve(load(), dialler=dialler, table=table)
+    routes._load = lambda: evolve(load(), other_hosts=hosts, table=table)
     routes.reload()
     await made.until(lambda: made.gone and internet.servers[0].lost)
     await internet.close()
@@ -286,8 +288,13 @@ class Fixed:
         return succeed([ip_address(each) for each in self.addresses])
 
 
-def _dialler(*addresses: str) -> Dialler:
-    return Dialler(Clock(), Fixed(list(addresses)), 5.0, ours=lambda address: False)
+def _hosts(*addresses: str) -> OtherHosts:
+    return OtherHosts(Clock(), Fixed(list(addresses)), 5.0, ours=lambda address: False)
+
+
+async def raw(hosts: OtherHosts, reactor: Any, private: bool = False) -> Raw:
+    """What a tunnel to the web leads to."""
+    return await Dialler(reactor).raw(hosts.route(WEB, private, 5.0, True), an_entry())
 
 
 @pytest.mark.parametrize(
@@ -305,23 +312,19 @@ async def test_a_name_that_leads_inside_is_not_dialled(
     addresses: list[str], private: bool, code: str
 ) -> None:
     with pytest.raises(Unavailable) as refused:
-        await _dialler(*addresses).raw(WEB, private, an_entry())
+        await raw(_hosts(*addresses), Clock(), private)
     assert refused.value.code == code
 
 
 @on_reactor
 async def test_of_several_addresses_only_those_that_passed_are_tried() -> None:
-    dialler = _dialler("10.0.0.1", "203.0.113.5", "127.0.0.1", "203.0.113.6")
-    assert await dialler._addresses(WEB, False, an_entry()) == [
+    hosts = _hosts("10.0.0.1", "203.0.113.5", "127.0.0.1", "203.0.113.6")
+    assert await Checked(hosts, WEB.host, False).find(an_entry()) == [
         ip_address("203.0.113.5"),
         ip_address("203.0.113.6"),
     ]
-    ours = evolve_ours(dialler, "203.0.113.5")
-    assert await ours._addresses(WEB, False, an_entry()) == [ip_address("203.0.113.6")]
-
-
-def evolve_ours(dialler: Dialler, own: str) -> Dialler:
-    return Dialler(dialler.reactor, dialler.resolver, 5.0, ours=lambda each: str(each) == own)
+    hosts.ours = lambda each: str(each) == "203.0.113.5"
+    assert await Checked(hosts, WEB.host, False).find(an_entry()) == [ip_address("203.0.113.6")]
 
 
 def test_the_machine_knows_its_own_addresses() -> None:
@@ -339,14 +342,14 @@ def test_a_resolver_that_knows_no_name_gives_no_address_and_a_broken_one_is_seen
 # Through a corporate proxy
 
 
-async def through(scene: Scene, answer: bytes) -> tuple[Internet, Dialler]:
+async def through(scene: Scene, answer: bytes) -> tuple[Internet, OtherHosts]:
     """The proxy is the server outside: it says `answer` to whatever it is asked."""
     internet = Internet(scene.world)
     factory: Any = Factory.forProtocol(internet._made)
     endpoint = TCP4ServerEndpoint(scene.world.reactor, 0, interface="127.0.0.1")
     internet.listening = await endpoint.listen(factory)
     place = Place("127.0.0.1", internet.listening.getHost().port)
-    dialler = Dialler(scene.world.reactor, internet.names, 2.0, place)
+    hosts = OtherHosts(scene.world.reactor, internet.names, 2.0, place)
 
     def answering() -> None:
         if internet.servers and internet.servers[-1].heard.endswith(b"\r\n\r\n"):
@@ -355,45 +358,45 @@ async def through(scene: Scene, answer: bytes) -> tuple[Internet, Dialler]:
             scene.world.reactor.callLater(0.01, answering)
 
     scene.world.reactor.callLater(0.01, answering)
-    return internet, dialler
+    return internet, hosts
 
 
 @on_reactor
 async def test_a_proxy_is_asked_for_the_address_that_was_checked(scene: Scene) -> None:
-    internet, dialler = await through(scene, b"HTTP/1.1 200 OK\r\n\r\n")
-    raw = await dialler.raw(WEB, False, an_entry())
+    internet, hosts = await through(scene, b"HTTP/1.1 200 OK\r\n\r\n")
+    end = await raw(hosts, scene.world.reactor)
     assert internet.names.asked == ["web.example"]
     assert internet.servers[0].heard == (
         b"CONNECT 203.0.113.5:443 HTTP/1.1\r\nHost: 203.0.113.5:443\r\n\r\n"
     )
-    raw.abort()
+    end.abort()
     await internet.close()
 
 
 @on_reactor
 async def test_a_proxy_that_says_no_is_a_host_that_cannot_be_reached(scene: Scene) -> None:
-    internet, dialler = await through(scene, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+    internet, hosts = await through(scene, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
     with pytest.raises(Unavailable) as refused:
-        await dialler.raw(WEB, False, an_entry())
+        await raw(hosts, scene.world.reactor)
     assert (refused.value.code, refused.value.why) == ("E107", "the proxy answered 403")
     await internet.close()
 
 
 @on_reactor
 async def test_a_name_that_leads_inside_does_not_reach_the_proxy_either(scene: Scene) -> None:
-    internet, dialler = await through(scene, b"")
-    inside = Dialler(dialler.reactor, Fixed(["10.0.0.1"]), 2.0, dialler.proxy)
+    internet, hosts = await through(scene, b"")
+    hosts.resolver = Fixed(["10.0.0.1"])
     with pytest.raises(Unavailable) as refused:
-        await inside.raw(WEB, False, an_entry())
+        await raw(hosts, scene.world.reactor)
     assert refused.value.code == "E106"
     assert internet.servers == []
     await internet.close()
 
 
 async def plain_through(scene: Scene, answer: bytes) -> tuple[Internet, Reply]:
-    internet, dialler = await through(scene, answer)
+    internet, hosts = await through(scene, answer)
     routes = scene.world.broker.desk.routes
-    routes.now = evolve(routes.now, dialler=dialler)
+    routes.now = evolve(routes.now, other_hosts=hosts)
     sidecar = await scene.world.session(POLICY)
     return internet, ask_plain(sidecar, b"GET", (b"Accept", b"x/y"))
 
@@ -434,10 +437,10 @@ async def test_a_proxys_own_no_to_a_plain_request_is_not_passed_on(
 async def test_a_plain_request_to_a_name_that_leads_inside_does_not_reach_the_proxy(
     scene: Scene,
 ) -> None:
-    internet, dialler = await through(scene, b"")
-    inside = Dialler(dialler.reactor, Fixed(["10.0.0.1"]), 2.0, dialler.proxy)
+    internet, hosts = await through(scene, b"")
+    hosts.resolver = Fixed(["10.0.0.1"])
     routes = scene.world.broker.desk.routes
-    routes.now = evolve(routes.now, dialler=inside)
+    routes.now = evolve(routes.now, other_hosts=hosts)
     sidecar = await scene.world.session(POLICY)
     reply = await ask_plain(sidecar, b"GET").done
     assert reply.header(b"gitmoat-code") == b"E106"
@@ -450,9 +453,9 @@ async def test_a_plain_request_to_a_name_that_leads_inside_does_not_reach_the_pr
 )
 @on_reactor
 async def test_nothing_stays_open_to_a_proxy_that_said_no(scene: Scene, answer: bytes) -> None:
-    internet, dialler = await through(scene, answer)
+    internet, hosts = await through(scene, answer)
     with pytest.raises(Unavailable):
-        await dialler.raw(WEB, False, an_entry())
+        await raw(hosts, scene.world.reactor)
     made = Tunnel(scene.world, await scene.world.session(POLICY))
     await made.until(lambda: internet.servers[0].lost)
     await internet.close()
@@ -460,8 +463,8 @@ async def test_nothing_stays_open_to_a_proxy_that_said_no(scene: Scene, answer: 
 
 @on_reactor
 async def test_nothing_stays_open_to_a_proxy_when_nobody_waits_any_more(scene: Scene) -> None:
-    internet, dialler = await through(scene, b"")
-    dialling = Deferred.fromCoroutine(dialler.raw(WEB, False, an_entry()))
+    internet, hosts = await through(scene, b"")
+    dialling = Deferred.fromCoroutine(raw(hosts, scene.world.reactor))
     dialling.addErrback(lambda failure: failure.trap(CancelledError))
     made = Tunnel(scene.world, await scene.world.session(POLICY))
     await made.until(lambda: internet.servers and internet.servers[0].heard)

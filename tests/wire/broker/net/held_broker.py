@@ -140,15 +140,15 @@ class HeldBroker:
         self.internet.dial(far.port)
         self.world.upstream_port = far.port
         self.world.write_config(LIMITS)
-        dialler = self.desk.routes.now.dialler
+        hosts = self.desk.routes.now.other_hosts
         self.desk.routes.reload()
-        self.desk.routes.now = evolve(self.desk.routes.now, dialler=dialler)
+        self.desk.routes.now = evolve(self.desk.routes.now, other_hosts=hosts)
         self._use_credentials()
 
     def _use_credentials(self) -> None:
         routes = self.desk.routes
-        route = evolve(routes.now.by_upstream["up"], provider=Permitted(self.credentials))
-        routes.now = evolve(routes.now, by_upstream={"up": route})
+        server = evolve(routes.now.by_upstream["up"], provider=Permitted(self.credentials))
+        routes.now = evolve(routes.now, by_upstream={"up": server})
 
     async def close(self) -> None:
         self.disk.let_go()
