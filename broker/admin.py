@@ -20,7 +20,7 @@ from audit.journal import Journal, JournalUnavailable
 from broker.errors import Problem
 from broker.helper_link import HelperLink
 from identity.controlsocket import peer_uid
-from streams.seqpacket import SeqpacketListener
+from streams.accepting import Acceptor
 
 log = Logger()
 
@@ -149,12 +149,14 @@ class _Conversations(Factory[Protocol]):
         return _Conversation(self._admin, self._clock)
 
 
-def serve_admin(reactor: Any, sock: socket.socket, admin: Admin) -> SeqpacketListener:
-    """Takes over a listening socket. Twisted's own Unix port would chmod its path to 0666."""
+def serve_admin(reactor: Any, sock: socket.socket, admin: Admin) -> Acceptor:
+    """Takes over a listening socket."""
     factory = _Conversations(admin, reactor)
 
     def accepted(connection: socket.socket) -> None:
         reactor.adoptStreamConnection(connection.fileno(), connection.family, factory)
         connection.close()
 
-    return SeqpacketListener(reactor, sock, accepted)
+    acceptor = Acceptor(reactor, sock, None, accepted)
+    acceptor.start()
+    return acceptor

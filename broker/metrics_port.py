@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import Any
-
-from twisted.internet.protocol import Factory, Protocol
 
 from broker.metrics import CONTENT_TYPE
+from streams.accepting import Acceptor
+from streams.descriptor import Descriptor
 from streams.http import Incoming, ServerConnection, Timeouts
-from streams.seqpacket import SeqpacketListener
+from streams.seqpacket import Reactor
 
 CONNECTIONS = 8
 _TIMEOUTS = Timeouts(head=5.0, idle=10.0, wait=5.0, drain=5.0)
@@ -19,35 +18,31 @@ _TIMEOUTS = Timeouts(head=5.0, idle=10.0, wait=5.0, drain=5.0)
 class MetricsPort:
     """Serves a few readers at a time; the others are closed."""
 
-    def __init__(self, reactor: Any, sock: socket.socket, text: Callable[[], bytes]) -> None:
+    def __init__(self, reactor: Reactor, sock: socket.socket, text: Callable[[], bytes]) -> None:
         self._reactor = reactor
         self._text = text
         self._open: set[ServerConnection] = set()
-        self._listener = SeqpacketListener(reactor, sock, self._accepted)
+        self._acceptor = Acceptor(reactor, sock, None, self._accepted)
+        self._acceptor.start()
 
     def close(self) -> None:
-        self._listener.close()
+        self._acceptor.close()
         for connection in tuple(self._open):
             connection.abort()
 
     def _accepted(self, sock: socket.socket) -> None:
-        if len(self._open) < CONNECTIONS:
-            factory = Factory.forProtocol(self._connection)
-            factory.noisy = False
-            self._reactor.adoptStreamConnection(sock.fileno(), sock.family, factory)
-        sock.close()
-
-    def _connection(self) -> Protocol:
-        made: list[ServerConnection] = []
+        if len(self._open) >= CONNECTIONS:
+            sock.close()
+            return
         connection = ServerConnection(
             self._reactor,
             self._request,
             _TIMEOUTS,
-            on_lost=lambda: self._open.discard(made[0]),
+            on_lost=lambda: self._open.discard(connection),
         )
-        made.append(connection)
+        transport = Descriptor(self._reactor, sock, connection)
         self._open.add(connection)
-        return connection
+        transport.start()
 
     def _request(self, incoming: Incoming) -> None:
         head = incoming.head

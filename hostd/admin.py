@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from hostd.failures import Failed
 from identity.controlsocket import peer_uid
-from streams.seqpacket import SeqpacketListener
+from streams.accepting import Acceptor
 
 _log = Logger()
 _LINE_LIMIT = 1024 * 1024
@@ -211,12 +211,14 @@ def serve_admin(
     listener: socket.socket,
     operations: Mapping[str, Operation],
     refused: Callable[[int], None],
-) -> SeqpacketListener:
-    """Takes over a listening socket. Twisted's own Unix port would chmod its path to 0666."""
+) -> Acceptor:
+    """Takes over a listening socket."""
     factory = _Connections(operations, refused)
 
     def accepted(connection: socket.socket) -> None:
         reactor.adoptStreamConnection(connection.fileno(), connection.family, factory)
         connection.close()
 
-    return SeqpacketListener(reactor, listener, accepted)
+    acceptor = Acceptor(reactor, listener, None, accepted)
+    acceptor.start()
+    return acceptor

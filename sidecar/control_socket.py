@@ -29,7 +29,8 @@ from gitmoat.shape import Misshapen
 from identity.peer import Attestation, NotAttested
 from sidecar.loop import Loop
 from sidecar.selftest import run_selftest
-from streams.seqpacket import SeqpacketConnection, SeqpacketListener
+from streams.accepting import Acceptor
+from streams.seqpacket import SeqpacketConnection
 
 ROOT: Final = frozenset({0})
 _MOST_PIECES: Final = 64
@@ -67,7 +68,8 @@ class ControlSocket:
         self._orders = orders
         self._admitted = admitted
         self._current: SeqpacketConnection | None = None
-        self._listener = SeqpacketListener(loop, listener, self._connected)
+        self._acceptor = Acceptor(loop, listener, None, self._connected)
+        self._acceptor.start()
 
     def dial(self) -> bool:
         """Ask for one broker connection; False when nobody is there to ask."""
@@ -78,7 +80,7 @@ class ControlSocket:
         return self._current is not None
 
     def close(self) -> None:
-        self._listener.close()
+        self._acceptor.close()
         if self._current is not None:
             self._current.close()
             self._current = None

@@ -1,11 +1,13 @@
-"""Accepting on a listener that somebody else made, within a number of connections and a rate."""
+"""Accepting on a listener that somebody else made, within a number of connections and a rate.
+
+Twisted's own Unix port would make a path of its own, and chmod it to 0666.
+"""
 
 from __future__ import annotations
 
 import errno
 import socket
 from collections.abc import Callable
-from typing import Protocol
 
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.logger import Logger
@@ -22,13 +24,9 @@ _REST = 0.5
 _NEXT = frozenset({errno.ECONNABORTED, errno.EPERM, errno.EPROTO, errno.EINTR, errno.ENOTCONN})
 
 
-class Loop(Reactor, Protocol):
-    def seconds(self) -> float: ...
-
-
 @implementer(IReadDescriptor)
 class Acceptor:
-    """Hands over accepted sockets; at `limit` it leaves the rest to the kernel's backlog.
+    """Hands over accepted sockets; at `limit`, if any, it leaves the rest to the kernel's backlog.
 
     Twisted's own port survives EMFILE by opening /dev/null, which a confined process cannot do;
     it would then be woken for the same connection for ever. This one rests.
@@ -38,13 +36,14 @@ class Acceptor:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: Reactor,
         listener: socket.socket,
-        limit: int,
+        limit: int | None,
         on_connection: Callable[[socket.socket], None],
         rate: TokenBucket | None = None,
     ) -> None:
-        """`on_connection` owns the socket, unless it raises OSError: then it has not taken it."""
+        """`on_connection` owns the socket, unless it raises: then it has not taken it. `ended`
+        must be called once for each, where there is a limit."""
         listener.setblocking(False)
         self._loop = loop
         self._listener = listener
@@ -58,8 +57,8 @@ class Acceptor:
 
     def start(self) -> None:
         """Listen, unless resting, full or closed."""
-        room = self._open < self._limit and not (self._rest and self._rest.active())
-        if room and not self._reading and not self._closed:
+        resting = self._rest is not None and self._rest.active()
+        if not (self._full or resting or self._reading or self._closed):
             self._reading = True
             self._loop.addReader(self)
 
@@ -89,11 +88,15 @@ class Acceptor:
 
     def doRead(self) -> None:
         for _ in range(_BATCH):
-            if self._open >= self._limit:
+            if self._full:
                 self._pause()
                 return
             if self._too_fast() or not self._accept_one():
                 return
+
+    @property
+    def _full(self) -> bool:
+        return self._limit is not None and self._open >= self._limit
 
     def _too_fast(self) -> bool:
         """Beyond the rate connections wait in the kernel, and cost nothing here."""

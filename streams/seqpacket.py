@@ -26,8 +26,6 @@ _FD: Final = array.array("i").itemsize
 _ANCILLARY: Final = socket.CMSG_SPACE(64 * _FD)
 _CUT: Final = socket.MSG_CTRUNC | socket.MSG_TRUNC
 _BATCH: Final = 16
-_REST: Final = 0.5
-_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Reactor(Clock, Protocol):
@@ -168,87 +166,6 @@ class SeqpacketConnection:
         if self._open:
             self.close()
             self._on_lost()
-
-
-@implementer(IReadWriteDescriptor)
-class SeqpacketListener:
-    """Owns `sock`, a listening socket; hands over each accepted one, non-blocking and CLOEXEC."""
-
-    _log = Logger()
-
-    def __init__(
-        self,
-        reactor: Reactor,
-        sock: socket.socket,
-        on_connection: Callable[[socket.socket], None],
-    ) -> None:
-        sock.setblocking(False)
-        self._reactor = reactor
-        self._sock = sock
-        self._on_connection = on_connection
-        self._resting: Any = None
-        self._open = True
-        reactor.addReader(self)
-
-    def close(self) -> None:
-        if self._open:
-            self._open = False
-            self._reactor.removeReader(self)
-            if self._resting is not None:
-                self._resting.cancel()
-                self._resting = None
-            self._sock.close()
-
-    def fileno(self) -> int:
-        return self._sock.fileno()
-
-    def logPrefix(self) -> str:
-        return "seqpacket listener"
-
-    def connectionLost(self, reason: Failure) -> None:
-        """The reactor dropped us because a handler failed: one fault must not end the service."""
-        self._rest()
-
-    def doWrite(self) -> None:
-        """A listener never writes."""
-
-    def doRead(self) -> None:
-        for _ in range(_BATCH):
-            if not self._open or not self._accept():
-                return
-
-    def _accept(self) -> bool:
-        try:
-            connection, _ = self._sock.accept()
-        except (BlockingIOError, InterruptedError):
-            return False
-        except OSError as error:
-            if error.errno in _EXHAUSTED:
-                # The connection stays in the backlog and would wake us at once, for ever.
-                self._log.warn("cannot accept: {why}", why=errno.errorcode[error.errno])
-                self._reactor.removeReader(self)
-                self._rest()
-            return False
-        self._hand_over(connection)
-        return True
-
-    def _hand_over(self, connection: socket.socket) -> None:
-        taken = False
-        try:
-            connection.setblocking(False)
-            self._on_connection(connection)
-            taken = True
-        finally:
-            if not taken:
-                connection.close()
-
-    def _rest(self) -> None:
-        if self._open and self._resting is None:
-            self._resting = self._reactor.callLater(_REST, self._rested)
-
-    def _rested(self) -> None:
-        self._resting = None
-        self._reactor.addReader(self)
 
 
 def _descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:

@@ -3,14 +3,13 @@
 import array
 import fcntl
 import os
-import resource
 import socket
 import stat
 from collections.abc import Iterator
 
 import pytest
 
-from streams.seqpacket import SeqpacketConnection, SeqpacketListener
+from streams.seqpacket import SeqpacketConnection
 from tests.fakes.hand_loop import HandLoop
 
 _pipes: set[int] = set()
@@ -261,96 +260,3 @@ def fill(end: End) -> int:
         end.connection.send(b"x" * 40_000)
         sent += 1
     return sent
-
-
-# The listener
-
-
-def listening(loop: HandLoop, path: str, accepted: list[socket.socket]) -> SeqpacketListener:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    sock.bind(path)
-    sock.listen(5)
-    return SeqpacketListener(loop, sock, accepted.append)
-
-
-def connected(path: str) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    sock.connect(path)
-    return sock
-
-
-def test_connections_are_handed_over_close_on_exec_and_non_blocking(tmp_path: object) -> None:
-    loop, accepted = HandLoop(), list[socket.socket]()
-    path = f"{tmp_path}/s"
-    listener = listening(loop, path, accepted)
-    clients = [connected(path), connected(path)]
-    loop.settle()
-    assert len(accepted) == 2
-    assert all(not each.get_inheritable() and not each.getblocking() for each in accepted)
-    listener.close()
-    listener.close()
-    assert not loop.readers
-    for each in clients + accepted:
-        each.close()
-
-
-def test_connection_whose_handler_fails_is_closed_and_the_next_is_served(
-    tmp_path: object,
-) -> None:
-    loop, accepted = HandLoop(), list[socket.socket]()
-    path = f"{tmp_path}/s"
-    listener = listening(loop, path, accepted)
-
-    def fail(connection: socket.socket) -> None:
-        raise ZeroDivisionError
-
-    listener._on_connection = fail
-    first = connected(path)
-    with pytest.raises(ZeroDivisionError):
-        loop.settle()
-    loop.removeReader(listener)
-    listener.connectionLost(None)  # type: ignore[arg-type]
-    assert first.recv(10) == b""
-    listener._on_connection = accepted.append
-    second = connected(path)
-    loop.settle()
-    assert accepted == []
-    loop.advance(1)
-    loop.settle()
-    assert len(accepted) == 1
-    listener.close()
-    for each in [first, second, *accepted]:
-        each.close()
-
-
-def test_listener_rests_when_no_descriptor_is_free(tmp_path: object) -> None:
-    loop, accepted = HandLoop(), list[socket.socket]()
-    path = f"{tmp_path}/s"
-    listener = listening(loop, path, accepted)
-    client = connected(path)
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(open_descriptors()), limits[1]))
-    spare = exhaust()
-    try:
-        listener.doRead()
-        assert accepted == [] and not loop.readers
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        for fd in spare:
-            os.close(fd)
-    loop.advance(1)
-    loop.settle()
-    assert len(accepted) == 1
-    listener.close()
-    for each in [client, *accepted]:
-        each.close()
-
-
-def exhaust() -> list[int]:
-    """Every descriptor that is still free."""
-    taken: list[int] = []
-    try:
-        while True:
-            taken.append(os.dup(0))
-    except OSError:
-        return taken
