@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitwire.hostname import Destination, HostName
-from netpolicy.additions import with_rules
 from netpolicy.document import parse_policy
 from netpolicy.egress import EgressAllow, decide_egress
 from netpolicy.learning import MOST_RULES, Lesson, Refused, learn
 from netpolicy.presets.places import Answer, Place
+from netpolicy.toml_text import rule_lines
+from netpolicy.writing import egress_to_mapping
 from tests.fakes.policies import patient
 
 POLICY = parse_policy('version = 1\nname = "p"\n[[egress]]\nhosts = ["ok.corp.example"]\n')
@@ -101,8 +102,8 @@ _refusals = st.builds(
 @given(st.lists(_refusals, max_size=6))
 def test_the_rules_allow_what_was_wanted_without_wildcards(refused: list[Refused]) -> None:
     found = lesson(*refused)
-    text = 'version = 1\nname = "p"\n'
-    after = parse_policy(with_rules(text, "p", found.rules, {}))
+    blocks = ["\n".join(rule_lines("egress", egress_to_mapping(rule))) for rule in found.rules]
+    after = parse_policy("\n".join(['version = 1\nname = "p"', *blocks]))
     for each in found.wanted:
         assert isinstance(decide_egress(after, each.to, each.scheme, GIT), EgressAllow)
     assert not any("*" in host.text for rule in found.rules for host in rule.hosts)
