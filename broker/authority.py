@@ -26,9 +26,9 @@ from broker.sessions import RELEASED, UNRECORDED, Session, Sessions
 from broker.store.interface import CounterSeen, State, StoredSession
 from gitmoat.messages.host import Activate
 from identity import grant as grants
-from netpolicy.ceiling import Ceiling
+from netpolicy.ceiling import exceeded
 from netpolicy.document import PolicyError, policy_from_mapping
-from netpolicy.policy import Policy
+from netpolicy.policy import Ceiling, Policy
 from netpolicy.units import format_duration
 
 log = Logger()
@@ -83,7 +83,7 @@ class Authority:
         if behind := self._clock.behind():
             return f"the broker's clock is {behind} s earlier than it was"
         try:
-            above = ceiling.exceeded(policy_from_mapping(grant.scope))
+            above = exceeded(policy_from_mapping(grant.scope), ceiling)
         except PolicyError as error:
             return f"the scope is not a policy: {error}"
         return None if above is None else f"the scope is above the host's ceiling: {above}"

@@ -31,9 +31,9 @@ from broker.settings import (
     VaultProvider,
 )
 from identity.keyfile import KeyMalformed, parse_public
-from netpolicy.ceiling import Ceiling
 from netpolicy.matchers import parse_repo_pattern
 from netpolicy.owner_helper import owner_helper
+from netpolicy.policy import Ceiling
 from netpolicy.reading import Table
 from netpolicy.units import parse_duration
 

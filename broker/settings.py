@@ -8,7 +8,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from audit.journal import Sizes
-from netpolicy.ceiling import Ceiling
+from netpolicy.policy import Ceiling
 
 DEFAULT_UID = 1999999999
 

@@ -36,7 +36,7 @@ _LEARN = """Groups the hosts a sandbox was refused and suggests presets and narr
 Nothing was or is let through to learn. Addresses, wildcards and git servers are never suggested.
 The names were chosen by what ran in the sandbox: read them before you append the rules to a policy
 (`hostctl policy learn S >> FILE`)."""
-_OPERATIONS = ("fetch", "push", "create", "delete", "tunnel", "http")
+OPERATIONS = ("fetch", "push", "create", "delete", "tunnel", "http")
 _WHICH = "a file, the name of an installed policy, or a sandbox"
 
 
@@ -47,7 +47,7 @@ def arguments(parser: ArgumentParser) -> None:
     check.add_argument("policy", metavar="FILE", help="a file, or the name of an installed policy")
     explain = add("explain", _EXPLAIN)
     explain.add_argument("policy", metavar="S|FILE", help=_WHICH)
-    explain.add_argument("operation", metavar="OP", choices=_OPERATIONS)
+    explain.add_argument("operation", metavar="OP", choices=OPERATIONS)
     explain.add_argument("subject", metavar="REPO|HOST")
     explain.add_argument("ref", nargs="?", metavar="REF")
     explain.add_argument("--as", dest="tier", choices=("helper", "untrusted"), default="helper")

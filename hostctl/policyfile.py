@@ -11,7 +11,8 @@ from hostctl.failure import NOT_FOUND, Failure
 from hostctl.policytext import NAMES, policy_path, read_text
 from identity.paths import Paths
 from netpolicy.document import PolicyError, parse_policy, policy_from_mapping, policy_to_mapping
-from netpolicy.lint import Remark, lint
+from netpolicy.kind import Remark
+from netpolicy.lint import lint
 from netpolicy.policy import Policy
 
 
@@ -70,9 +71,7 @@ def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
     """What `policy check` warns of; a Failure for what must be corrected first."""
     from hostctl.upstreamtable import known_upstreams
 
-    upstreams = known_upstreams(paths)
-    known = [each.name for each in upstreams.upstreams] or None
-    remarks = lint(policy, is_shared, known, upstreams.names)
+    remarks = lint(policy, is_shared, known_upstreams(paths))
     for remark in remarks:
         if remark.refused:
             what = f"the policy {path} is wider than it looks"

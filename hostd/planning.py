@@ -17,11 +17,11 @@ from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import FOREIGN, Plan, PolicySource, Repository
 from hostd.uids import UidRange
 from hostd.workdir import Workdir, parse_workdir
-from netpolicy.allowhost import only_hosts, parse_hosts, with_hosts
 from netpolicy.decision import Deny, decide_fetch
-from netpolicy.document import adhoc_policy, parse_policy, policy_from_mapping
+from netpolicy.document import parse_policy, policy_from_mapping
+from netpolicy.kind import Options
 from netpolicy.lint import lint
-from netpolicy.narrowing import NamedRepository, narrow
+from netpolicy.narrowing import adhoc_policy, narrow
 from netpolicy.policy import Policy, Tier
 from netpolicy.publicsuffix import is_shared
 from netpolicy.reading import PolicyError
@@ -117,11 +117,10 @@ def _repositories(request: RunRequest, upstreams: UpstreamTable) -> tuple[Reposi
 
 
 def _policy(request: RunRequest, name: str, repositories: tuple[Repository, ...]) -> Policy:
-    hosts = parse_hosts(request.hosts)
+    named = tuple(each.named for each in repositories)
+    options = Options(named, request.push, request.hosts, request.agent, request.ttl)
     if request.policy is None:
-        scope = [f"{each.upstream.name}:{each.path.text}" for each in repositories]
-        adhoc = adhoc_policy(name, scope, request.push, request.agent, request.ttl)
-        return with_hosts(adhoc, hosts)
+        return adhoc_policy(name, options)
     if request.agent:
         raise Failed(
             "C105",
@@ -129,12 +128,7 @@ def _policy(request: RunRequest, name: str, repositories: tuple[Repository, ...]
             fix='say it in the policy: who = ["helper", "untrusted"]',
             exit_code=2,
         )
-    named = [
-        NamedRepository(each.upstream.name, each.path, each.upstream.case_insensitive)
-        for each in repositories
-    ]
-    whole = read_policy(request.policy)
-    return only_hosts(narrow(whole, named, request.push, request.ttl), hosts)
+    return narrow(read_policy(request.policy), options)
 
 
 def read_policy(given: str | Mapping[str, Any]) -> Policy:
@@ -142,7 +136,7 @@ def read_policy(given: str | Mapping[str, Any]) -> Policy:
     policy = parse_policy(given) if isinstance(given, str) else policy_from_mapping(given)
     if policy.presets:
         raise PolicyError("preset", "is not resolved", "hostctl does that")
-    for remark in lint(policy, is_shared, None, ()):
+    for remark in lint(policy, is_shared, UpstreamTable(())):
         if remark.refused:
             what, why = "the policy is wider than it looks", f"{remark.path}: {remark.what}"
             raise Failed("P104", what, why=why, fix=remark.hint, exit_code=8)

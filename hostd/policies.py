@@ -15,8 +15,8 @@ from hostd.planning import read_policy
 from hostd.registry import write_whole
 from hostd.sandbox import Plan, PolicySource, Sandbox
 from hostd.steps import save
-from netpolicy.allowhost import only_hosts, parse_hosts
-from netpolicy.narrowing import NamedRepository, narrow
+from netpolicy.kind import Options
+from netpolicy.narrowing import narrow
 from netpolicy.nftables import render
 from netpolicy.policy import Policy
 from netpolicy.reading import PolicyError
@@ -42,13 +42,9 @@ def changes(sandboxes: Iterable[Sandbox], policies: Mapping[str, Any]) -> list[C
 
 def _again(plan: Plan, source: PolicySource, policies: Mapping[str, Any]) -> Policy:
     """As `run` made it of the file; the session's times were granted, and stay."""
-    named = [
-        NamedRepository(each.upstream.name, each.path, each.upstream.case_insensitive)
-        for each in plan.repositories
-    ]
+    options = Options(tuple(each.named for each in plan.repositories), source.push, source.hosts)
     try:
-        policy = narrow(read_policy(policies[source.name]), named, source.push, None)
-        policy = only_hosts(policy, parse_hosts(source.hosts))
+        policy = narrow(read_policy(policies[source.name]), options)
     except PolicyError as problem:
         what = f"the policy of {plan.name} would not be one any more: {problem}"
         raise Failed("P101", what, exit_code=8) from None

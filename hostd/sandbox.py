@@ -19,6 +19,7 @@ from hostd.sealed import Mount
 from hostd.sidecars import SidecarSupervisor
 from hostd.spawner import Room
 from hostd.workdir import Workdir
+from netpolicy.kind import NamedRepository
 from netpolicy.nftables import Uids
 from netpolicy.policy import Policy
 from netpolicy.upstreams import Upstream, UpstreamTable
@@ -39,6 +40,10 @@ class Repository:
     @property
     def name(self) -> str:
         return self.path.text.rpartition("/")[2]
+
+    @property
+    def named(self) -> NamedRepository:
+        return NamedRepository(self.upstream.name, self.path, self.upstream.case_insensitive)
 
     def to_json(self) -> dict[str, str]:
         return {"url": self.url, "directory": self.directory}

@@ -9,15 +9,14 @@ from collections.abc import Collection, Sequence
 from attrs import frozen
 
 from gitwire.hostname import Destination, HostName
-from netpolicy.decision import Deny
+from netpolicy.decision import Allow, Deny
 from netpolicy.policy import EgressRule, Policy, Scheme
 
 
 @frozen
-class EgressAllow:
+class EgressAllow(Allow):
     """What the rules that allow it give together; `methods` is empty but for plain HTTP."""
 
-    rule: str
     allow_private: bool
     methods: frozenset[str]
 

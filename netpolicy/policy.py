@@ -1,7 +1,7 @@
 """What a sandbox may do, as frozen values. Documents become these in `document`."""
 
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 from attrs import frozen
 
@@ -141,7 +141,7 @@ class EgressRule:
 
 
 @frozen
-class PolicyTest:
+class GitTest:
     """An expectation that `policy check` tries; `ref` and `change` are for pushes only."""
 
     expect: Effect
@@ -169,4 +169,14 @@ class Policy:
     git: tuple[GitRule, ...]
     egress: tuple[EgressRule, ...]
     presets: tuple[str, ...]
-    tests: tuple[PolicyTest | EgressTest, ...]
+    tests: tuple[Any, ...]  # each the test of a kind
+
+
+@frozen
+class Ceiling:
+    """The most that one host may grant. None, or an empty list of repositories, sets no bound of
+    that kind."""
+
+    repos: tuple[RepoPattern, ...] = ()
+    push: bool = True
+    ttl: int | None = None

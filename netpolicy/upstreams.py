@@ -71,6 +71,11 @@ class UpstreamTable:
     def by_name(self, name: str) -> Upstream | None:
         return next((each for each in self.upstreams if each.name == name), None)
 
+    def folds(self, name: str) -> bool:
+        """Whether this upstream is known to ignore case in the names of repositories."""
+        known = self.by_name(name)
+        return known is not None and known.case_insensitive
+
     def by_place(self, place: Place) -> Upstream | None:
         """The upstream of `host[:port]`; an upstream's name is not a place here."""
         host = _canonical(place.text)

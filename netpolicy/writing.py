@@ -1,12 +1,14 @@
-"""A Policy as the mapping that a signed grant carries: one spelling per policy, every default
-written out, nothing but text, numbers, flags, lists and dicts."""
+"""A Policy as the mapping that a signed grant carries, and as the text of a policy file: one
+spelling per policy, every default written out, made of text, numbers, flags, lists and dicts."""
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 
-from gitwire.receivepack import RefName
-from netpolicy.keys import GIT, LIMITS, PUSH, SESSION, egress_keys, write_keys
-from netpolicy.policy import EgressRule, EgressTest, GitRule, Policy, PolicyTest
+from netpolicy.keys import LIMITS, SESSION, write_keys
+from netpolicy.kinds import KINDS, kind_of_test
+from netpolicy.policy import Policy
+from netpolicy.toml_text import assignments, table_lines
 
 VERSION = 1
 
@@ -18,10 +20,10 @@ def policy_to_mapping(policy: Policy) -> dict[str, object]:
         "name": policy.name,
         "session": write_keys(SESSION, policy.session),
         "limits": write_keys(LIMITS, policy.limits),
-        "git": [git_to_mapping(rule) for rule in policy.git],
-        "egress": [egress_to_mapping(rule) for rule in policy.egress],
+        # A kind that comes later is left out while it has no rules, or every digest changes.
+        **{kind.name: list(map(kind.write, kind.rules(policy))) for kind in KINDS},
         "preset": {"use": list(policy.presets)},
-        "test": [_test(test) for test in policy.tests],
+        "test": [kind_of_test(test).write_test(test) for test in policy.tests],
     }
 
 
@@ -31,25 +33,16 @@ def policy_digest(policy: Policy) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def git_to_mapping(rule: GitRule) -> dict[str, object]:
-    push = {} if rule.push is None else {"push": write_keys(PUSH, rule.push)}
-    return write_keys(GIT, rule) | push
-
-
-def egress_to_mapping(rule: EgressRule) -> dict[str, object]:
-    return write_keys(egress_keys(rule.effect, rule.scheme), rule)
-
-
-def _test(test: PolicyTest | EgressTest) -> dict[str, object]:
-    if isinstance(test, EgressTest):
-        key = "tunnel" if test.scheme == "tls" else "http"
-        return {"expect": test.expect, key: test.to.text}
-    mapping: dict[str, object] = {"expect": test.expect, "who": test.who.value}
-    repository = f"{test.upstream}:{test.repository.text}"
-    return mapping | _operation(test, repository, test.ref)
-
-
-def _operation(test: PolicyTest, repository: str, ref: RefName | None) -> dict[str, object]:
-    if ref is None:
-        return {"fetch": repository}
-    return {"push": f"{repository} {ref.text}", "change": test.change.value}
+def policy_to_toml(policy: Policy, notes: Mapping[str, Sequence[str]] | None = None) -> str:
+    """`parse_policy` of it gives the same policy again; `notes` are comments above the rules of
+    these ids."""
+    mapping = policy_to_mapping(policy)
+    blocks = [assignments({key: mapping[key] for key in ("version", "name")})]
+    for key, value in mapping.items():
+        if isinstance(value, Mapping) and any(value.values()):
+            blocks.append([f"[{key}]", *assignments(value)])
+        elif isinstance(value, list):
+            blocks += [
+                table_lines(key, item, (notes or {}).get(str(item.get("id")), ())) for item in value
+            ]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"

@@ -11,7 +11,8 @@ from hostctl.policytext import policy_path
 from hostctl.presets import expand
 from hostctl.upstreamtable import known_upstreams
 from identity.paths import Paths
-from netpolicy.explain import run_tests
+from netpolicy.expectations import run_tests
+from netpolicy.kinds import KINDS
 
 
 def main(args: Namespace, out: Output) -> int:
@@ -28,7 +29,7 @@ def main(args: Namespace, out: Output) -> int:
     remarks = remarks_of(paths, path, policy)
     for note in (note for found in answers.values() for note in found.notes):
         out.progress(f"note: {note}")
-    numbers = {"git": len(policy.git), "egress": len(policy.egress), "tests": len(policy.tests)}
+    numbers = {kind.name: len(kind.rules(policy)) for kind in KINDS} | {"tests": len(policy.tests)}
     if out.json:
         warnings = [{"path": r.path, "what": r.what, "hint": r.hint} for r in remarks]
         about = {"name": policy.name, "valid": True, **numbers, "warnings": warnings}

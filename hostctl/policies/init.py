@@ -17,10 +17,10 @@ from hostctl.upstreamtable import known_upstreams, repository_of
 from identity.controlsocket import ControlSocketError, make_private_directory
 from identity.paths import Paths
 from netpolicy.document import PolicyError, parse_policy
-from netpolicy.explain import run_tests
+from netpolicy.expectations import run_tests
 from netpolicy.matchers import BadPattern, parse_branch_pattern, parse_repo_pattern
 from netpolicy.policy import Policy, Session
-from netpolicy.toml_text import rule_lines
+from netpolicy.toml_text import table_lines
 from netpolicy.units import format_duration
 from netpolicy.upstreams import UpstreamTable
 
@@ -120,7 +120,7 @@ def policy_text(answers: Answers) -> str:
             f'name = "{answers.name}"',
         ],
         ["[session]", f'ttl = "{format_duration(answers.ttl)}"  # a hard end'],
-        rule_lines(
+        table_lines(
             "git",
             rule,
             ["helper: `hostctl git`, driven by the owner. untrusted: the command's own git."],
@@ -138,7 +138,7 @@ def _tests(answers: Answers) -> list[list[str]]:
         tests.append({"expect": "deny", "push": f"{repository} refs/heads/{protected}"})
     if not answers.agent:
         tests.append({"expect": "deny", "who": "untrusted", "fetch": repository})
-    return [rule_lines("test", test) for test in tests]
+    return [table_lines("test", test) for test in tests]
 
 
 def _checked(text: str, path: Path | None) -> Policy:

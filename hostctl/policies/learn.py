@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import Any
 
 from attrs import evolve
 
@@ -18,30 +19,32 @@ from hostctl.presets import resolve
 from hostctl.upstreamtable import known_upstreams
 from identity.paths import Paths
 from netpolicy.document import policy_from_mapping
-from netpolicy.learning import Lesson, Refused, Wanted, learn
-from netpolicy.policy import EgressRule, Policy
+from netpolicy.kind import Kind, Lesson, Refused, Suggestion, Surroundings
+from netpolicy.kinds import KINDS, rules_of
+from netpolicy.policy import Policy
 from netpolicy.presets.names import PRESETS
-from netpolicy.toml_text import rule_lines
-from netpolicy.writing import egress_to_mapping
+from netpolicy.toml_text import table_lines
 
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl policy learn`")
     paths = Paths(args.root)
     answers = resolve(paths.root, PRESETS)
-    refused = refused_of(_records(paths, args.sandbox), time.time() - args.since)
-    upstreams = known_upstreams(paths)
+    records = _records(paths, args.sandbox)
     policy = _policy(paths, args.sandbox)
-    lesson = learn(policy, refused, answers, upstreams.names, is_shared)
-    _show(out, lesson, _with_free_ids(lesson.rules, policy))
+    around = Surroundings(known_upstreams(paths), is_shared)
+    lessons = []
+    for kind in KINDS:
+        refused = refused_of(records, kind.name, time.time() - args.since)
+        lessons.append((kind, kind.learn(policy, refused, answers, around)))
+    _show(out, lessons, _free_ids(policy))
     return 0
 
 
-def _with_free_ids(rules: Sequence[EgressRule], policy: Policy) -> list[EgressRule]:
+def _free_ids(policy: Policy) -> Iterator[str]:
     """Rules that were appended earlier keep their ids, so these need others."""
-    taken = {rule.id for rule in policy.git} | {rule.id for rule in policy.egress}
-    free = (name for number in count(1) if (name := f"learned-{number}") not in taken)
-    return [evolve(rule, id=name) for rule, name in zip(rules, free, strict=False)]
+    taken = {rule.id for rule in rules_of(policy)}
+    return (name for number in count(1) if (name := f"learned-{number}") not in taken)
 
 
 def _records(paths: Paths, sandbox: str) -> list[Record]:
@@ -54,12 +57,12 @@ def _records(paths: Paths, sandbox: str) -> list[Record]:
     return found
 
 
-def refused_of(records: list[Record], since: float) -> list[Refused]:
-    """The refusals of hosts among the records; odd ones are left out."""
+def refused_of(records: list[Record], kind: str, since: float) -> list[Refused]:
+    """The refusals of one kind among the records; odd ones are left out."""
     found = []
     for record in records:
         told = [record.get(key) for key in ("op", "code", "to")]
-        if record.get("event") != "egress.decision" or record.get("decision") != "deny":
+        if record.get("event") != f"{kind}.decision" or record.get("decision") != "deny":
             continue
         if not all(isinstance(each, str) for each in told) or seconds_of(record.get("ts")) < since:
             continue
@@ -79,33 +82,38 @@ def _policy(paths: Paths, sandbox: str) -> Policy:
         return policy_from_mapping({"version": 1, "name": "gone"})
 
 
-def _show(out: Output, lesson: Lesson, rules: Sequence[EgressRule]) -> None:
+def _show(
+    out: Output, lessons: Sequence[tuple[Kind[Any, Any], Lesson]], ids: Iterator[str]
+) -> None:
     if out.json:
-        out.emit({"schema": "gitmoat.policy-learn/1", **_fields(lesson)})
+        out.emit({"schema": "gitmoat.policy-learn/1", **_fields([each for _, each in lessons])})
         return
-    for name, found in lesson.by_preset.items():
-        hosts = ", ".join(f"{each.to.text} ({each.count})" for each in found)
-        out.line(f'# preset {name} covers {hosts}: add "{name}" to preset.use')
-    for rule, each in zip(rules, lesson.wanted, strict=True):
-        out.line("")
-        for line in rule_lines("egress", egress_to_mapping(rule), [_why(each)]):
-            out.line(line)
-    for note in lesson.notes:
-        out.progress(f"note: {note}")
-    if not lesson.presets and not lesson.wanted:
+    for kind, lesson in lessons:
+        for name, found in lesson.presets.items():
+            hosts = ", ".join(f"{place} ({count})" for place, count in found.items())
+            out.line(f'# preset {name} covers {hosts}: add "{name}" to preset.use')
+        for each in lesson.suggestions:
+            out.line("")
+            for line in table_lines(
+                kind.name, kind.write(evolve(each.rule, id=next(ids))), [_why(each)]
+            ):
+                out.line(line)
+    for _, lesson in lessons:
+        for note in lesson.notes:
+            out.progress(f"note: {note}")
+    if not any(lesson.presets or lesson.suggestions for _, lesson in lessons):
         out.progress("no host was refused that a rule would allow")
     else:
         out.progress("nothing is allowed by this: append to a policy what you have read and want")
 
 
-def _fields(lesson: Lesson) -> dict[str, object]:
-    presets = {name: [each.to.text for each in found] for name, found in lesson.by_preset.items()}
-    hosts = [
-        {"host": w.to.host.text, "port": w.to.port, "scheme": w.scheme, "refused": w.count}
-        for w in lesson.wanted
-    ]
-    return {"presets": presets, "hosts": hosts, "notes": list(lesson.notes)}
+def _fields(lessons: Sequence[Lesson]) -> dict[str, object]:
+    return {
+        "presets": {name: list(found) for each in lessons for name, found in each.presets.items()},
+        "hosts": [dict(found.told) for each in lessons for found in each.suggestions],
+        "notes": [note for each in lessons for note in each.notes],
+    }
 
 
-def _why(each: Wanted) -> str:
+def _why(each: Suggestion) -> str:
     return f"refused {each.count} time{'' if each.count == 1 else 's'}"

@@ -13,7 +13,7 @@ from identity.paths import Paths
 from netpolicy.document import policy_digest, policy_to_mapping
 from netpolicy.policy import Policy
 from netpolicy.presets.table import rule_notes
-from netpolicy.toml_text import policy_to_toml
+from netpolicy.writing import policy_to_toml
 
 
 def main(args: Namespace, out: Output) -> int:

@@ -16,16 +16,16 @@ from gitwire.hostname import Destination, HostName
 from gitwire.receivepack import Change, Command, ObjectId, RefName
 from gitwire.repository import RepositoryPath
 from netpolicy.document import policy_from_mapping, policy_to_mapping
+from netpolicy.kind import Missing
 from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
-from netpolicy.nearest import Missing
 from netpolicy.policy import (
     Effect,
     EgressRule,
     EgressTest,
     GitRule,
+    GitTest,
     Limits,
     Policy,
-    PolicyTest,
     PushRule,
     Scheme,
     Session,
@@ -140,9 +140,9 @@ egress_rules = (
 
 
 @st.composite
-def policy_tests(draw: st.DrawFn) -> PolicyTest:
+def policy_tests(draw: st.DrawFn) -> GitTest:
     push = draw(st.booleans())
-    return PolicyTest(
+    return GitTest(
         expect=draw(st.sampled_from(EFFECTS)),
         who=draw(tiers),
         upstream=draw(upstream_names),

@@ -52,7 +52,7 @@ WIRES = (
     ),
     Mutation(
         "ceiling: a wildcard covers wikis",
-        "netpolicy/narrowing.py",
+        "netpolicy/git_rules/narrowing.py",
         "    return owners is not None and covers_path(owners, found.owner)\n",
         "    return _covers(wide, narrow)\n",
         (NAMES,),

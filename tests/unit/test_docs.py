@@ -18,7 +18,7 @@ from hostctl.gone import GONE
 from hostd.config import parse_config
 from netpolicy.codes import CODES
 from netpolicy.document import parse_policy
-from netpolicy.explain import run_tests
+from netpolicy.expectations import run_tests
 from tools import reference
 
 ROOT = Path(__file__).parents[2]

@@ -15,10 +15,11 @@ from gitwire.dnsmessage import A
 from gitwire.hostname import Destination, HostName
 from netpolicy.document import policy_digest, policy_from_mapping, policy_to_mapping
 from netpolicy.egress import EgressAllow, decide_egress
+from netpolicy.egress_rules.asking import nearest
 from netpolicy.egresstext import refusal
-from netpolicy.nearest import nearest_host_change
+from netpolicy.kind import GitServers
 from netpolicy.nftables import Uids, render
-from netpolicy.policy import Policy, Scheme
+from netpolicy.policy import EgressTest, Policy, Scheme
 from netpolicy.upstreams import Upstream, UpstreamTable
 from sidecar.dns_answers import DnsAnswers
 from sidecar.egress_office import EgressOffice
@@ -35,7 +36,7 @@ ASKERS = {
     "sidecar/dns_answers.py",
     "sidecar/egress_office.py",
     "broker/egress.py",
-    "hostctl/policies/explain.py",
+    "netpolicy/egress_rules/asking.py",
 }
 
 
@@ -83,7 +84,7 @@ def test_what_a_refused_client_is_shown_and_the_nearest_change_agree_with_the_de
     policy: Policy, to: Destination, scheme: Scheme
 ) -> None:
     verdict = decide_egress(policy, to, scheme, GIT.names)
-    lacks = nearest_host_change(policy, to, scheme, GIT.names)
+    lacks = nearest(policy, EgressTest("allow", to, scheme), GitServers(GIT.folds, GIT.names))
     assert bool(lacks) != allowed(policy, to, scheme)
     if not isinstance(verdict, EgressAllow):
         body = refusal(verdict.code, to.text, "id", policy).body.decode()

@@ -23,8 +23,8 @@ from broker.settings import (
     UpstreamConfig,
     VaultProvider,
 )
-from netpolicy.ceiling import Ceiling
 from netpolicy.matchers import RepoPattern
+from netpolicy.policy import Ceiling
 
 KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 THIRD = "AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="

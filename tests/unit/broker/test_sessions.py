@@ -11,11 +11,16 @@ from attrs import evolve
 from broker.sessions import RELEASED, Sessions
 from broker.store.interface import CounterSeen, Moved, State, StoredSession
 from broker.store.sqlite import open_sqlite
-from netpolicy.document import PolicyError, adhoc_policy, policy_to_mapping
+from gitwire.repository import RepositoryPath
+from netpolicy.document import PolicyError, policy_to_mapping
+from netpolicy.kind import NamedRepository, Options
+from netpolicy.narrowing import adhoc_policy
 from tests.fakes.full_store import FullStore
 from tests.fakes.tasks import FakeTask
 
-SCOPE = policy_to_mapping(adhoc_policy("p", ["up:acme/app"], ["agent/**"], True, 100))
+_APP = NamedRepository("up", RepositoryPath("acme/app"), False)
+_OPTIONS = Options((_APP,), ("agent/**",), agent=True, ttl=100)
+SCOPE = policy_to_mapping(adhoc_policy("p", _OPTIONS))
 
 
 def stored(number: int = 1, **changes: Any) -> StoredSession:

@@ -4,7 +4,7 @@ import pytest
 
 from hostctl.policies.init import Answers, policy_text
 from netpolicy.document import parse_policy
-from netpolicy.explain import run_tests
+from netpolicy.expectations import run_tests
 from netpolicy.policy import Tier
 
 

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitwire.hostname import Destination, HostName
-from netpolicy.allowhost import only_hosts, parse_hosts, with_hosts
-from netpolicy.document import adhoc_policy, parse_policy, policy_from_mapping
+from netpolicy.document import parse_policy, policy_from_mapping
 from netpolicy.egress import EgressAllow, decide_egress
+from netpolicy.kind import Options
+from netpolicy.narrowing import adhoc_policy, narrow
 from netpolicy.policy import Policy
 from netpolicy.reading import PolicyError
 from netpolicy.writing import policy_to_mapping
@@ -28,34 +29,35 @@ def allowed(policy: Policy, host: str, port: int = 443) -> bool:
 
 
 def test_without_a_policy_it_is_a_rule_of_its_own() -> None:
-    policy = with_hosts(
-        adhoc_policy("t", [], [], False, None), parse_hosts(["a.example", "b.example:8443"])
-    )
+    policy = adhoc_policy("t", Options(hosts=("a.example", "b.example:8443")))
     assert allowed(policy, "a.example") and allowed(policy, "b.example", 8443)
     assert not allowed(policy, "a.example", 8443) and not allowed(policy, "c.example")
     assert policy_from_mapping(policy_to_mapping(policy)) == policy
 
 
 def test_with_a_policy_it_leaves_what_is_named() -> None:
-    policy = only_hosts(POLICY, parse_hosts(["a.example", "c.example:8443"]))
+    policy = narrow(POLICY, Options(hosts=("a.example", "c.example:8443")))
     assert allowed(policy, "a.example") and allowed(policy, "c.example", 8443)
     assert not allowed(policy, "a.example", 8443) and not allowed(policy, "b.test")
     assert policy_from_mapping(policy_to_mapping(policy)) == policy
-    assert only_hosts(POLICY, ()) == POLICY
+    assert narrow(POLICY, Options()) == POLICY
 
 
 @pytest.mark.parametrize("host", ["c.test", "a.example:22", "logs.example", "example"])
 def test_what_the_policy_does_not_allow_is_an_error(host: str) -> None:
     with pytest.raises(PolicyError, match="not within"):
-        only_hosts(POLICY, parse_hosts([host]))
+        narrow(POLICY, Options(hosts=(host,)))
 
 
 @pytest.mark.parametrize(
     "text", ["", "203.0.113.5", "localhost", "a.example:0", "http://a", "*.b.c"]
 )
 def test_what_is_no_host_is_an_error(text: str) -> None:
-    with pytest.raises(PolicyError):
-        parse_hosts([text])
+    for policy in (POLICY, None):
+        options = Options(hosts=(text,))
+        with pytest.raises(PolicyError) as caught:
+            adhoc_policy("t", options) if policy is None else narrow(policy, options)
+        assert caught.value.path == "--allow-host"
 
 
 @patient
@@ -66,7 +68,7 @@ def test_nothing_is_ever_wider_than_the_policy(
     policy: Policy, hosts: list[Destination], host: HostName, port: int
 ) -> None:
     try:
-        narrowed = only_hosts(policy, hosts)
+        narrowed = narrow(policy, Options(hosts=tuple(each.text for each in hosts)))
     except PolicyError:
         return
     to = Destination(host, port)

@@ -2,9 +2,10 @@
 
 import pytest
 
-from netpolicy.ceiling import Ceiling
+from netpolicy.ceiling import exceeded
 from netpolicy.document import parse_policy
 from netpolicy.matchers import RepoPattern
+from netpolicy.policy import Ceiling
 
 POLICY = """
 version = 1
@@ -43,4 +44,4 @@ TEAM = RepoPattern("lab", "team/**")
 def test_a_policy_is_within_its_hosts_ceiling_or_is_told_what_is_not(
     ceiling: Ceiling, above: str | None
 ) -> None:
-    assert ceiling.exceeded(parse_policy(POLICY)) == above
+    assert exceeded(parse_policy(POLICY), ceiling) == above

@@ -10,9 +10,10 @@ from netpolicy.decision import Allow
 from netpolicy.difference import Difference, compare
 from netpolicy.document import parse_policy, policy_to_mapping
 from netpolicy.egress import EgressAllow, decide_egress
-from netpolicy.explain import decide_test
+from netpolicy.git_rules.asking import decide
 from netpolicy.keys import LIMITS, SESSION
-from netpolicy.policy import Limits, Policy, PolicyTest, Scheme, Session
+from netpolicy.kind import GitServers
+from netpolicy.policy import GitTest, Limits, Policy, Scheme, Session
 from tests.fakes.policies import (
     destinations,
     git_rules,
@@ -134,14 +135,14 @@ _KEYS = ("effect", "repos", "fetch", "push", "who")
 @patient
 @given(changed(), st.lists(policy_tests(), min_size=8, max_size=8))
 def test_without_a_wider_place_nothing_new_is_allowed(
-    pair: tuple[Policy, Policy], asked: list[PolicyTest]
+    pair: tuple[Policy, Policy], asked: list[GitTest]
 ) -> None:
     before, after = pair
     wider = any(each.direction != "narrower" for each in compare(before, after))
     for wish in asked:
-        for fold in (False, True):
-            if isinstance(decide_test(after, wish, fold), Allow) and not wider:
-                assert isinstance(decide_test(before, wish, fold), Allow)
+        for servers in (GitServers(lambda name: False, ()), GitServers(lambda name: True, ())):
+            if isinstance(decide(after, wish, servers), Allow) and not wider:
+                assert isinstance(decide(before, wish, servers), Allow)
 
 
 @patient

@@ -9,13 +9,14 @@ from gitwire.receivepack import Change, RefName
 from gitwire.repository import RepositoryPath
 from netpolicy.document import (
     PolicyError,
-    adhoc_policy,
     parse_policy,
     policy_digest,
     policy_from_mapping,
     policy_to_mapping,
 )
-from netpolicy.policy import Limits, Policy, PolicyTest, Session, Tier
+from netpolicy.kind import NamedRepository, Options
+from netpolicy.narrowing import adhoc_policy
+from netpolicy.policy import GitTest, Limits, Policy, Session, Tier
 from tests.fakes.policies import patient, policies
 
 EXAMPLE = """
@@ -67,7 +68,7 @@ def test_the_documented_example_is_read_as_documented() -> None:
     assert policy.egress[0].scheme == "tls"
     assert policy.presets == ("pip", "npm", "apt")
     (test,) = policy.tests
-    assert isinstance(test, PolicyTest)
+    assert isinstance(test, GitTest)
     assert (test.upstream, test.repository) == ("github", RepositoryPath("acme/app"))
     assert (test.ref, test.change) == (RefName("refs/heads/main"), Change.UPDATE)
     assert (test.expect, test.who) == ("deny", Tier.HELPER)
@@ -169,8 +170,11 @@ def test_a_mapping_with_one_value_swapped_is_a_policy_or_a_policy_error(
         assert error.what
 
 
+APP = NamedRepository("github", RepositoryPath("acme/app"), True)
+
+
 def test_an_adhoc_policy_is_one_rule_for_these_repositories() -> None:
-    policy = adhoc_policy("job", ["github:acme/app"], ["agent/**"], agent=False, ttl=600)
+    policy = adhoc_policy("job", Options((APP,), ("agent/**",), ttl=600))
     (rule,) = policy.git
     assert policy.session.ttl == 600
     assert rule.who == {Tier.HELPER}
@@ -182,32 +186,28 @@ def test_an_adhoc_policy_is_one_rule_for_these_repositories() -> None:
 
 
 def test_an_adhoc_policy_for_an_agent_opens_both_tiers_and_without_push_none() -> None:
-    (rule,) = adhoc_policy("job", ["github:acme/app"], [], agent=True, ttl=None).git
+    (rule,) = adhoc_policy("job", Options((APP,), agent=True)).git
     assert rule.who == set(Tier)
     assert rule.push is None
 
 
 def test_an_adhoc_policy_without_repositories_allows_nothing() -> None:
-    assert adhoc_policy("job", [], [], agent=True, ttl=None).git == ()
+    assert adhoc_policy("job", Options(agent=True)).git == ()
 
 
 @pytest.mark.parametrize(
-    ("repos", "push", "ttl", "option"),
+    ("options", "option"),
     [
-        (["github:acme/*"], [], None, "--repo"),
-        (["acme/app"], [], None, "--repo"),
-        (["github:a/b", "github:a/b"], [], None, "--repo"),
-        (["github:a/b"], ["a b"], None, "--push"),
-        (["github:a/b"], ["refs/heads/x"], None, "--push"),
-        ([], ["x"], None, "--push"),
-        (["github:a/b"], [], 0, "--ttl"),
-        (["github:a/b"], [], -5, "--ttl"),
-        (["github:a/b"], [], 10**9, "--ttl"),
+        (Options((APP, APP)), "--repo"),
+        (Options((APP,), ("a b",)), "--push"),
+        (Options((APP,), ("refs/heads/x",)), "--push"),
+        (Options(push=("x",)), "--push"),
+        (Options((APP,), ttl=0), "--ttl"),
+        (Options((APP,), ttl=-5), "--ttl"),
+        (Options((APP,), ttl=10**9), "--ttl"),
     ],
 )
-def test_a_bad_adhoc_policy_names_the_option(
-    repos: list[str], push: list[str], ttl: int | None, option: str
-) -> None:
+def test_a_bad_adhoc_policy_names_the_option(options: Options, option: str) -> None:
     with pytest.raises(PolicyError) as caught:
-        adhoc_policy("job", repos, push, agent=False, ttl=ttl)
+        adhoc_policy("job", options)
     assert caught.value.path == option

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gitwire.receivepack import Change, Command, RefName
 from gitwire.repository import RepositoryPath, parse_repository
-from netpolicy.ceiling import Ceiling
+from netpolicy.ceiling import exceeded
 from netpolicy.decision import (
     Allow,
     Deny,
@@ -17,11 +17,14 @@ from netpolicy.decision import (
 )
 from netpolicy.document import parse_policy, policy_from_mapping
 from netpolicy.forgenames import denied_with
-from netpolicy.lint import Remark, lint
+from netpolicy.git_rules.asking import nearest
+from netpolicy.git_rules.narrowing import covers
+from netpolicy.kind import GitServers, NamedRepository, Options, Remark
+from netpolicy.lint import lint
 from netpolicy.matchers import RepoPattern, parse_ref_pattern, parse_repo_pattern
-from netpolicy.narrowing import NamedRepository, covers, narrow
-from netpolicy.nearest import nearest_change
-from netpolicy.policy import Policy, PolicyTest, Tier
+from netpolicy.narrowing import narrow
+from netpolicy.policy import Ceiling, GitTest, Policy, Tier
+from netpolicy.upstreams import Upstream, UpstreamTable
 from tests.fakes.policies import OBJECTS, edited, patient, policies, repositories, tiers
 
 TAILS = [".wiki", ".design", ".WIKI", ".wiki.wiki", ".design.wiki"]
@@ -158,26 +161,25 @@ def test_who_may_not_see_a_repository_by_a_deny_may_see_none_of_its_companions(
 
 def test_a_ceilings_wildcard_covers_no_companion_that_a_policy_spells() -> None:
     ceiling = Ceiling((RepoPattern("up", "acme/*"), RepoPattern("up", "acme/**")))
-    assert ceiling.exceeded(policy("acme/*")) is None
+    assert exceeded(policy("acme/*"), ceiling) is None
     for spelled in ("acme/*.wiki", "acme/app.wiki", "acme/*/wiki", "acme/app/snippets/*"):
-        assert ceiling.exceeded(policy(spelled)) == f"up:{spelled}"
-        assert Ceiling((RepoPattern("up", spelled),)).exceeded(policy(spelled)) is None
-    assert Ceiling((RepoPattern("up", "**/*.wiki"),)).exceeded(policy("acme/app.wiki")) is None
+        assert exceeded(policy(spelled), ceiling) == f"up:{spelled}"
+        assert exceeded(policy(spelled), Ceiling((RepoPattern("up", spelled),))) is None
+    wikis = Ceiling((RepoPattern("up", "**/*.wiki"),))
+    assert exceeded(policy("acme/app.wiki"), wikis) is None
 
 
 def test_narrowing_to_a_companion_takes_a_rule_that_spells_it() -> None:
     wiki = NamedRepository("up", RepositoryPath("acme/app.wiki"), fold=False)
-    assert narrow(policy("acme/*"), [wiki], [], None).git == ()
-    narrowed = narrow(policy("acme/*.wiki"), [wiki], [], None)
+    assert narrow(policy("acme/*"), Options((wiki,))).git == ()
+    narrowed = narrow(policy("acme/*.wiki"), Options((wiki,)))
     assert fetches(narrowed, "acme/app.wiki") and not fetches(narrowed, "acme/x.wiki")
 
 
 def test_the_nearest_change_spells_the_companion_and_names_the_rule_that_denies() -> None:
-    wish = PolicyTest(
-        "allow", Tier.HELPER, "up", RepositoryPath("acme/app.wiki"), None, Change.UPDATE
-    )
+    wish = GitTest("allow", Tier.HELPER, "up", RepositoryPath("acme/app.wiki"), None, Change.UPDATE)
     before = policy("acme/*", deny="acme/app")
-    near = nearest_change(before, wish, fold=False)
+    near = nearest(before, wish, GitServers(lambda name: False, ()))
     assert fetches(edited(before, near), "acme/app.wiki")
     assert near[0].words.startswith("rule no denies it")
     assert '"up:acme/app.wiki"' in near[1].words
@@ -264,7 +266,7 @@ def test_a_pattern_for_every_ref_covers_no_ref_with_a_meaning_of_its_own() -> No
 
 
 def remarks(of: Policy) -> list[Remark]:
-    return lint(of, lambda domain: False, {"up"}, ())
+    return lint(of, lambda domain: False, UpstreamTable((Upstream("up", ("git.example",), False),)))
 
 
 @pytest.mark.parametrize("meant", ["acme/*wiki", "acme/*.w*", "**/*.*", "acme/*design"])

@@ -3,15 +3,17 @@
 import pytest
 from attrs import AttrsInstance, field, fields, make_class
 
-from netpolicy.keys import EFFECTS, EGRESS_HTTP, GIT, LIMITS, PUSH, SESSION, Key, egress_keys
+from netpolicy.egress_rules.document import HTTP_KEYS, keys_of
+from netpolicy.git_rules.document import KEYS, PUSH_KEYS
+from netpolicy.keys import EFFECTS, LIMITS, SESSION, Key
 from netpolicy.policy import EgressRule, GitRule, Limits, PushRule, Session
 
 TABLES: list[tuple[type[AttrsInstance], tuple[Key, ...]]] = [
     (Session, SESSION),
     (Limits, LIMITS),
-    (GitRule, GIT),
-    (PushRule, PUSH),
-    (EgressRule, EGRESS_HTTP),
+    (GitRule, KEYS),
+    (PushRule, PUSH_KEYS),
+    (EgressRule, HTTP_KEYS),
 ]
 NESTED = {"push"}  # a table of its own
 
@@ -28,10 +30,10 @@ def test_every_field_has_one_row(kind: type[AttrsInstance], keys: tuple[Key, ...
 
 def test_a_field_that_has_no_row_is_found() -> None:
     planted = make_class("Planted", {"planted": field(default=0)}, bases=(PushRule,), frozen=True)
-    assert without_a_row(planted, PUSH) == {"planted"}
+    assert without_a_row(planted, PUSH_KEYS) == {"planted"}
 
 
 def test_a_key_stands_only_in_rules_where_it_has_a_meaning() -> None:
-    deny, tls = ({key.name for key in egress_keys(effect, "tls")} for effect in reversed(EFFECTS))
-    assert {key.name for key in EGRESS_HTTP} - tls == {"methods"}
+    deny, tls = ({key.name for key in keys_of(effect, "tls")} for effect in reversed(EFFECTS))
+    assert {key.name for key in HTTP_KEYS} - tls == {"methods"}
     assert tls - deny == {"scheme", "allow_shared", "allow_private"}

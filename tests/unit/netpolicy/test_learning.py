@@ -1,30 +1,36 @@
 """Learning suggests exact names that would be allowed, and nothing that must not be."""
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitwire.hostname import Destination, HostName
 from netpolicy.document import parse_policy
 from netpolicy.egress import EgressAllow, decide_egress
-from netpolicy.learning import MOST_RULES, Lesson, Refused, learn
+from netpolicy.egress_rules.document import write_rule
+from netpolicy.egress_rules.learning import MOST_RULES, learn
+from netpolicy.kind import Lesson, Refused, Surroundings
 from netpolicy.presets.places import Answer, Place
-from netpolicy.toml_text import rule_lines
-from netpolicy.writing import egress_to_mapping
+from netpolicy.toml_text import table_lines
+from netpolicy.upstreams import Upstream, UpstreamTable
 from tests.fakes.policies import patient
 
 POLICY = parse_policy('version = 1\nname = "p"\n[[egress]]\nhosts = ["ok.corp.example"]\n')
 SHARED = {"example", "pages.example"}
 PIP = Answer((Place(Destination(HostName("pip.corp.example"), 443), "tls", "/etc/pip.conf"),))
-GIT = {"git.corp.example"}
+GIT = UpstreamTable((Upstream("corp", ("git.corp.example",), False),))
 
 
 def lesson(*refused: Refused) -> Lesson:
-    return learn(POLICY, refused, {"pip": PIP}, GIT, SHARED.__contains__)
+    return learn(POLICY, refused, {"pip": PIP}, Surroundings(GIT, SHARED.__contains__))
 
 
 def shown(found: Lesson) -> list[str]:
-    return [f"{w.scheme} {w.to.text} {w.count}" for w in found.wanted]
+    return [
+        f"{each.rule.scheme} {each.rule.hosts[0].text}:{each.rule.ports[0]} {each.count}"
+        for each in found.suggestions
+    ]
 
 
 def test_refusals_are_grouped_the_most_wanted_first() -> None:
@@ -48,7 +54,7 @@ def test_a_question_that_led_to_a_connection_is_one_wish() -> None:
 
 def test_what_a_preset_explains_is_the_presets() -> None:
     found = lesson(Refused("tunnel", "E101", "pip.corp.example:443"))
-    assert (found.presets, found.wanted) == (("pip",), ())
+    assert (found.presets, found.suggestions) == ({"pip": {"pip.corp.example:443": 1}}, ())
 
 
 def test_what_the_policy_allows_by_now_is_left_out() -> None:
@@ -64,14 +70,14 @@ def test_what_the_policy_allows_by_now_is_left_out() -> None:
 )  # fmt: skip
 def test_what_is_no_host_of_ones_own_is_never_suggested(to: str) -> None:
     found = lesson(Refused("tunnel", "E101", to, 3))
-    assert not found.wanted
+    assert not found.suggestions
     assert found.notes == ("3 refusals were of addresses or of no usable name: not suggested",)
 
 
 @pytest.mark.parametrize("code", ["E101", "E104"])
 def test_a_git_server_is_never_suggested_and_git_is_named(code: str) -> None:
     found = lesson(Refused("tunnel", code, "git.corp.example:443"))
-    assert not found.wanted
+    assert not found.suggestions
     assert "use git" in found.notes[0]
 
 
@@ -82,7 +88,7 @@ def test_other_refusals_are_not_for_the_list_to_mend(code: str) -> None:
 
 def test_a_flood_of_names_is_cut() -> None:
     found = lesson(*(Refused("dns", "E101", f"x{n}.evil.example") for n in range(MOST_RULES + 7)))
-    assert len(found.wanted) == MOST_RULES
+    assert len(found.suggestions) == MOST_RULES
     assert found.notes == ("7 more hosts were refused, each less often",)
 
 
@@ -102,8 +108,10 @@ _refusals = st.builds(
 @given(st.lists(_refusals, max_size=6))
 def test_the_rules_allow_what_was_wanted_without_wildcards(refused: list[Refused]) -> None:
     found = lesson(*refused)
-    blocks = ["\n".join(rule_lines("egress", egress_to_mapping(rule))) for rule in found.rules]
+    rules = [evolve(each.rule, id=f"r{n}") for n, each in enumerate(found.suggestions)]
+    blocks = ["\n".join(table_lines("egress", write_rule(rule))) for rule in rules]
     after = parse_policy("\n".join(['version = 1\nname = "p"', *blocks]))
-    for each in found.wanted:
-        assert isinstance(decide_egress(after, each.to, each.scheme, GIT), EgressAllow)
-    assert not any("*" in host.text for rule in found.rules for host in rule.hosts)
+    for rule in rules:
+        to = Destination(HostName(rule.hosts[0].text), rule.ports[0])
+        assert isinstance(decide_egress(after, to, rule.scheme, GIT.names), EgressAllow)
+    assert not any("*" in host.text for rule in rules for host in rule.hosts)

@@ -3,15 +3,18 @@
 import pytest
 
 from netpolicy.document import parse_policy
-from netpolicy.lint import Remark, lint
+from netpolicy.kind import Remark
+from netpolicy.lint import lint
+from netpolicy.upstreams import Upstream, UpstreamTable
 
 HEAD = 'version = 1\nname = "p"\n'
+KNOWN = UpstreamTable((Upstream("corp", ("git.corp.example",), False),))
 TENANTS = {"example", "pages.example"}
 
 
 def remarks(text: str) -> list[Remark]:
     policy = parse_policy(HEAD + text)
-    return lint(policy, TENANTS.__contains__, {"corp"}, {"git.corp.example"})
+    return lint(policy, TENANTS.__contains__, KNOWN)
 
 
 def egress(hosts: str, more: str = "") -> str:

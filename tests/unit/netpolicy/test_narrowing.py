@@ -13,8 +13,10 @@ from gitwire.receivepack import Change, Command, RefName
 from gitwire.repository import RepositoryPath
 from netpolicy.decision import Allow, decide_fetch, decide_push, decide_repository
 from netpolicy.document import parse_policy, policy_from_mapping, policy_to_mapping
+from netpolicy.git_rules.narrowing import covers
+from netpolicy.kind import NamedRepository, Options
 from netpolicy.matchers import RepoPattern, parse_branch_pattern
-from netpolicy.narrowing import NamedRepository, covers, narrow
+from netpolicy.narrowing import narrow
 from netpolicy.policy import GitRule, Policy, PushRule, Tier
 from netpolicy.reading import PolicyError
 from tests.fakes.policies import EFFECTS, OBJECTS, changes, patient, policies, tiers
@@ -77,12 +79,15 @@ rules = st.builds(
     push=pushing,
     who=st.just(frozenset(Tier)),
 )
-Case = tuple[Policy, list[NamedRepository], list[str], int | None]
+Case = tuple[Policy, Options]
 cases = st.tuples(
     st.lists(rules, min_size=1, max_size=3).map(lambda git: evolve(AGENTS, git=tuple(git))),
-    st.lists(named, max_size=2),
-    st.lists(globs, max_size=2),
-    st.none() | st.integers(1, 8 * 3600),
+    st.builds(
+        Options,
+        repos=st.lists(named, max_size=2).map(tuple),
+        push=st.lists(globs, max_size=2).map(tuple),
+        ttl=st.none() | st.integers(1, 8 * 3600),
+    ),
 )
 thorough = settings(deadline=None, max_examples=400, suppress_health_check=list(HealthCheck))
 
@@ -122,15 +127,15 @@ def _untouched(policy: Policy) -> tuple[object, ...]:
 def test_never_wider_than_the_options(
     case: Case, repo: NamedRepository, tier: Tier, command: Command
 ) -> None:
-    _, repos, push, ttl = case
+    _, options = case
     result = narrowed(case)
     seen, _, pushed = allows(result, repo, tier, command)
-    if seen and repos:
-        assert any(_same(repo, each) for each in repos)
-    if pushed and push:
-        assert any(parse_branch_pattern(glob).matches(command.ref) for glob in push)
+    if seen and options.repos:
+        assert any(_same(repo, each) for each in options.repos)
+    if pushed and options.push:
+        assert any(parse_branch_pattern(glob).matches(command.ref) for glob in options.push)
         assert command.change is not Change.DELETE
-    assert ttl is None or result.session.ttl == ttl
+    assert options.ttl is None or result.session.ttl == options.ttl
 
 
 def _same(one: NamedRepository, other: NamedRepository) -> bool:
@@ -149,7 +154,7 @@ def test_the_result_can_be_written_into_a_grant(case: Case) -> None:
 @patient
 @given(policies())
 def test_without_options_only_its_own_tests_are_gone(policy: Policy) -> None:
-    assert narrow(policy, [], [], None) == evolve(policy, tests=())
+    assert narrow(policy, Options()) == evolve(policy, tests=())
 
 
 def test_a_covered_pattern_matches_nothing_that_its_cover_does_not() -> None:
@@ -194,7 +199,7 @@ def pushes(policy: Policy, repo: NamedRepository, branch: str, change: str = "cr
 
 
 def test_repositories_that_are_not_named_are_gone() -> None:
-    result = narrow(AGENTS, [WEB], [], None)
+    result = narrow(AGENTS, Options((WEB,)))
     assert fetches(result, WEB) and pushes(result, WEB, "main")
     assert not fetches(result, APP)
 
@@ -202,12 +207,12 @@ def test_repositories_that_are_not_named_are_gone() -> None:
 def test_a_repository_that_the_policy_does_not_know_is_not_added() -> None:
     other = NamedRepository("github", RepositoryPath("acme/web-secrets"), True)
     strange = NamedRepository("github", RepositoryPath("evil/app"), True)
-    result = narrow(AGENTS, [other, strange], [], None)
+    result = narrow(AGENTS, Options((other, strange)))
     assert not fetches(result, other) and not fetches(result, strange)
 
 
 def test_refs_are_those_that_both_name() -> None:
-    result = narrow(AGENTS, [], ["agent/fix-*"], None)
+    result = narrow(AGENTS, Options(push=("agent/fix-*",)))
     assert pushes(result, APP, "agent/fix-1")
     assert not pushes(result, APP, "agent/other")
     assert not pushes(result, APP, "main")
@@ -215,7 +220,7 @@ def test_refs_are_those_that_both_name() -> None:
 
 
 def test_a_wider_glob_leaves_the_policys_own() -> None:
-    result = narrow(AGENTS, [], ["**"], None)
+    result = narrow(AGENTS, Options(push=("**",)))
     assert pushes(result, APP, "agent/x") and pushes(result, APP, "main")
     assert not pushes(result, APP, "topic")
 
@@ -223,15 +228,15 @@ def test_a_wider_glob_leaves_the_policys_own() -> None:
 @pytest.mark.parametrize("glob", ["topic", "topic/**", "*/x"])
 def test_a_glob_outside_the_policy_is_refused_and_told_what_there_is(glob: str) -> None:
     with pytest.raises(PolicyError) as caught:
-        narrow(AGENTS, [], [glob], None)
+        narrow(AGENTS, Options(push=(glob,)))
     assert caught.value.path == "--push"
     assert "refs/heads/agent/**" in caught.value.hint
 
 
 def test_time_is_only_shortened() -> None:
-    assert narrow(AGENTS, [], [], 60).session.ttl == 60
+    assert narrow(AGENTS, Options(ttl=60)).session.ttl == 60
     with pytest.raises(PolicyError) as caught:
-        narrow(AGENTS, [], [], 9 * 3600)
+        narrow(AGENTS, Options(ttl=9 * 3600))
     assert caught.value.path == "--ttl"
     with pytest.raises(PolicyError):
-        narrow(AGENTS, [], [], 0)
+        narrow(AGENTS, Options(ttl=0))

@@ -5,9 +5,9 @@ from hypothesis import given
 
 from netpolicy.decision import Allow
 from netpolicy.document import parse_policy
-from netpolicy.explain import decide_test
-from netpolicy.nearest import nearest_change
-from netpolicy.policy import Policy, PolicyTest
+from netpolicy.git_rules.asking import decide, nearest
+from netpolicy.kind import GitServers
+from netpolicy.policy import GitTest, Policy
 from tests.fakes.policies import edited, patient, policies, policy_tests
 
 POLICY = parse_policy("""
@@ -38,15 +38,19 @@ push = { branches = ["release"] }
 """)
 
 
-def wish(line: str) -> PolicyTest:
+STRICT = GitServers(lambda name: False, ())
+FOLDING = GitServers(lambda name: True, ())
+
+
+def wish(line: str) -> GitTest:
     text = f'version = 1\nname = "x"\n[[test]]\nexpect = "allow"\n{line}'
     (test,) = parse_policy(text).tests
-    assert isinstance(test, PolicyTest)
+    assert isinstance(test, GitTest)
     return test
 
 
 def words(line: str) -> tuple[str, ...]:
-    return tuple(each.words for each in nearest_change(POLICY, wish(line), fold=False))
+    return tuple(each.words for each in nearest(POLICY, wish(line), STRICT))
 
 
 @pytest.mark.parametrize(
@@ -88,15 +92,15 @@ def test_it_names_the_rule_and_the_key(asked: str, said: tuple[str, ...]) -> Non
 
 
 def test_what_is_allowed_needs_no_change() -> None:
-    assert nearest_change(POLICY, wish('fetch = "corp:acme/app"'), fold=False) == ()
+    assert nearest(POLICY, wish('fetch = "corp:acme/app"'), STRICT) == ()
 
 
 @patient
 @given(policies(), policy_tests())
 def test_the_change_can_be_written_down_and_makes_it_allowed(
-    policy: Policy, asked: PolicyTest
+    policy: Policy, asked: GitTest
 ) -> None:
-    for fold in (False, True):
-        missing = nearest_change(policy, asked, fold)
-        assert bool(missing) != isinstance(decide_test(policy, asked, fold), Allow)
-        assert isinstance(decide_test(edited(policy, missing), asked, fold), Allow)
+    for servers in (STRICT, FOLDING):
+        missing = nearest(policy, asked, servers)
+        assert bool(missing) != isinstance(decide(policy, asked, servers), Allow)
+        assert isinstance(decide(edited(policy, missing), asked, servers), Allow)

@@ -5,9 +5,10 @@ from hypothesis import given
 
 from gitwire.hostname import Destination, parse_destination
 from netpolicy.document import parse_policy
-from netpolicy.egress import EgressAllow, decide_egress
-from netpolicy.nearest import nearest_host_change
-from netpolicy.policy import Policy, Scheme
+from netpolicy.egress import EgressAllow
+from netpolicy.egress_rules.asking import decide, nearest
+from netpolicy.kind import GitServers
+from netpolicy.policy import EgressTest, Policy, Scheme
 from tests.fakes.policies import destinations, edited, patient, policies, schemes
 
 POLICY = parse_policy("""
@@ -54,7 +55,8 @@ hosts = ["up.cdn.example"]
     ],
 )
 def test_it_names_the_rule_and_the_key(to: str, scheme: Scheme, words: tuple[str, ...]) -> None:
-    found = nearest_host_change(POLICY, parse_destination(to.encode()), scheme, {"git.example"})
+    wish = EgressTest("allow", parse_destination(to.encode()), scheme)
+    found = nearest(POLICY, wish, GitServers(bool, {"git.example"}))
     assert tuple(each.words for each in found) == words
 
 
@@ -63,6 +65,7 @@ def test_it_names_the_rule_and_the_key(to: str, scheme: Scheme, words: tuple[str
 def test_the_change_can_be_written_down_and_makes_it_allowed(
     policy: Policy, to: Destination, scheme: Scheme
 ) -> None:
-    for git_hosts in ((), (to.host.text,)):
-        after = edited(policy, nearest_host_change(policy, to, scheme, git_hosts))
-        assert isinstance(decide_egress(after, to, scheme, git_hosts), EgressAllow)
+    wish = EgressTest("allow", to, scheme)
+    for servers in (GitServers(bool, ()), GitServers(bool, (to.host.text,))):
+        after = edited(policy, nearest(policy, wish, servers))
+        assert isinstance(decide(after, wish, servers), EgressAllow)

@@ -2,7 +2,7 @@ from hypothesis import given
 
 from netpolicy.document import parse_policy
 from netpolicy.policy import Policy
-from netpolicy.toml_text import policy_to_toml
+from netpolicy.writing import policy_to_toml
 from tests.fakes.policies import patient, policies
 
 

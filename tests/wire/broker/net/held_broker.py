@@ -19,8 +19,8 @@ from gitwire.http import Chunked, Length, NoBody
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
 from identity.grant import Grant, sign_grant
-from netpolicy.ceiling import Ceiling
 from netpolicy.document import parse_policy, policy_to_mapping
+from netpolicy.policy import Ceiling
 from tests.fakes.broker_world import (
     PACK_HEAD,
     POLICY,

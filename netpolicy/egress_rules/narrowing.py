@@ -8,12 +8,30 @@ from gitwire.errors import Malformed
 from gitwire.hostname import Destination, parse_destination
 from netpolicy.decision import Deny
 from netpolicy.egress import decide_egress
+from netpolicy.kind import Options
 from netpolicy.matchers import BadPattern, HostPattern
-from netpolicy.policy import EgressRule, Policy
+from netpolicy.policy import USUAL_PORTS, EgressRule, Policy
 from netpolicy.reading import PolicyError, parse_at
 
 _OPTION = "--allow-host"
-_TLS = 443
+
+
+def adhoc(options: Options) -> tuple[EgressRule, ...]:
+    """One rule a host, by TLS."""
+    hosts = parse_hosts(options.hosts)
+    return tuple(EgressRule.of_place(f"host-{number}", to) for number, to in enumerate(hosts, 1))
+
+
+def narrow(policy: Policy, options: Options) -> tuple[EgressRule, ...]:
+    """These hosts and no others; one that the policy does not allow is an error."""
+    hosts = parse_hosts(options.hosts)
+    if not hosts:
+        return policy.egress
+    for to in hosts:
+        if isinstance(decide_egress(policy, to, "tls", ()), Deny):
+            hint = "widen the policy's [[egress]] rules, or leave it out"
+            raise PolicyError(_OPTION, f"{to.text} is not within what the policy allows", hint)
+    return tuple(part for rule in policy.egress for part in _only(rule, hosts))
 
 
 def parse_hosts(texts: Sequence[str]) -> tuple[Destination, ...]:
@@ -23,30 +41,13 @@ def parse_hosts(texts: Sequence[str]) -> tuple[Destination, ...]:
 
 def _host(text: str) -> Destination:
     try:
-        found = parse_destination((text if ":" in text else f"{text}:{_TLS}").encode())
+        found = parse_destination(
+            (text if ":" in text else f"{text}:{USUAL_PORTS['tls']}").encode()
+        )
     except Malformed as error:
         raise BadPattern(error.what, "write a host, or a host and a port") from None
     HostPattern(found.host.text)  # what a rule may not name, an option may not either
     return found
-
-
-def with_hosts(policy: Policy, hosts: Sequence[Destination]) -> Policy:
-    """An ad-hoc policy that lets these hosts be reached by TLS."""
-    rules = tuple(EgressRule.of_place(f"host-{number}", to) for number, to in enumerate(hosts, 1))
-    return evolve(policy, egress=(*policy.egress, *rules))
-
-
-def only_hosts(policy: Policy, hosts: Sequence[Destination]) -> Policy:
-    """The policy with these hosts and no others; one that it does not allow is an error."""
-    if not hosts:
-        return policy
-    for to in hosts:
-        if isinstance(decide_egress(policy, to, "tls", ()), Deny):
-            hint = "widen the policy's [[egress]] rules, or leave it out"
-            raise PolicyError(_OPTION, f"{to.text} is not within what the policy allows", hint)
-    kept = tuple(part for rule in policy.egress for part in _only(rule, hosts))
-    # Its own tests were about the whole policy.
-    return evolve(policy, egress=kept, tests=())
 
 
 def _only(rule: EgressRule, hosts: Sequence[Destination]) -> Sequence[EgressRule]:

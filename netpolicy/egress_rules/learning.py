@@ -4,13 +4,14 @@ The names were chosen by untrusted code: a suggestion is one exact name, never a
 address, never a git server.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import frozen
 
 from gitwire.errors import Malformed
 from gitwire.hostname import Destination, HostName, parse_destination, parse_host
 from netpolicy.egress import EgressAllow, decide_egress
+from netpolicy.kind import IsShared, Lesson, Refused, Suggestion, Surroundings
 from netpolicy.matchers import BadPattern, HostPattern
 from netpolicy.policy import EgressRule, Policy, Scheme
 from netpolicy.presets.places import Answer
@@ -18,16 +19,6 @@ from netpolicy.presets.places import Answer
 MOST_RULES = 50
 _LEARNED = ("E101", "E102", "E110")
 _GIT_SERVER = "E104"
-
-
-@frozen
-class Refused:
-    """One record of the audit; `to` is `host:port`, or for a DNS question just `host`."""
-
-    op: str
-    code: str
-    to: str
-    count: int = 1
 
 
 @frozen
@@ -39,47 +30,42 @@ class Wanted:
     count: int
 
 
-@frozen
-class Lesson:
-    presets: tuple[str, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
-    by_preset: Mapping[str, tuple[Wanted, ...]] = field(factory=dict)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def rules(self) -> tuple[EgressRule, ...]:
-        """A rule for each place that no preset explains."""
-        return tuple(
-            EgressRule.of_place(f"learned-{number}", each.to, each.scheme)
-            for number, each in enumerate(self.wanted, 1)
-        )
-
-
 def learn(
     policy: Policy,
-    refused: Iterable[Refused],
+    refused: Sequence[Refused],
     presets: Mapping[str, Answer],
-    git_hosts: Collection[str],
-    is_shared: Callable[[str], bool],
+    around: Surroundings,
 ) -> Lesson:
-    """What would have to be allowed, the most wanted first, less what the policy allows by now."""
-    places, notes = _places(list(refused), git_hosts, is_shared)
+    """What would have to be allowed, the most wanted first, less what the policy allows by now: a
+    rule for each place that no preset explains."""
+    git_hosts = around.upstreams.names
+    places, notes = _places(refused, git_hosts, around.is_shared)
     wanted = [
         each
         for each in sorted(places, key=lambda each: (-each.count, each.to))
         if not isinstance(decide_egress(policy, each.to, each.scheme, git_hosts), EgressAllow)
     ]
     explained = {name: _explained(wanted, found) for name, found in presets.items()}
-    explained = {name: found for name, found in explained.items() if found}
     known = {each for found in explained.values() for each in found}
     rest = [each for each in wanted if each not in known]
     if len(rest) > MOST_RULES:
         notes.append(f"{len(rest) - MOST_RULES} more hosts were refused, each less often")
-    return Lesson(tuple(explained), tuple(rest[:MOST_RULES]), explained, tuple(notes))
+    by_preset = {
+        name: {each.to.text: each.count for each in found}
+        for name, found in explained.items()
+        if found
+    }
+    return Lesson(tuple(map(_suggestion, rest[:MOST_RULES])), by_preset, tuple(notes))
+
+
+def _suggestion(wanted: Wanted) -> Suggestion:
+    to = wanted.to
+    told = {"host": to.host.text, "port": to.port, "scheme": wanted.scheme, "refused": wanted.count}
+    return Suggestion(EgressRule.of_place("learned", to, wanted.scheme), wanted.count, told)
 
 
 def _places(
-    refused: Sequence[Refused], git_hosts: Collection[str], is_shared: Callable[[str], bool]
+    refused: Sequence[Refused], git_hosts: Collection[str], is_shared: IsShared
 ) -> tuple[list[Wanted], list[str]]:
     counts: dict[tuple[Destination, Scheme], int] = {}
     asked: dict[HostName, int] = {}
@@ -125,7 +111,7 @@ def _destination(each: Refused) -> Destination | None:
         return None
 
 
-def _usable(host: HostName, is_shared: Callable[[str], bool]) -> bool:
+def _usable(host: HostName, is_shared: IsShared) -> bool:
     """A name that a rule can hold, that is more than a domain of everybody's, and no address
     in the form of a name."""
     try:

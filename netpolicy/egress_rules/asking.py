@@ -1,0 +1,66 @@
+"""What the rules about hosts say to a question, and what they lack to allow it."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from gitwire.errors import Malformed
+from gitwire.hostname import Destination, parse_destination
+from netpolicy.decision import Deny
+from netpolicy.egress import EgressAllow, decide_egress, rules_naming
+from netpolicy.egress_rules.document import TESTS
+from netpolicy.kind import GitServers, Missing, Question
+from netpolicy.matchers import BadPattern
+from netpolicy.policy import USUAL_PORTS, EgressRule, EgressTest, Policy, Scheme
+
+OPERATIONS: Final = tuple(TESTS)
+
+
+def wish(question: Question) -> EgressTest:
+    """BadPattern for what is no host."""
+    if question.ref is not None:
+        raise BadPattern("a host is named alone", "write HOST or HOST:PORT")
+    scheme = TESTS[question.operation]
+    named = ":" in question.subject
+    text = question.subject if named else f"{question.subject}:{USUAL_PORTS[scheme]}"
+    try:
+        return EgressTest("allow", parse_destination(text.encode()), scheme)
+    except Malformed as error:
+        hint = "write HOST or HOST:PORT; an address is never reached"
+        raise BadPattern(error.what, hint) from None
+
+
+def decide(policy: Policy, test: EgressTest, servers: GitServers) -> EgressAllow | Deny:
+    return decide_egress(policy, test.to, test.scheme, servers.hosts)
+
+
+def nearest(policy: Policy, wish: EgressTest, servers: GitServers) -> tuple[Missing, ...]:
+    """Nothing when it is allowed. BadPattern for a host that no rule can name."""
+    if isinstance(decide(policy, wish, servers), EgressAllow):
+        return ()
+    to, scheme, git_hosts = wish.to, wish.scheme, servers.hosts
+    denying = [
+        Missing("egress", rule.id, "")
+        for rule in policy.egress
+        if rule.effect == "deny" and rule.applies(to.host) and rule.covers(to.port)
+    ]
+    rules = rules_naming(policy, to.host, git_hosts)
+    if any(rule.scheme == scheme and rule.covers(to.port) for rule in rules):
+        return tuple(denying)
+    return (*denying, _allowing(rules, to, scheme, git_hosts))
+
+
+def _allowing(
+    rules: Sequence[EgressRule], to: Destination, scheme: Scheme, git_hosts: Collection[str]
+) -> Missing:
+    """One more port of a rule that names this host alone, or else a rule of its own."""
+    for rule in rules:
+        if rule.scheme == scheme and [each.text for each in rule.hosts] == [to.host.text]:
+            return Missing("egress", rule.id, "ports", to.port)
+    EgressRule.of_place("", to, scheme)
+    own: dict[str, object] = {"hosts": [to.host.text]}
+    if to.port != USUAL_PORTS[scheme]:
+        own["ports"] = [to.port]
+    if scheme == "http":
+        own["scheme"] = "http"
+    note = "; git itself needs no such rule" if to.host.text in git_hosts else ""
+    return Missing("egress", "", "", own, note)

@@ -1,0 +1,36 @@
+"""What a valid rule about hosts may still say by mistake."""
+
+from collections.abc import Iterator
+
+from netpolicy.kind import IsShared, Remark, Surroundings
+from netpolicy.matchers import HostPattern
+from netpolicy.policy import EgressRule, Policy
+
+
+def lint(policy: Policy, around: Surroundings) -> Iterator[Remark]:
+    for index, rule in enumerate(policy.egress):
+        if rule.effect == "allow":
+            yield from _of_hosts(f"egress[{index}]", rule, around)
+
+
+def _of_hosts(path: str, rule: EgressRule, around: Surroundings) -> Iterator[Remark]:
+    for index, pattern in enumerate(rule.hosts):
+        where = f"{path}.hosts[{index}]"
+        domain = shared_domain(pattern, around.is_shared)
+        if domain is not None and not rule.allow_shared:
+            what = f"{pattern.text} takes in what anybody may put below {domain}"
+            hint = "name the hosts, or set allow_shared = true if that is meant"
+            yield Remark(where, what, hint, refused=True)
+        if pattern.text in around.upstreams.names:
+            what = f"{pattern.text} is a git server: this opens its pages and API, past git's rules"
+            yield Remark(where, what, "git itself needs no such rule")
+
+
+def shared_domain(pattern: HostPattern, is_shared: IsShared) -> str | None:
+    """The domain below which a wildcard takes in everything, if strangers can be there too."""
+    labels = pattern.text.split(".")
+    wild = [index for index, label in enumerate(labels) if "*" in label]
+    if not wild:
+        return None
+    domain = ".".join(labels[wild[-1] + 1 :])
+    return domain if is_shared(domain) else None

@@ -1,0 +1,71 @@
+"""What a valid rule about repositories may still say by mistake."""
+
+from collections.abc import Collection, Iterator
+
+from gitwire.repository import RepositoryPath
+from netpolicy.forgenames import companion
+from netpolicy.kind import Remark, Surroundings
+from netpolicy.matchers import RepoPattern, segments_match
+from netpolicy.policy import GitRule, Policy
+from netpolicy.upstreams import UpstreamTable
+
+_SOME_COMPANIONS = ("\0.wiki", "\0.design")
+
+
+def lint(policy: Policy, around: Surroundings) -> Iterator[Remark]:
+    for index, rule in enumerate(policy.git):
+        path = f"git[{index}]"
+        yield from _of_upstreams(path, rule, around.upstreams)
+        if rule.effect == "allow":
+            yield from _of_forge_names(path, rule)
+            if _overruled(rule, policy.git):
+                what = f"rule {rule.id} allows only what other rules deny"
+                yield Remark(path, what, "deny beats allow: take one of them out")
+
+
+def _of_upstreams(path: str, rule: GitRule, known: UpstreamTable) -> Iterator[Remark]:
+    for index, pattern in enumerate(rule.repos):
+        if known.upstreams and known.by_name(pattern.upstream) is None:
+            what = f"there is no upstream {pattern.upstream!r}"
+            yield Remark(f"{path}.repos[{index}]", what, "`hostctl upstream ls` lists them")
+
+
+def _of_forge_names(path: str, rule: GitRule) -> Iterator[Remark]:
+    """Wildcards that take in less than their letters do."""
+    for index, pattern in enumerate(rule.repos):
+        if _means_companions(pattern):
+            what = f"{pattern.text} takes in no wiki, and nothing else that belongs to a repository"
+            hint = "a wildcard never does: spell the end, as in `acme/*.wiki`"
+            yield Remark(f"{path}.repos[{index}]", what, hint)
+    for index, ref in enumerate(rule.push.refs if rule.push is not None else ()):
+        if "*" in ref.text.split("/")[1]:
+            what = f"{ref.text} takes in branches and tags alone"
+            hint = "name every other kind of ref, as in `refs/notes/**`"
+            yield Remark(f"{path}.push.refs[{index}]", what, hint)
+
+
+def _means_companions(pattern: RepoPattern) -> bool:
+    """Its letters fit the end of a companion's name, and do not spell it."""
+    last = pattern.path.rpartition("/")[2]
+    fits = any(segments_match((last,), (each,)) for each in _SOME_COMPANIONS)
+    return fits and bool(last.strip("*")) and companion(pattern.path) is None
+
+
+def _overruled(rule: GitRule, rules: Collection[GitRule]) -> bool:
+    """Every repository it names is denied to everybody it allows it: in these very words, or
+    because a rule denies the one repository that is meant, or the one it belongs to."""
+    denied = [
+        pattern
+        for other in rules
+        if other.denies_everything and rule.who <= other.who
+        for pattern in other.repos
+    ]
+    return all(
+        pattern in denied
+        or ("*" not in pattern.path and any(_denies(other, pattern) for other in denied))
+        for pattern in rule.repos
+    )
+
+
+def _denies(denied: RepoPattern, pattern: RepoPattern) -> bool:
+    return denied.denies(pattern.upstream, RepositoryPath(pattern.path))
