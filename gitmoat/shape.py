@@ -65,6 +65,7 @@ REQUIRED = _Required()
 def key(shape: Shape[T], default: T | _Required = REQUIRED, *, hint: str = "") -> T:
     """A field of a message, given by name; without `default` the key must be there.
 
+    A field that is not made here does not travel: it is of this end alone, and has a default.
     A key whose value is its default is left out when the message is written, unless it must be
     there: messages stay as small as their readers need them.
     """
@@ -83,7 +84,11 @@ _KEYS: dict[type[Any], _Keys] = {}
 
 def _keys(message: type[Any]) -> _Keys:
     if message not in _KEYS:
-        _KEYS[message] = {each.name: (each, each.metadata[_SHAPE]) for each in fields(message)}
+        _KEYS[message] = {
+            each.name: (each, each.metadata[_SHAPE])
+            for each in fields(message)
+            if _SHAPE in each.metadata
+        }
     return _KEYS[message]
 
 
@@ -242,23 +247,43 @@ def optional(shape: Shape[T]) -> Shape[T | None]:
     )
 
 
-def several(shape: Shape[T], least: int = 0, most: int = MAX_ITEMS) -> Shape[tuple[T, ...]]:
-    """A list without repetition."""
+def in_order(shape: Shape[T], least: int = 0, most: int = MAX_ITEMS) -> Shape[tuple[T, ...]]:
+    """A list, in which a value may stand twice."""
 
-    def read_all(value: object, path: str) -> tuple[T, ...]:
+    def read_each(value: object, path: str) -> tuple[T, ...]:
         if not isinstance(value, Sequence) or isinstance(value, str | bytes):
             raise Misshapen(path, "must be a list")
         if not least <= len(value) <= most:
             raise Misshapen(path, f"must have {least} to {most} entries")
-        found: list[T] = []
-        for index, item in enumerate(value):
-            one = shape.read(item, f"{path}[{index}]")
-            if one in found:
-                raise Misshapen(f"{path}[{index}]", "is listed twice")
-            found.append(one)
-        return tuple(found)
+        return tuple(shape.read(item, f"{path}[{index}]") for index, item in enumerate(value))
 
-    return Shape(read_all, lambda values: [shape.write(each) for each in values])
+    return Shape(read_each, lambda values: [shape.write(each) for each in values])
+
+
+def several(shape: Shape[T], least: int = 0, most: int = MAX_ITEMS) -> Shape[tuple[T, ...]]:
+    """A list without repetition."""
+    listed = in_order(shape, least, most)
+
+    def read_once(value: object, path: str) -> tuple[T, ...]:
+        found = listed.read(value, path)
+        for index, item in enumerate(found):
+            if item in found[:index]:
+                raise Misshapen(f"{path}[{index}]", "is listed twice")
+        return found
+
+    return Shape(read_once, listed.write)
+
+
+def by_name(shape: Shape[T]) -> Shape[Mapping[str, T]]:
+    """A table whose keys are free."""
+
+    def read_values(value: object, path: str) -> Mapping[str, T]:
+        given = _mapping(value, path)
+        return {name: shape.read(item, _at(path, name)) for name, item in given.items()}
+
+    return Shape(
+        read_values, lambda values: {name: shape.write(item) for name, item in values.items()}
+    )
 
 
 def collection(shape: Shape[T], least: int = 0, most: int = MAX_ITEMS) -> Shape[frozenset[T]]:

@@ -8,14 +8,16 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from confine.process import Limits
 from hostd.admin import Channel
 from hostd.cgroups import frozen_group
 from hostd.environment import HELPER_SHELL
 from hostd.failures import Failed, NotStarted
+from hostd.messages import Command
 from hostd.process import Process
 from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Sandbox
-from hostd.spawner import Command, Spawner
+from hostd.spawner import Spawner
 
 _OPEN_FILES = 4096
 _SPARE = 16  # what hostd itself starts in there: the pause, a probe, the gate's questions
@@ -29,7 +31,6 @@ def command_for(
     tier: str,
     argv: Sequence[str],
     env: Mapping[str, str],
-    stdio: Sequence[int],
     tty: bool,
 ) -> Command:
     """`untrusted` runs in the sandbox; `helper` runs in the gate room, away from its files."""
@@ -43,26 +44,25 @@ def command_for(
             "R106", f"sandbox {name} is paused", fix=f"docker unpause {sandbox.container.id[:12]}"
         )
     return Command(
-        argv,
-        {**(sandbox.environment if untrusted else HELPER_SHELL), **env},
-        stdio,
+        argv=tuple(argv),
+        environment={**(sandbox.environment if untrusted else HELPER_SHELL), **env},
         uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
         cwd=WORKSPACE if untrusted and not sandbox.plan.foreign else "/",
         room=room.join(),
         cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
         tty=tty,
         cause=sandbox.plan.id,
-        limits=_limits(sandbox) if untrusted else {"open_files": _OPEN_FILES},
+        limits=_limits(sandbox) if untrusted else Limits(open_files=_OPEN_FILES),
     )
 
 
-def _limits(sandbox: Sandbox) -> dict[str, int | None]:
+def _limits(sandbox: Sandbox) -> Limits:
     """A little below the cgroup's number of processes, by uid: fork() fails on RLIMIT_NPROC at its
     start, on pids.max only after it has taken the lock of all cgroups (copy_process() and
     cgroup_can_fork() in kernel/fork.c). A fork bomb at the limit would keep every start waiting."""
     pids = sandbox.plan.limits.pids
     most = None if pids is None else max(pids - _SPARE, pids // 2)
-    return {"open_files": _OPEN_FILES, "processes": most}
+    return Limits(open_files=_OPEN_FILES, processes=most)
 
 
 def _give(descriptors: Sequence[int], uid: int) -> None:
@@ -76,10 +76,10 @@ def _give(descriptors: Sequence[int], uid: int) -> None:
             os.fchown(descriptor, uid, -1)
 
 
-async def start_command(spawner: Spawner, command: Command) -> Process:
-    _give(command.stdio, command.uid)
+async def start_command(spawner: Spawner, command: Command, stdio: Sequence[int]) -> Process:
+    _give(stdio, command.uid)
     try:
-        return await spawner.execute(command)
+        return await spawner.ask_child(command, stdio)
     except Failed as problem:
         raise not_started(command.argv[0], problem) from None
 

@@ -16,10 +16,9 @@ from audit.journal import JournalUnavailable
 from hostd.cgroups import thaw
 from hostd.failures import Failed
 from hostd.host import ROOMS, Host
-from hostd.nft import find_program
+from hostd.nft import tool
 from hostd.outputs import end_output, remove_output
 from hostd.patience import within
-from hostd.programs import Program
 from hostd.registry import Step
 from hostd.sandbox import Sandbox
 from hostd.steps import save_if_possible
@@ -111,7 +110,7 @@ async def _remove_tree(host: Host, tree: Path) -> None:
     if not tree.exists():
         return
     # rm walks by descriptor and at any depth; nothing lives in the tree any more.
-    remover = Program([find_program("rm"), "-rf", "--one-file-system", "--", str(tree)], {})
+    remover = tool("rm", "-rf", "--one-file-system", "--", str(tree))
     try:
         finished = await host.programs.run(remover, timeout=600)
     except Failed:  # the launcher ended under it; there is another

@@ -1,9 +1,8 @@
 """The loop of a process that forks for hostd. It waits for none of its children.
 
-It is exec'ed fresh by hostd, so it holds no host key; it has one thread and no reactor. hostd
-sends one JSON request with descriptors per message; the answer is {"id", "pid"} or
-{"id", "error", "errno"}, and later {"exit": pid, "status": n}. hostd decides by the number alone,
-which is not there where nothing was forked. All forked children go through `confine`.
+It is exec'ed fresh by hostd, so it holds no host key; it has one thread and no reactor. Each
+request of `hostd.messages` has one answer, and a child that began has a second one when it ends.
+All forked children go through `confine`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import array
 import fcntl
 import gc
-import json
 import os
 import select
 import signal
@@ -19,20 +17,32 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
-from confine import linux
+from gitmoat.shape import Misshapen
 from hostd.children import DEADLINE, Child, Children, Problem
+from hostd.messages import (
+    LONGEST,
+    MOST_DESCRIPTORS,
+    Alive,
+    Answer,
+    Answered,
+    Asked,
+    Command,
+    Ended,
+    Ping,
+    Probe,
+    Refused,
+    Request,
+    Started,
+    packed,
+    unpack_asked,
+)
 
-_MAX_MESSAGE = 256 * 1024
-_MAX_DESCRIPTORS = 16
 _AT_ONCE = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 _HELD_UP = "R117"
 OUT_OF_THE_WAY = 64
-
-Request = dict[str, Any]
-Task = Callable[[Request, list[int], int], None]
 
 
 class Crowded(Exception):
@@ -44,15 +54,13 @@ class Forker:
 
     Whatever holds a child up (SIGSTOP, a lease on its program, a frozen cgroup, a directory on a
     slow file system) delays the answer to its own request and to no other.
-    A task is what a child does: with its request, its descriptors, and one that problems go to.
     """
 
-    tasks: Mapping[str, Task]
-    lasting: Collection[str]  # tasks whose child hostd waits for; the others answer by themselves
+    # Requests whose child hostd waits for; the children of the others answer by themselves.
+    lasting: tuple[type[Request], ...]
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
-        self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self._children = Children()
         self._unsent: deque[tuple[bytes, int]] = deque()
         self._poller = select.poll()  # unlike select() it takes descriptors of any number
@@ -63,7 +71,7 @@ class Forker:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._poller.register(wakeup_read, select.POLLIN)
         try:
-            self._tell({"alive": 0})
+            self._tell(0, Alive())
             while self._round(wakeup_read):
                 pass
         except ConnectionError:
@@ -107,14 +115,13 @@ class Forker:
         child.answered = True
         self._forget_pipe(child)
         pidfd, child.pidfd = child.pidfd, -1
-        self._tell({"id": child.number, "pid": child.pid}, pidfd)
+        self._tell(child.number, Started(pid=child.pid), pidfd)
 
-    def _refuse(self, child: Child, problem: Problem, **more: str) -> None:
+    def _refuse(self, child: Child, problem: Problem, code: str = "") -> None:
         """It stays in the table until it is reaped."""
         child.answered = True
         self._forget_pipe(child)
-        said = {"error": problem.text, "errno": problem.errno}
-        self._tell({"id": child.number, **said, **more})
+        self._tell(child.number, Refused(why=problem.text, errno=problem.errno, code=code))
 
     def _forget_pipe(self, child: Child) -> None:
         if child.problems >= 0:
@@ -147,7 +154,7 @@ class Forker:
             child = self._children.take(pid)
             if child is not None:
                 self._ended(child, number)
-            self._tell({"exit": pid, "status": number})
+            self._tell(0, Ended(pid=pid, status=number))
 
     def _ended(self, child: Child, status: int) -> None:
         """Before its end is told, so that hostd knows whose end it is."""
@@ -163,34 +170,35 @@ class Forker:
         child.close()
 
     def _answer_one(self) -> bool:
-        data, descriptors, flags, _ = socket.recv_fds(self._link, _MAX_MESSAGE, _MAX_DESCRIPTORS)
+        data, descriptors, flags, _ = socket.recv_fds(self._link, LONGEST, MOST_DESCRIPTORS)
         if not data:
             return False
-        request: Request = {}
+        number = 0  # of a request that is not understood, which is nobody's
         try:
-            request = json.loads(data)
             if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
-                raise ValueError("request too large")
-            if request["op"] == "ping":
-                self._tell({"alive": request["id"]})
+                raise Misshapen("", "request too large")
+            asked = unpack_asked(data)
+            number = asked.number
+            if isinstance(asked.request, Ping):
+                self._tell(number, Alive())
             else:
-                self._fork(request, descriptors)
+                self._fork(asked, descriptors)
         except Crowded as problem:
-            self._tell({"id": request["id"], "error": str(problem), "code": _HELD_UP})
-        except (OSError, ValueError, KeyError) as problem:
-            self._tell({"id": request.get("id"), "error": str(problem)})
+            self._tell(number, Refused(why=str(problem), code=_HELD_UP))
+        except (OSError, ValueError, Misshapen) as problem:
+            self._tell(number, Refused(why=str(problem)))
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
         return True
 
-    def send(self, message: Request, descriptors: tuple[int, ...] = ()) -> None:
+    def send(self, number: int, answer: Answer, descriptors: Iterable[int] = ()) -> None:
         """For a child that answers by itself: it alone waits where hostd does not read."""
-        socket.send_fds(self._link, [json.dumps(message).encode()], descriptors)
+        socket.send_fds(self._link, [packed(Answered(number=number, answer=answer))], descriptors)
 
-    def _tell(self, message: Request, pidfd: int = -1) -> None:
+    def _tell(self, number: int, answer: Answer, pidfd: int = -1) -> None:
         """Never waits: what a slow hostd does not take now is kept, and the pidfd with it."""
-        self._unsent.append((json.dumps(message).encode(), pidfd))
+        self._unsent.append((packed(Answered(number=number, answer=answer)), pidfd))
         self._send_rest()
 
     def _send_rest(self) -> None:
@@ -205,8 +213,9 @@ class Forker:
             if pidfd >= 0:
                 os.close(pidfd)
 
-    def _fork(self, request: Request, descriptors: list[int]) -> None:
-        task, cause = self.tasks[request["op"]], request.get("cause", "")
+    def _fork(self, asked: Asked, descriptors: list[int]) -> None:
+        request = asked.request
+        cause = request.cause if isinstance(request, Command | Probe) else ""
         if self._children.crowded(cause):
             raise Crowded("too many programs of this sandbox are being started and do not begin")
         problems_read, low = os.pipe2(os.O_CLOEXEC)
@@ -216,15 +225,17 @@ class Forker:
             finally:
                 os.close(low)
             try:
-                pid = self._fork_there(task, request, descriptors, problems_write)
+                pid, rest = self.fork(request, descriptors)
+                if pid == 0:
+                    self._child(asked.number, rest, descriptors, problems_write)
             finally:
                 os.close(problems_write)
-            self._keep(request, cause, pid, problems_read)
+            self._keep(asked, cause, pid, problems_read)
         except BaseException:
             os.close(problems_read)
             raise
 
-    def _keep(self, request: Request, cause: str, pid: int, problems: int) -> None:
+    def _keep(self, asked: Asked, cause: str, pid: int, problems: int) -> None:
         try:
             pidfd = os.pidfd_open(pid)
         except OSError:
@@ -232,46 +243,26 @@ class Forker:
             raise
         os.set_blocking(problems, False)
         self._poller.register(problems, select.POLLIN)
-        deadline, lasting = time.monotonic() + DEADLINE, request["op"] in self.lasting
-        number = request["id"]
-        self._children.add(Child(number, pid, pidfd, problems, deadline, cause, lasting))
+        deadline, lasting = time.monotonic() + DEADLINE, isinstance(asked.request, self.lasting)
+        self._children.add(Child(asked.number, pid, pidfd, problems, deadline, cause, lasting))
 
-    def _fork_there(
-        self, task: Task, request: Request, descriptors: list[int], problems: int
-    ) -> int:
-        joined = self._enter_pid_namespace(request, descriptors)
-        try:
-            pid = self.fork(request)
-            if pid == 0:
-                self._child(task, request, descriptors, problems)
-            return pid
-        finally:
-            if joined:
-                linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)
+    def fork(self, request: Request, descriptors: list[int]) -> tuple[int, Request]:
+        """As os.fork(), and what is left for the child to do."""
+        return os.fork(), request
 
-    def fork(self, request: Request) -> int:
-        return os.fork()
-
-    def _enter_pid_namespace(self, request: Request, descriptors: list[int]) -> bool:
-        """setns(CLONE_NEWPID) counts for children only; a process stays where it is."""
-        if "pid" not in request.get("namespaces", ()):
-            return False
-        linux.setns(descriptors[request["room"]], linux.CLONE_NEWPID)
-        return True
+    def answer(self, number: int, request: Request, descriptors: list[int], problems: int) -> None:
+        """What the child of a request does; whatever it raises goes to `problems`."""
+        raise NotImplementedError
 
     def _child(
-        self,
-        task: Task,
-        request: Request,
-        descriptors: list[int],
-        problems: int,
+        self, number: int, request: Request, descriptors: list[int], problems: int
     ) -> NoReturn:
         try:
-            if request["op"] in self.lasting:
+            if isinstance(request, self.lasting):
                 self._link.close()  # one that is held up would hide from hostd that we ended
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            task(request, descriptors, problems)
+            self.answer(number, request, descriptors, problems)
             os._exit(0)
         except BaseException as problem:  # noqa: BLE001 - the child's only way to say why
             os.write(problems, Problem.of(problem).octets())
@@ -295,7 +286,7 @@ def is_v1(directory: str) -> bool:
     return os.path.exists(os.path.join(directory, "tasks"))
 
 
-def join_cgroups(directories: list[str]) -> None:
+def join_cgroups(directories: Iterable[str]) -> None:
     """`tasks` moves this thread, the only one there is, and holds nobody else up."""
     for directory in directories:
         file = "tasks" if is_v1(directory) else "cgroup.procs"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import signal
 import socket
@@ -13,13 +12,27 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from hostd.children import DEADLINE, LONGEST
 from hostd.failures import Failed, NotStarted
+from hostd.messages import (
+    LONGEST_REQUEST,
+    Alive,
+    Answer,
+    Asked,
+    Ended,
+    Ping,
+    Refused,
+    Request,
+    Started,
+    packed,
+    unpack_answered,
+)
 from hostd.process import Process, Watch
 from hostd.registry import start_time
 from streams.seqpacket import SeqpacketConnection
@@ -27,7 +40,6 @@ from streams.seqpacket import SeqpacketConnection
 _log = Logger()
 _LISTENERS = 9  # as many as `sidecar.inherited.Inherited` has
 _MAX_QUEUE = 4096  # requests of as many sandboxes as wait while another one starts
-_MAX_REQUEST = 160 * 1024  # what one message of a socket's usual buffer holds
 _ANSWER = DEADLINE + 2.0  # it has the deadline; this is for one that forgets its own
 _SIGN_OF_LIFE = 20.0
 _STARTING = 60.0  # a machine that is busy with other things takes long to import a sidecar
@@ -43,7 +55,29 @@ def _where_our_code_is() -> dict[str, str]:
     return {} if installed else {"PYTHONPATH": str(parent)}
 
 
-Answer = tuple[dict[str, Any], list[int]]
+T = TypeVar("T")
+
+
+@define(eq=False)
+class _Awaited(Generic[T]):
+    """Somebody waits for an answer of this kind, and for what comes with it."""
+
+    kind: type[T]
+    done: Deferred[tuple[T, list[int]]] = field(factory=Deferred)
+
+    def answered(self, answer: object, descriptors: list[int]) -> None:
+        if isinstance(answer, Refused):
+            self.done.errback(_failed(answer))
+        elif isinstance(answer, self.kind):
+            self.done.callback((answer, descriptors))
+        else:
+            self.done.errback(Failed("R101", "the process that starts sandboxes is not understood"))
+
+
+def _failed(refused: Refused) -> Failed:
+    if refused.code:
+        return Failed(refused.code, refused.why)
+    return NotStarted(refused.why, refused.errno)
 
 
 class Forks:
@@ -63,7 +97,7 @@ class Forks:
         self._since = 0
         self._again: Any = None
         self._next = 0
-        self._waiting: dict[int, Deferred[Answer]] = {}
+        self._waiting: dict[int, _Awaited[Any]] = {}
         self._processes: dict[int, Process] = {}
         self._orphans: dict[int, Process] = {}
         self._link: SeqpacketConnection | None = None
@@ -116,29 +150,30 @@ class Forks:
             except subprocess.TimeoutExpired:
                 self._child.kill()
 
-    async def _spawn(self, request: dict[str, Any], descriptors: Sequence[int]) -> Process:
-        answer, received = await self._ask(request, descriptors)
-        process = Process(answer["pid"], received[0])
+    async def _start(self, request: Request, descriptors: Sequence[int]) -> Process:
+        started, received = await self._ask(request, descriptors, Started)
+        process = Process(started.pid, received[0])
         self._processes[process.pid] = process
         return process
 
-    def _ask(self, request: dict[str, Any], descriptors: Sequence[int]) -> Deferred[Answer]:
+    def _ask(
+        self, request: Request, descriptors: Sequence[int], kind: type[T]
+    ) -> Deferred[tuple[T, list[int]]]:
         if self._link is None:
             raise Failed("R101", "the process that starts sandboxes is not running")
         if not all(map(_is_open, descriptors)):
             # To send it would fail, and the link that all sandboxes share would be given up.
             raise Failed("R106", "the sandbox has ended")
         number = self._number()
-        message = json.dumps(request | {"id": number}).encode()
-        if len(message) > _MAX_REQUEST:
+        message = packed(Asked(number=number, request=request))
+        if len(message) > LONGEST_REQUEST:
             raise Failed("C105", "the command and its environment are too long", exit_code=126)
-        done: Deferred[Answer] = Deferred()
         self._since = self._since if self._waiting else _ticks()
-        self._waiting[number] = done
+        self._waiting[number] = awaited = _Awaited(kind)
         if self._ready:
             self._bound(number)
         self._link.send(message, descriptors)
-        return done
+        return awaited.done
 
     def _number(self) -> int:
         self._next += 1
@@ -166,7 +201,7 @@ class Forks:
     def _ask_for_life(self) -> None:
         if self._link is not None and not self._life.active():
             self._life = self._reactor.callLater(_SIGN_OF_LIFE, self._gave_no_sign)
-            self._link.send(json.dumps({"op": "ping", "id": self._number()}).encode())
+            self._link.send(packed(Asked(number=self._number(), request=Ping())))
 
     def _lives(self, number: int) -> None:
         """It takes messages in their order: whatever was asked before this ping, it has seen."""
@@ -178,7 +213,7 @@ class Forks:
                 self._bound(each)
         for each in sorted(each for each in self._late if each < number):
             what = "the program did not start in time"
-            self._taken(each).errback(Failed("R117", what, why="nothing was heard of it"))
+            self._taken(each).done.errback(Failed("R117", what, why="nothing was heard of it"))
         if self._late:
             self._ask_for_life()
 
@@ -189,7 +224,7 @@ class Forks:
             self._link.close()
             self._lost()
 
-    def _taken(self, number: int) -> Deferred[Answer]:
+    def _taken(self, number: int) -> _Awaited[Any]:
         self._late.discard(number)
         bound = self._bounds.pop(number, None)
         if bound is not None and bound.active():
@@ -206,20 +241,16 @@ class Forks:
     # What it says
 
     def _message(self, data: bytes, descriptors: list[int]) -> None:
-        message = json.loads(data)
-        if "exit" in message:
-            self._exited(message["exit"], message["status"])
-        elif "alive" in message:
-            self._lives(message["alive"])
-        elif message["id"] not in self._waiting:
-            _too_late(message, descriptors)
-        elif "code" in message:
-            self._taken(message["id"]).errback(Failed(message["code"], message["error"]))
-        elif "error" in message:
-            failed = NotStarted(message["error"], message.get("errno", 0))
-            self._taken(message["id"]).errback(failed)
-        else:
-            self._taken(message["id"]).callback((message, descriptors))
+        said = unpack_answered(data)
+        match said.answer:
+            case Ended(pid=pid, status=status):
+                self._exited(pid, status)
+            case Alive():
+                self._lives(said.number)
+            case answer if said.number in self._waiting:
+                self._taken(said.number).answered(answer, descriptors)
+            case answer:
+                _too_late(answer, descriptors)
 
     def _exited(self, pid: int, status: int) -> None:
         process = self._processes.pop(pid, None)
@@ -238,8 +269,8 @@ class Forks:
             if waiting:
                 self._kill_unheard_of()
             self._start_again()
-        for done in waiting.values():
-            done.errback(Failed("R101", "the process that starts sandboxes ended"))
+        for awaited in waiting.values():
+            awaited.done.errback(Failed("R101", "the process that starts sandboxes ended"))
 
     def _end_child(self) -> None:
         child, self._child = self._child, None
@@ -312,10 +343,10 @@ def reap_strays(*known: Forks) -> None:
             os.waitpid(found.si_pid, 0)
 
 
-def _too_late(message: dict[str, Any], descriptors: list[int]) -> None:
+def _too_late(answer: Answer, descriptors: list[int]) -> None:
     """Nobody waits for it any more: a process that began after all is ended."""
     for descriptor in descriptors:
-        if "pid" in message:
+        if isinstance(answer, Started):
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         os.close(descriptor)

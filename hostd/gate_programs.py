@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from attrs import evolve
+
+from confine.process import Limits
 from hostd.environment import HELPER_SHELL, gate_git
 from hostd.failures import Failed
-from hostd.programs import Program
+from hostd.messages import Command
 from hostd.sandbox import Sandbox
 
 _GIT = "/usr/bin/git"
 _GIB = 1 << 30
 # Room for the largest repositories; they come from an upstream that the policy names.
-_FETCH_LIMITS = {
-    "open_files": 1024, "file_size": 8 * _GIB, "address_space": 8 * _GIB, "cpu_time": 3600,
-}  # fmt: skip
+_FETCH_LIMITS = Limits(open_files=1024, file_size=8 * _GIB, address_space=8 * _GIB, cpu_time=3600)
 # What the workspace sends is at most `push_max`, but its deltas may claim to unfold to anything.
-_PUSH_LIMITS = _FETCH_LIMITS | {"address_space": 2 * _GIB}
+_PUSH_LIMITS = evolve(_FETCH_LIMITS, address_space=2 * _GIB)
 
 
 class GatePrograms:
@@ -28,23 +29,23 @@ class GatePrograms:
 
     def helper_git(
         self, *arguments: str, push: bool = False, more: Mapping[str, str] | None = None
-    ) -> Program:
+    ) -> Command:
         """`push`: it reads objects that the workspace made."""
         limits = _PUSH_LIMITS if push else _FETCH_LIMITS
-        return self._as_helper([_GIT, *arguments], {**self._environment, **(more or {})}, limits)
+        return self._as_helper((_GIT, *arguments), {**self._environment, **(more or {})}, limits)
 
-    def helper_tool(self, *argv: str) -> Program:
+    def helper_tool(self, *argv: str) -> Command:
         return self._as_helper(argv, HELPER_SHELL, _PUSH_LIMITS)
 
     def _as_helper(
-        self, argv: Sequence[str], environment: Mapping[str, str], limits: Mapping[str, int]
-    ) -> Program:
+        self, argv: Sequence[str], environment: Mapping[str, str], limits: Limits
+    ) -> Command:
         sandbox = self._sandbox
         if sandbox.gate is None:
             raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
-        return Program(
-            argv,
-            environment,
+        return Command(
+            argv=tuple(argv),
+            environment=environment,
             uid=sandbox.plan.uids.helper,
             room=sandbox.gate.join(),
             cgroups=sandbox.cgroups["gate"],
@@ -52,13 +53,13 @@ class GatePrograms:
             cause=f"{sandbox.plan.id}-gate",
         )
 
-    def untrusted_git(self, *arguments: str) -> Program:
+    def untrusted_git(self, *arguments: str) -> Command:
         sandbox = self._sandbox
         if sandbox.room is None:
             raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
-        return Program(
-            ["git", *arguments],  # wherever its PATH finds one
-            sandbox.environment,
+        return Command(
+            argv=("git", *arguments),  # wherever its PATH finds one
+            environment=sandbox.environment,
             uid=sandbox.plan.uids.untrusted,
             room=sandbox.room.join(),
             cgroups=sandbox.cgroups["sandbox"],

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from hostd.failures import Failed
 from hostd.gate_processes import GateProcesses, Stdio
 from hostd.gate_programs import GatePrograms
-from hostd.programs import Finished, Program
+from hostd.messages import Command
+from hostd.programs import Finished
 from hostd.refspecs import lines, parse_objects
 from hostd.runtimes.bwrap import GATE
 from hostd.sandbox import Repository
@@ -32,10 +33,10 @@ class GateRepository:
         self._repository = repository
         self.url = repository.gate_url(_PORT)
 
-    def git(self, *arguments: str) -> Program:
+    def git(self, *arguments: str) -> Command:
         return self._programs.helper_git(f"--git-dir={self._bare}", *arguments)
 
-    def quarantined_git(self, *arguments: str) -> Program:
+    def quarantined_git(self, *arguments: str) -> Command:
         """It sees what the workspace sent, and writes nowhere else."""
         return self._programs.helper_git(
             f"--git-dir={self._bare}", *arguments, push=True, more=self._quarantine()

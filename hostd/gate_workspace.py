@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from hostd.failures import Failed
 from hostd.gate_processes import GateProcesses
 from hostd.gate_programs import GatePrograms
-from hostd.programs import Finished, Program
+from hostd.messages import Command
+from hostd.programs import Finished
 from hostd.refspecs import (
     is_tracking,
     lines,
@@ -34,7 +35,7 @@ class WorkspaceRepository:
         self._processes = processes
         self._repository = repository
 
-    def git(self, *arguments: str) -> Program:
+    def git(self, *arguments: str) -> Command:
         return self._programs.untrusted_git("-C", self._repository.directory, *arguments)
 
     async def ask(

@@ -18,18 +18,20 @@ from hostd.gate_programs import GatePrograms
 from hostd.gate_repository import GateRepository
 from hostd.gate_transfer import deliver, take
 from hostd.gate_workspace import WorkspaceRepository
+from hostd.programs import Programs
 from hostd.refspecs import GateRequest, Push
 from hostd.sandbox import Repository, Sandbox
-from hostd.spawner import Spawner
 
 
 class GitGate:
     """One operation of the gate. `interrupt` ends it wherever it stands."""
 
-    def __init__(self, reactor: Any, spawner: Spawner, sandbox: Sandbox, times: GateTimes) -> None:
+    def __init__(
+        self, reactor: Any, programs: Programs, sandbox: Sandbox, times: GateTimes
+    ) -> None:
         self._sandbox = sandbox
         self._programs = GatePrograms(sandbox)
-        self._processes = GateProcesses(reactor, spawner, times)
+        self._processes = GateProcesses(reactor, programs, times)
 
     def interrupt(self) -> None:
         why = "nobody waits for it any more"

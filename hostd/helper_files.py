@@ -17,7 +17,7 @@ from typing import Any
 from attrs import frozen
 
 from hostd.failures import Failed
-from hostd.spawner import Command, Person
+from hostd.messages import Command, Person
 from hostd.uids import UidRange
 from identity.paths import Paths
 from netpolicy.owner_helper import OwnerHelper, owner_helper
@@ -35,8 +35,8 @@ class HelperFiles:
     paths: Paths
     uids: UidRange
 
-    def command(self, provider: str, descriptor: int, nowhere: int) -> Command:
-        """`descriptor` becomes its stdin and stdout; Failed says why there is no command."""
+    def command(self, provider: str) -> Command:
+        """Failed says why there is none."""
         helper = self._find(provider)
         try:
             account = pwd.getpwnam(helper.user)
@@ -46,11 +46,10 @@ class HelperFiles:
             raise _cannot(f"it would run as uid {account.pw_uid}")
         groups = os.getgrouplist(helper.user, account.pw_gid)
         return Command(
-            (*helper.command, "get"),
-            _environment(account),
-            (descriptor, descriptor, nowhere),
+            argv=(*helper.command, "get"),
+            environment=_environment(account),
             uid=account.pw_uid,
-            person=Person(account.pw_gid, tuple(groups)),
+            person=Person(gid=account.pw_gid, groups=tuple(groups)),
         )
 
     def _find(self, provider: str) -> OwnerHelper:

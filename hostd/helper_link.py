@@ -22,8 +22,9 @@ from audit.events import AdminOperation
 from audit.journal import Journal
 from hostd.failures import Failed, NotStarted
 from hostd.helper_files import HelperFiles
+from hostd.messages import Command
 from hostd.process import Process
-from hostd.spawner import Command, Spawner
+from hostd.spawner import Spawner
 from identity.controlerrors import ControlSocketError
 from identity.controlsocket import connect_control
 
@@ -95,9 +96,9 @@ class HelperLink:
         try:
             if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 raise Failed("U105", "was not run: what came with the request is no socket")
-            command = self._files.command(provider, descriptor, nowhere)
+            command = self._files.command(provider)
             self._record(provider, command)
-            return await self._spawner.execute(command)
+            return await self._spawner.ask_child(command, [descriptor, descriptor, nowhere])
         except Failed as problem:
             raise Failed("U105", problem.what if not problem.why else said(problem)) from None
         finally:

@@ -8,6 +8,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from typing import NoReturn
+
+from attrs import evolve
 
 from confine import linux, mounts, profiles
 from confine.process import Confinement, Limits, confine
@@ -16,12 +19,12 @@ from hostd import attempts, netns
 from hostd.forking import (
     OUT_OF_THE_WAY,
     Forker,
-    Request,
     duplicate_above,
     is_v1,
     join_cgroups,
     run,
 )
+from hostd.messages import Command, Done, Listen, MapIds, Person, Probe, Request, Room, Survey
 
 # Who is ended where memory is short: commands before all else, our daemons last. Half of the
 # machine's memory is added to what a command has.
@@ -29,110 +32,133 @@ _FIRST_VICTIM, _PERSONS = 500, 0
 
 
 class Launcher(Forker):
-    lasting = ("execute", "probe")
+    lasting = (Command, Probe)
 
     def __init__(self, link: socket.socket) -> None:
         super().__init__(link)
+        self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self._seccomp = compile_profile(profiles.SANDBOX)
-        self.tasks = {
-            "listen": self._listen,
-            "execute": self._execute,
-            "probe": self._probe,
-            "survey": self._survey,
-            "idmap": self._idmap,
-        }
 
-    def fork(self, request: Request) -> int:
-        """A child that begins in its v2 cgroup, where the kernel can do that; that one is then off
-        the list. To join it later waits for every processor of the host."""
-        cgroups: list[str] = request.get("cgroups", [])
-        for directory in cgroups:
-            if not is_v1(directory):
-                return _fork_into(directory, cgroups)
-        return os.fork()
+    def fork(self, request: Request, descriptors: list[int]) -> tuple[int, Request]:
+        """setns(CLONE_NEWPID) counts for children only; a process stays where it is."""
+        if not isinstance(request, Command | Probe):
+            return os.fork(), request
+        if request.room is None or "pid" not in request.room.namespaces:
+            return _fork_into(request)
+        pid = -1
+        linux.setns(descriptors[-1], linux.CLONE_NEWPID)
+        try:
+            pid, rest = _fork_into(request)
+        finally:
+            if pid != 0:  # the child is in there, and there is no way out
+                linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)
+        return pid, rest
 
-    def _listen(self, request: Request, descriptors: list[int], problems: int) -> None:
-        linux.setns(descriptors[0], linux.CLONE_NEWNET)
+    def answer(self, number: int, request: Request, descriptors: list[int], problems: int) -> None:
+        match request:
+            case Command() | Probe():
+                self._answer_child(request, descriptors, problems)
+            case Listen():
+                self._answer_listen(number, request, *descriptors)
+            case Survey():
+                self._answer_survey(number, *descriptors)
+            case MapIds():
+                self._answer_map_ids(number, request)
+            case _:
+                raise ValueError("not for the launcher")
+
+    def _answer_listen(self, number: int, request: Listen, namespace: int) -> None:
+        linux.setns(namespace, linux.CLONE_NEWNET)
         netns.set_sysctls()
         netns.add_synthetic_route()
-        made = netns.make_listeners(request["uid"], request["credential"], request["control"])
-        self.send({"id": request["id"], "ok": True}, made)
+        made = netns.make_listeners(request.uid, request.credential, request.control)
+        self.send(number, Done(), made)
 
-    def _survey(self, request: Request, descriptors: list[int], problems: int) -> None:
-        linux.setns(descriptors[0], linux.CLONE_NEWNET)
-        self.send({"id": request["id"], "found": netns.survey()})
+    def _answer_survey(self, number: int, namespace: int) -> None:
+        linux.setns(namespace, linux.CLONE_NEWNET)
+        self.send(number, netns.survey())
 
-    def _idmap(self, request: Request, descriptors: list[int], problems: int) -> None:
-        table = mounts.user_namespace(tuple(request["uids"]), tuple(request["gids"]))
-        self.send({"id": request["id"], "ok": True}, (table,))
+    def _answer_map_ids(self, number: int, request: MapIds) -> None:
+        uids, gids = request.uids, request.gids
+        table = mounts.user_namespace((uids.on_disk, uids.shown), (gids.on_disk, gids.shown))
+        self.send(number, Done(), (table,))
 
-    def _probe(self, request: Request, descriptors: list[int], problems: int) -> None:
-        """As `_execute`, but what runs after the confinement is attempts and their report."""
-        self._settle(request, descriptors, problems)
+    def _answer_child(self, child: Command | Probe, descriptors: list[int], problems: int) -> None:
+        join_cgroups(child.cgroups)
+        if child.uid:
+            person = isinstance(child, Command) and child.person is not None
+            linux.offer_as_victim(_PERSONS if person else _FIRST_VICTIM)
+        if child.room is not None:
+            _enter_namespaces(descriptors.pop(), child.room)
+        os.setsid()
+        os.chdir(child.cwd if isinstance(child, Command) else "/")
+        _arrange(descriptors, problems)
+        if isinstance(child, Command):
+            self._run_command(child)
+        self._confine(child)
         os.close(problems)
-        attempts.report(request["attempts"], 1)
+        attempts.report(child.attempts, 1)
 
-    def _confine_command(self, request: Request) -> None:
+    def _run_command(self, command: Command) -> NoReturn:
+        if command.tty:
+            linux.take_terminal(0)
+        if command.person is not None:
+            _become_person(command.uid, command.person)
+        else:
+            self._confine(command)
+        linux.reset_signals()
+        os.execvpe(command.argv[0], command.argv, command.environment)  # noqa: S606
+
+    def _confine(self, child: Command | Probe) -> None:
+        if child.uid == 0:
+            return
         confine(
             Confinement(
-                uid=request["uid"],
-                gid=request["uid"],
-                limits=Limits(**request["limits"]),
+                uid=child.uid,
+                gid=child.uid,
+                limits=child.limits,
                 seccomp=self._seccomp,
-                dumpable=request["op"] == "execute",
+                dumpable=isinstance(child, Command),
             )
         )
 
-    def _execute(self, request: Request, descriptors: list[int], problems: int) -> None:
-        self._settle(request, descriptors, problems)
-        linux.reset_signals()
-        os.execvpe(request["argv"][0], request["argv"], request["environment"])  # noqa: S606
 
-    def _settle(self, request: Request, descriptors: list[int], problems: int) -> None:
-        """Descriptors: first those that become 0, 1, 2, …; then, if any, the room's pidfd."""
-        join_cgroups(request["cgroups"])
-        kept: int = request["keep"]
-        if request["uid"]:
-            linux.offer_as_victim(_PERSONS if "person" in request else _FIRST_VICTIM)
-        if "room" in request:
-            _enter_namespaces(descriptors[request["room"]], request["namespaces"])
-        os.setsid()
-        os.chdir(request["cwd"])
-        _arrange(descriptors[:kept], problems)
-        if request.get("tty"):
-            linux.take_terminal(0)
-        if "person" in request:
-            _become_person(request["uid"], **request["person"])
-        elif request["uid"]:
-            self._confine_command(request)
-
-
-def _become_person(uid: int, gid: int, groups: list[int]) -> None:
+def _become_person(uid: int, person: Person) -> None:
     """A program of the host's owner, outside every sandbox: theirs, with no way to more."""
     limits = Limits(open_files=1024)
-    confine(Confinement(uid=uid, gid=gid, groups=tuple(groups), limits=limits, seccomp=None))
+    confine(Confinement(uid=uid, gid=person.gid, groups=person.groups, limits=limits, seccomp=None))
 
 
-def _enter_namespaces(room: int, names: list[str]) -> None:
+def _enter_namespaces(pidfd: int, room: Room) -> None:
     kinds = 0
-    if "net" in names:
+    if "net" in room.namespaces:
         kinds |= linux.CLONE_NEWNET
-    if "mount" in names:
+    if "mount" in room.namespaces:
         kinds |= linux.CLONE_NEWNS | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
         kinds |= linux.CLONE_NEWCGROUP
-    linux.setns(room, kinds)
+    linux.setns(pidfd, kinds)
 
 
-def _fork_into(directory: str, cgroups: list[str]) -> int:
+def _fork_into(request: Command | Probe) -> tuple[int, Request]:
+    """A child that begins in its v2 cgroup, where the kernel can do that; that one is then off
+    the list. To join it later waits for every processor of the host."""
+    for directory in request.cgroups:
+        if not is_v1(directory):
+            return _fork_into_group(directory, request)
+    return os.fork(), request
+
+
+def _fork_into_group(directory: str, request: Command | Probe) -> tuple[int, Request]:
+    rest = tuple(each for each in request.cgroups if each != directory)
+    joined = evolve(request, cgroups=rest)  # before the fork: a child that fails here has no end
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         pid = linux.fork_into(descriptor)
     except OSError:  # an old kernel, a filter, a group that is full: the child joins by itself
-        return os.fork()
+        return os.fork(), request
     finally:
         os.close(descriptor)
-    cgroups.remove(directory)
-    return pid
+    return pid, joined
 
 
 def _arrange(descriptors: list[int], problems: int) -> None:

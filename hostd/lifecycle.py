@@ -21,6 +21,7 @@ from hostd.ending import destroy, record_end, remove_run_files, stop
 from hostd.failures import Failed
 from hostd.grants import SandboxSessions, boot_id, boot_seconds
 from hostd.host import ROOMS, Host
+from hostd.messages import Listen
 from hostd.nft import apply_ruleset, find_program, loaded_hash
 from hostd.probes import ACTIVATION
 from hostd.registry import ProcessRecord, Record, Step
@@ -288,11 +289,13 @@ def room_processes(sandbox: Sandbox) -> dict[str, ProcessRecord]:
 async def make_listeners(host: Host, sandbox: Sandbox) -> None:
     plan = sandbox.plan
     sandbox.listeners = tuple(
-        await host.spawner.listen(
+        await host.spawner.ask_listen(
             sandbox.namespace,
-            plan.uids.sidecar,
-            str(sandbox.directories.run / "cred.sock"),
-            str(host.control_path(plan.id)),
+            Listen(
+                uid=plan.uids.sidecar,
+                credential=str(sandbox.directories.run / "cred.sock"),
+                control=str(host.control_path(plan.id)),
+            ),
         )
     )
 
@@ -362,12 +365,12 @@ def _sidecar_configuration(host: Host, sandbox: Sandbox) -> SidecarConfig:
 
 async def probe(host: Host, sandbox: Sandbox) -> None:
     """Between grant and activation: Failed with the code of the first thing that is wrong."""
-    found = await host.spawner.survey(sandbox.namespace)
-    if found["interfaces"]:
-        names = ", ".join(found["interfaces"])
+    found = await host.spawner.ask_survey(sandbox.namespace)
+    if found.interfaces:
+        names = ", ".join(found.interfaces)
         raise Failed("N101", "the sandbox's network has an interface besides lo", why=names)
-    if found["sysctls"]:
-        raise Failed("N206", "a setting of the sandbox's network is wrong", why=found["sysctls"][0])
+    if found.sysctls:
+        raise Failed("N206", "a setting of the sandbox's network is wrong", why=found.sysctls[0])
     for judged in await try_all(host, sandbox, ACTIVATION):
         if judged.outcome is None:
             what = "the sandbox's protections could not all be tried in time"

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hostd.messages import Surveyed
 from netpolicy.nftables import CONNECT, DNS, GIT_HELPER, GIT_UNTRUSTED, HTTP, SYNTHETIC, TLS
 
 _BACKLOG = 128
@@ -49,18 +50,17 @@ def set_sysctls() -> None:
         path.write_text(value, encoding="ascii")
 
 
-def survey() -> dict[str, list[str]]:
-    """What is not as it must be in this namespace: interfaces beside lo, sysctls not set; and
-    the number of its rules' generation."""
+def survey() -> Surveyed:
+    """What is not as it must be in this namespace."""
     lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()[2:]
     names = [line.partition(":")[0].strip() for line in lines]
-    return {
-        "interfaces": [name for name in names if name != "lo"],
-        "sysctls": [
+    return Surveyed(
+        interfaces=tuple(name for name in names if name != "lo"),
+        sysctls=tuple(
             str(path) for path, value in _sysctl_files() if path.read_text("ascii").strip() != value
-        ],
-        "generation": [str(rules_generation())],
-    }
+        ),
+        generation=rules_generation(),
+    )
 
 
 def rules_generation() -> int:

@@ -123,8 +123,9 @@ class Operations:
             raise Failed("C105", "hostd does not understand this request")
         check_variables(env)
         tty = body.get("tty") is True
-        command = command_for(sandbox, tier, argv, env, channel.descriptors(3), tty)
-        process = await start_command(self._host.spawner, command)
+        stdio = channel.descriptors(3)
+        command = command_for(sandbox, tier, argv, env, tty)
+        process = await start_command(self._host.spawner, command, stdio)
         return {"exit": await attend(self._host.reactor, channel, process)}
 
     async def git(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
@@ -250,14 +251,14 @@ class Operations:
             return await self._start_with(sandbox, request, [stdio[0], sink, sink])
 
     async def _start_with(self, sandbox: Sandbox, request: RunRequest, stdio: list[int]) -> Process:
-        command = command_for(sandbox, "untrusted", request.argv, request.env, stdio, request.tty)
-        process = await start_command(self._host.spawner, command)
+        command = command_for(sandbox, "untrusted", request.argv, request.env, request.tty)
+        process = await start_command(self._host.spawner, command, stdio)
         self._sandboxes.command_started(sandbox, process, request)
         return process
 
     def _gate(self, sandbox: Sandbox, channel: Channel) -> GitGate:
         """It ends with its client: nobody else waits for what it does."""
-        gate = GitGate(self._host.reactor, self._host.spawner, sandbox, self._host.gate_times)
+        gate = GitGate(self._host.reactor, self._host.programs, sandbox, self._host.gate_times)
         channel.on_lost(gate.interrupt)
         return gate
 

@@ -1,4 +1,4 @@
-"""Reading a pipe to its end, or to its first line, without blocking the daemon."""
+"""What hostd gives to the programs it starts, and what they print, without blocking the daemon."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from twisted.internet import abstract
 from twisted.internet.defer import Deferred
 
 _READ_SIZE = 65536
+
+
+def file_of(data: bytes) -> int:
+    """A descriptor to read these bytes from; in memory, no size limit of a pipe."""
+    descriptor = os.memfd_create("gitmoat-input", os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 class _Collector(abstract.FileDescriptor):

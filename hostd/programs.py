@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import define, frozen
 from twisted.internet.defer import Deferred
 
 from hostd.failures import Failed
+from hostd.messages import Command, Probe
 from hostd.patience import within
-from hostd.pipes import collect
+from hostd.pipes import collect, file_of
 from hostd.process import Process
-from hostd.spawner import Command, Room, Spawner
+from hostd.spawner import Spawner
 
 _OUTPUT_LIMIT = 4 * 1024 * 1024
 _PROBLEM_LIMIT = 64 * 1024
@@ -42,43 +43,25 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-@frozen
-class Program:
-    """Like Command, without the descriptors: `Programs` makes those."""
+@define(eq=False)
+class Running:
+    """One that was started, and what it prints."""
 
-    argv: Sequence[str]
-    environment: Mapping[str, str]
-    uid: int = 0
-    cwd: str = "/"
-    room: Room | None = None
-    cgroups: Sequence[str] = ()
-    limits: Mapping[str, int | None] | None = None
-    attempts: Sequence[Sequence[Any]] | None = None
-    cause: str = ""
+    process: Process
+    output: Deferred[bytes]
+    problems: Deferred[bytes]
 
-    def command(self, stdio: Sequence[int]) -> Command:
-        limits = self.limits or {"open_files": 1024}
-        return Command(
-            self.argv,
-            self.environment,
-            stdio,
-            uid=self.uid,
-            cwd=self.cwd,
-            room=self.room,
-            cgroups=self.cgroups,
-            limits=limits,
-            attempts=self.attempts,
-            cause=self.cause,
-        )
+    async def printed(self, reactor: Any, grace: float) -> Finished:
+        """After its end: whoever still holds the pipes then is not the program that was run."""
+        late = reactor.callLater(grace, self.cut)
+        finished = Finished(self.process.status or 0, await self.output, await self.problems)
+        if late.active():
+            late.cancel()
+        return finished
 
-
-def file_of(data: bytes) -> int:
-    """A descriptor to read these bytes from; in memory, no size limit of a pipe."""
-    descriptor = os.memfd_create("gitmoat-input", os.MFD_CLOEXEC)
-    with open(descriptor, "wb", closefd=False) as file:
-        file.write(data)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
+    def cut(self) -> None:
+        self.output.cancel()
+        self.problems.cancel()
 
 
 class Programs:
@@ -88,28 +71,44 @@ class Programs:
         self._reactor = reactor
         self._spawner = spawner
 
-    async def run(self, program: Program, stdin: bytes = b"", timeout: float = 60) -> Finished:
-        source = file_of(stdin)
+    async def start(
+        self, child: Command | Probe, source: int, limit: int, sink: int | None = None
+    ) -> Running:
+        """What it prints is kept up to `limit`, or goes to `sink`. Both ends stay the caller's."""
         out_r, out_w = os.pipe2(os.O_CLOEXEC)
         err_r, err_w = os.pipe2(os.O_CLOEXEC)
-        output = collect(self._reactor, out_r, _OUTPUT_LIMIT)
+        output = collect(self._reactor, out_r, limit)
         problems = collect(self._reactor, err_r, _PROBLEM_LIMIT)
+        stdio = [source, out_w if sink is None else sink, err_w]
         try:
-            process = await self._spawner.execute(program.command([source, out_w, err_w]))
+            process = await self._spawner.ask_child(child, stdio)
         finally:
-            for descriptor in (source, out_w, err_w):
-                os.close(descriptor)
+            os.close(out_w)
+            os.close(err_w)
+        return Running(process, output, problems)
+
+    async def start_with(
+        self, child: Command | Probe, stdin: bytes, limit: int, sink: int | None = None
+    ) -> Running:
+        source = file_of(stdin)
         try:
-            await self._end_within(process, timeout)
+            return await self.start(child, source, limit, sink)
+        finally:
+            os.close(source)
+
+    async def start_on(self, child: Command, stdio: Sequence[int]) -> Process:
+        return await self._spawner.ask_child(child, stdio)
+
+    async def run(
+        self, child: Command | Probe, stdin: bytes = b"", timeout: float = 60
+    ) -> Finished:
+        running = await self.start_with(child, stdin, _OUTPUT_LIMIT)
+        try:
+            await self._end_within(running.process, timeout)
         except Failed:
-            _cut(output, problems)
+            running.cut()
             raise
-        # Whoever still holds the pipes now is not the program that was run.
-        cut = self._reactor.callLater(_GRACE, _cut, output, problems)
-        finished = Finished(process.status or 0, await output, await problems)
-        if cut.active():
-            cut.cancel()
-        return finished
+        return await running.printed(self._reactor, _GRACE)
 
     async def _end_within(self, process: Process, timeout: float) -> None:
         """One that was killed and does not end, as in a frozen group, is not waited for either."""
@@ -118,8 +117,3 @@ class Programs:
         process.kill_session()
         if not await within(self._reactor, _GRACE, process.wait()):
             raise Failed("R117", "a program was ended and does not go away", why=str(process.pid))
-
-
-def _cut(*collected: Deferred[bytes]) -> None:
-    for each in collected:
-        each.cancel()

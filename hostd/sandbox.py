@@ -13,11 +13,11 @@ from gitwire.repository import RepositoryPath
 from hostd.cgroups import ResourceLimits
 from hostd.environment import UNTRUSTED
 from hostd.failures import Failed
+from hostd.messages import Room
 from hostd.registry import Record
 from hostd.runtimes.bwrap import WORKSPACE, Directories, StartedRoom
 from hostd.sealed import Mount
 from hostd.sidecars import SidecarSupervisor
-from hostd.spawner import Room
 from hostd.workdir import Workdir
 from netpolicy.kind import NamedRepository
 from netpolicy.nftables import Uids
@@ -134,7 +134,7 @@ class Sandbox:
     descriptors: list[int] = field(factory=list)
     namespace: int = -1
     # The generation of the rules that were last read, and their hash, which was right.
-    seen: tuple[list[str], str] | None = None
+    seen: tuple[int, str] | None = None
     listeners: tuple[int, ...] = ()
     sidecar: SidecarSupervisor | None = None
     output: Keeper | None = None

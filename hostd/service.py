@@ -107,7 +107,7 @@ class Service:
             registry=Registry(self._paths.hostd_state / "sandboxes", self._failpoints),
             cgroups=Cgroups(_instance(self._paths.root)),
             journal=self._journal,
-            workdirs=Workdirs(self._paths, self._spawner.idmap),
+            workdirs=Workdirs(self._paths, self._spawner.ask_map_ids),
             containers=Containers(
                 self._reactor,
                 self._engine,

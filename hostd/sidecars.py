@@ -38,6 +38,8 @@ from gitmoat.messages.sidecar import (
     format_order,
 )
 from hostd.failures import Failed
+from hostd.messages import Sidecar
+from hostd.pipes import file_of
 from hostd.process import Process
 from hostd.spawner import Nursery
 from limits.buckets import TokenBucket
@@ -215,10 +217,8 @@ class SidecarSupervisor:
         served.addTimeout(_ANSWERS_WITHIN, self._reactor)
         served.addErrback(lambda failure: self._too_late(life, failure))
         life.policies.append(served)
-        file = os.memfd_create("policy", os.MFD_CLOEXEC)
+        file = file_of(policy)
         try:
-            os.write(file, policy)
-            os.lseek(file, 0, os.SEEK_SET)
             life.tell(ReplacePolicy(), [file])
         finally:
             os.close(file)
@@ -277,17 +277,12 @@ class SidecarSupervisor:
 
     async def _spawn(self) -> _Life:
         self._check_wanted()
-        configuration = os.memfd_create("sidecar", os.MFD_CLOEXEC)
         setting = self._setting
+        configuration = file_of(format_config(setting.configuration()))
         try:
-            with open(configuration, "wb", closefd=False) as file:
-                file.write(format_config(setting.configuration()))
-            os.lseek(configuration, 0, os.SEEK_SET)
             listeners = await setting.listeners()
-            process = await self._nursery.sidecar(
-                setting.uid,
-                setting.empty_root,
-                setting.cgroups,
+            process = await self._nursery.ask_sidecar(
+                Sidecar(uid=setting.uid, empty_root=setting.empty_root, cgroups=setting.cgroups),
                 [setting.netns, configuration, setting.log, *listeners],
             )
         finally:

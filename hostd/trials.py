@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from confine.process import Limits
+from hostd import messages
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.probes import Judged, Probe, attempts_of, judge, read_outcomes
-from hostd.programs import Program
 from hostd.sandbox import Sandbox
 
 _PATIENCE = 30.0
@@ -27,15 +28,13 @@ async def _try_as(host: Host, sandbox: Sandbox, tier: str, probes: Sequence[Prob
     room = (sandbox.room or sandbox.holder) if untrusted else sandbox.gate
     if room is None:
         raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
-    trial = Program(
-        [],
-        {},
+    tried = messages.Probe(
         uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
         room=room.join(),
         cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
-        limits={"open_files": 64},
-        attempts=attempts_of(probes),
+        limits=Limits(open_files=64),
+        attempts=tuple(attempts_of(probes)),
         cause=f"{sandbox.plan.id}-probe",
     )
-    finished = await host.programs.run(trial, timeout=_PATIENCE)
+    finished = await host.programs.run(tried, timeout=_PATIENCE)
     return judge(probes, read_outcomes(finished.output, len(probes)))

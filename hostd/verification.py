@@ -159,14 +159,14 @@ async def _seen_from_outside(host: Host, sandbox: Sandbox) -> list[Row]:
     ]
 
 
-def _look(group: str, what: str, wrong: list[str], good: str, code: str) -> Row:
+def _look(group: str, what: str, wrong: Sequence[str], good: str, code: str) -> Row:
     got = ", ".join(wrong)[:200] if wrong else good
     return Row(group, what, "hostd", 0, "deny", got, not wrong, code)
 
 
 async def _network(host: Host, sandbox: Sandbox) -> list[Row]:
     rules = await _rules(host, sandbox)
-    found = await host.spawner.survey(sandbox.namespace)
+    found = await host.spawner.ask_survey(sandbox.namespace)
     own = os.fstat(sandbox.namespace).st_ino
     shared = own in (_namespace("self"), 0) or own != sandbox.record.netns
     room = sandbox.room
@@ -176,8 +176,8 @@ async def _network(host: Host, sandbox: Sandbox) -> list[Row]:
     same = f"sha256 {rules[:16]}"
     return [
         _look("network", "rules differ from those loaded", changed, same, "N207"),
-        _look("network", "interfaces beside lo", found["interfaces"], "none", "N101"),
-        _look("network", "settings that were changed", found["sysctls"], "none", "N206"),
+        _look("network", "interfaces beside lo", found.interfaces, "none", "N101"),
+        _look("network", "settings that were changed", found.sysctls, "none", "N206"),
         _look("network", "another network namespace", elsewhere, f"its own, {own}", "N101"),
     ]
 

@@ -28,15 +28,15 @@ async def what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
     Rules are read again only when the kernel has counted a change of them. The number is from
     before the reading, so that a change in between has another.
     """
-    found = await host.spawner.survey(sandbox.namespace)
-    if sandbox.seen != (seen := (found["generation"], sandbox.record.rules)):
+    found = await host.spawner.ask_survey(sandbox.namespace)
+    if sandbox.seen != (seen := (found.generation, sandbox.record.rules)):
         if await loaded_hash(host.programs, sandbox.network()) != sandbox.record.rules:
             return "its network rules were changed"
         sandbox.seen = seen
-    if found["interfaces"]:
-        return f"its network got an interface: {', '.join(found['interfaces'])}"
-    if found["sysctls"]:
-        return f"a setting of its network was changed: {found['sysctls'][0]}"
+    if found.interfaces:
+        return f"its network got an interface: {', '.join(found.interfaces)}"
+    if found.sysctls:
+        return f"a setting of its network was changed: {found.sysctls[0]}"
     return None
 
 

@@ -20,11 +20,12 @@ from attrs import asdict, evolve, frozen
 from confine import mounts
 from confine.directories import Identity, identity, lineage, open_directory
 from hostd.failures import Failed
+from hostd.messages import Ids
 from hostd.offlimits import why_not
 from hostd.runtimes.bwrap import WORKSPACE
 from identity.paths import Paths
 
-MakeIdmap = Callable[[tuple[int, int], tuple[int, int]], Awaitable[int]]
+MakeIdmap = Callable[[Ids, Ids], Awaitable[int]]
 
 _COPY = "copy the files instead: hostctl cp DIR S:/workspace, and back"
 
@@ -135,7 +136,8 @@ class Workdirs:
 
     async def _table(self, held: _Held, uid: int) -> int:
         try:
-            return await self._idmap((held.uid, uid), (held.gid, uid))
+            uids = Ids(on_disk=held.uid, shown=uid)
+            return await self._idmap(uids, Ids(on_disk=held.gid, shown=uid))
         except Failed as problem:
             raise _cannot(problem.why) from None
 

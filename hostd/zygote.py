@@ -13,7 +13,8 @@ import sys
 from confine import linux, profiles
 from confine.process import Confinement, Limits, confine
 from confine.seccomp import compile_profile
-from hostd.forking import Forker, Request, join_cgroups, run
+from hostd.forking import Forker, join_cgroups, run
+from hostd.messages import Request, Sidecar
 from sidecar import service
 from sidecar.budgets import DESCRIPTORS
 from sidecar.inherited import Inherited
@@ -24,31 +25,32 @@ _VICTIM = -500  # later than everything of a sandbox, before hostd and the broke
 
 
 class Zygote(Forker):
-    lasting = ("sidecar",)
+    lasting = (Sidecar,)
 
     def __init__(self, link: socket.socket) -> None:
         super().__init__(link)
         self._seccomp = compile_profile(profiles.SIDECAR)
-        self.tasks = {
-            "sidecar": self._sidecar,
-        }
 
-    def _sidecar(self, request: Request, descriptors: list[int], problems: int) -> None:
-        """Descriptors: netns, configuration, log, then the listeners of `Inherited`."""
-        linux.setns(descriptors[0], linux.CLONE_NEWNET)
-        with open(descriptors[1], "rb", closefd=False) as file:
+    def answer(self, number: int, request: Request, descriptors: list[int], problems: int) -> None:
+        if not isinstance(request, Sidecar):
+            raise ValueError("not for the zygote")
+        self._answer_sidecar(request, descriptors, problems)
+
+    def _answer_sidecar(self, request: Sidecar, descriptors: list[int], problems: int) -> None:
+        namespace, configured, log, *listeners = descriptors
+        linux.setns(namespace, linux.CLONE_NEWNET)
+        with open(configured, "rb", closefd=False) as file:
             configuration = file.read()
-        join_cgroups(request["cgroups"])
+        join_cgroups(request.cgroups)
         linux.offer_as_victim(_VICTIM)
         os.setsid()
-        os.dup2(descriptors[2], 1)
-        os.dup2(descriptors[2], 2)
-        listeners = descriptors[3:]
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         linux.close_all_but([1, 2, problems, *listeners])
         confine(
             Confinement(
-                uid=request["uid"],
-                gid=request["uid"],
+                uid=request.uid,
+                gid=request.uid,
                 limits=Limits(
                     open_files=DESCRIPTORS,
                     processes=1,
@@ -56,7 +58,7 @@ class Zygote(Forker):
                     address_space=1024 * _MIB,
                 ),
                 seccomp=self._seccomp,
-                root=request["empty_root"],
+                root=request.empty_root,
                 writable=(),
             )
         )

@@ -16,9 +16,10 @@ from typing import Any
 from attrs import define, frozen
 
 from hostd.failures import Failed
-from hostd.pipes import collect, first_line
+from hostd.messages import Command, Room
+from hostd.pipes import collect, file_of, first_line
 from hostd.process import Process, alive
-from hostd.spawner import Command, Room, Spawner
+from hostd.spawner import Spawner
 
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
@@ -66,7 +67,8 @@ class StartedRoom:
     pidfd: int
 
     def join(self, *, network_only: bool = False) -> Room:
-        return Room(self.pidfd, ("net",) if network_only else ("pid", "mount", "net"))
+        namespaces = ("net",) if network_only else ("pid", "mount", "net")
+        return Room(pidfd=self.pidfd, namespaces=namespaces)
 
     def alive(self) -> bool:
         return alive(self.pidfd)
@@ -132,10 +134,7 @@ def gate_room(directories: Directories, name: str) -> list[str]:
 
 def _arguments_file(arguments: Sequence[str]) -> int:
     """`--args FD`: process 1's command line is readable in the sandbox; this is not."""
-    descriptor = os.memfd_create("bwrap-arguments", os.MFD_CLOEXEC)
-    os.write(descriptor, b"".join(argument.encode() + b"\0" for argument in arguments))
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
+    return file_of(b"".join(argument.encode() + b"\0" for argument in arguments))
 
 
 async def start_room(
@@ -143,7 +142,7 @@ async def start_room(
     spawner: Spawner,
     arguments: Sequence[str],
     network: Room | None,
-    cgroups: Sequence[str],
+    cgroups: tuple[str, ...],
 ) -> StartedRoom:
     """Start bwrap and wait until its pause runs; its mounts are complete then."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -151,11 +150,11 @@ async def start_room(
     (out_r, out_w), (err_r, err_w), (info_r, info_w) = pipes
     args = _arguments_file([*arguments, "--info-fd", "4"])
     stdio = [null, out_w, err_w, args, info_w]
-    command = Command(
-        [_BWRAP, "--args", "3", "--", *_PAUSE], {}, stdio, room=network, cgroups=cgroups
+    bwrap = Command(
+        argv=(_BWRAP, "--args", "3", "--", *_PAUSE), environment={}, room=network, cgroups=cgroups
     )
     try:
-        monitor = await spawner.execute(command)
+        monitor = await spawner.ask_child(bwrap, stdio)
     except BaseException:
         for descriptor in (out_r, err_r, info_r):
             os.close(descriptor)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from hostd.cgroups import find_hierarchies
-from hostd.forking import Forker, Request, join_cgroups
+from hostd.forking import Forker, join_cgroups
 from hostd.launcher import Launcher
+from hostd.messages import Command, Sidecar
 from hostd.zygote import Zygote
 
 pytestmark = pytest.mark.live
@@ -28,16 +29,21 @@ def groups() -> Iterator[list[Path]]:
         directory.rmdir()
 
 
-def memberships(kind: type[Forker], directories: list[str]) -> tuple[str, list[str]]:
+def memberships(kind: type[Forker], directories: list[str]) -> tuple[str, tuple[str, ...]]:
     """Of a child that is forked and has joined what it was not born in; and what that was."""
     reader, writer = os.pipe()
     near, far = socket.socketpair()
-    request: Request = {"cgroups": directories}
+    cgroups = tuple(directories)
+    requests: dict[type[Forker], Command | Sidecar] = {
+        Launcher: Command(argv=("x",), environment={}, cgroups=cgroups),
+        Zygote: Sidecar(uid=1, empty_root="/", cgroups=cgroups),
+    }
     with near, far:
-        pid = kind(far).fork(request)
+        pid, rest = kind(far).fork(requests[kind], [])
+    assert isinstance(rest, Command | Sidecar)
     if pid == 0:
         try:
-            join_cgroups(directories)
+            join_cgroups(rest.cgroups)
             os.write(writer, Path("/proc/self/cgroup").read_bytes())
         finally:
             os._exit(0)
@@ -45,7 +51,7 @@ def memberships(kind: type[Forker], directories: list[str]) -> tuple[str, list[s
     with open(reader, encoding="ascii") as pipe:
         found = pipe.read()
     assert os.waitpid(pid, 0) == (pid, 0)
-    return found, directories
+    return found, rest.cgroups
 
 
 @pytest.mark.parametrize("kind", [Launcher, Zygote])

@@ -10,6 +10,7 @@ import pytest
 
 from confine.mounts import user_namespace
 from hostd.failures import Failed
+from hostd.messages import Ids
 from hostd.workdir import Workdir, Workdirs
 from identity.paths import Paths
 
@@ -18,8 +19,8 @@ pytestmark = pytest.mark.live
 OWNER, UNTRUSTED = 4021, 2_000_000_002
 
 
-async def idmap(uids: tuple[int, int], gids: tuple[int, int]) -> int:
-    return user_namespace(uids, gids)
+async def idmap(uids: Ids, gids: Ids) -> int:
+    return user_namespace((uids.on_disk, uids.shown), (gids.on_disk, gids.shown))
 
 
 @pytest.fixture

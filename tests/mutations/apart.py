@@ -59,8 +59,8 @@ APART = (
     Mutation(
         "hostd: a process that begins too late stays",
         "hostd/forks.py",
-        'if "pid" in message:\n            with',
-        "if not message:\n            with",
+        "if isinstance(answer, Started):\n            with",
+        "if not answer:\n            with",
         (f"{FORKS}::test_a_process_that_begins_when_nobody_waits_any_more_is_ended",),
     ),
     Mutation(

@@ -292,14 +292,14 @@ MUTATIONS = (
     Mutation(
         "hostd: an interface is no reason not to start",
         "hostd/lifecycle.py",
-        '    if found["interfaces"]:\n',
+        "    if found.interfaces:\n",
         "    if False:\n",
         (f"{UNRULED}[leaving an interface]",),
     ),
     Mutation(
         "hostd: a setting is no reason not to start",
         "hostd/lifecycle.py",
-        '    if found["sysctls"]:\n',
+        "    if found.sysctls:\n",
         "    if False:\n",
         (f"{UNRULED}[opening low ports, again and again]",),
     ),

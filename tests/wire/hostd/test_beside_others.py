@@ -16,6 +16,7 @@ from hostd.adoption import take_over
 from hostd.containers import Containers
 from hostd.failures import Failed
 from hostd.lifecycle import probe
+from hostd.messages import Surveyed
 from hostd.patience import all_done
 from hostd.programs import Finished
 from hostd.registry import Record, Registry, Step
@@ -66,8 +67,8 @@ class Host:
     async def close_sandbox(self, sandbox: str, reason: str) -> None:
         pass
 
-    async def survey(self, namespace: int) -> dict[str, list[str]]:
-        return {"interfaces": [], "sysctls": []}
+    async def ask_survey(self, namespace: int) -> Surveyed:
+        return Surveyed(generation=1)
 
     async def run(self, program: object, timeout: float) -> Finished:
         """It was ended after its first outcome."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -17,18 +16,35 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from hostd.failures import Failed, NotStarted
-from hostd.forks import Answer, Forks
+from hostd.forks import Forks
+from hostd.messages import (
+    Alive,
+    Answer,
+    Answered,
+    Asked,
+    Done,
+    Ping,
+    Refused,
+    Started,
+    Survey,
+    Surveyed,
+    packed,
+    unpack_asked,
+)
 from hostd.process import Process
 from hostd.registry import start_time
 from tests.waiting import eventually
 
+FOUND = Surveyed(generation=1)
+Waiting = Deferred[tuple[Any, list[int]]]
+
 
 @define
 class Link:
-    sent: list[dict[str, Any]] = field(factory=list)
+    sent: list[Asked] = field(factory=list)
 
     def send(self, data: bytes, descriptors: object = ()) -> None:
-        self.sent.append(json.loads(data))
+        self.sent.append(unpack_asked(data))
 
     closed: bool = False
 
@@ -64,15 +80,18 @@ class Played(Forks):
         self._child = cast(Any, self.child)
         self.begin_life()
 
-    def says(self, *descriptors: int, **message: object) -> None:
-        self._message(json.dumps(message).encode(), list(descriptors))
+    def says(self, number: int, answer: Answer, *descriptors: int) -> None:
+        self._message(packed(Answered(number=number, answer=answer)), list(descriptors))
 
-    def ask(self) -> tuple[int, Deferred[Answer]]:
-        done = self._ask({"op": "survey"}, [])
-        return self.link.sent[-1]["id"], done
+    def lives(self, number: int) -> None:
+        self.says(number, Alive())
+
+    def ask(self, kind: type[Answer] = Surveyed) -> tuple[int, Waiting]:
+        done = self._ask(Survey(), [], kind)
+        return self.link.sent[-1].number, done
 
     def pings(self) -> list[int]:
-        return [message["id"] for message in self.link.sent if message["op"] == "ping"]
+        return [each.number for each in self.link.sent if isinstance(each.request, Ping)]
 
 
 @pytest.fixture
@@ -84,7 +103,7 @@ def clock() -> Clock:
 def forks(clock: Clock) -> Played:
     made = Played(clock)
     made.start()
-    made.says(alive=0)
+    made.lives(0)
     return made
 
 
@@ -101,7 +120,7 @@ def _hostd_ticks() -> int:
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
-def failure(done: Deferred[Answer]) -> Failed:
+def failure(done: Waiting) -> Failed:
     found: list[Any] = []
     done.addErrback(lambda why: found.append(why.value))
     (problem,) = found
@@ -114,14 +133,14 @@ def test_a_late_answer_ends_its_request_and_not_who_was_to_give_it(
 ) -> None:
     _, late = forks.ask()
     clock.advance(13)
-    forks.says(alive=forks.pings()[-1])
+    forks.lives(forks.pings()[-1])
     assert not late.called  # the machine may be busy
     clock.advance(40)
     number, other = forks.ask()
     clock.advance(11)
-    forks.says(alive=forks.pings()[-1])
+    forks.lives(forks.pings()[-1])
     assert failure(late).code == "R117"
-    forks.says(id=number, found={})
+    forks.says(number, FOUND)
     assert other.called
     clock.advance(600)
     assert forks.child.kills == 0 and clock.getDelayedCalls() == []
@@ -142,9 +161,9 @@ def test_the_end_of_who_gives_no_sign_is_not_waited_for(forks: Played, clock: Cl
     clock.advance(13)
     clock.advance(21)
     assert link.closed and failure(done).code == "R101"
-    forks.says(alive=0)
+    forks.lives(0)
     number, another = forks.ask()
-    forks.says(id=number, found={})
+    forks.says(number, FOUND)
     assert another.called
 
 
@@ -160,9 +179,9 @@ def test_who_cannot_be_started_is_started_later_and_nobody_waits_for_that(
     assert refused.value.code == "R101"
     clock.advance(1)
     clock.advance(1)
-    forks.says(alive=0)
+    forks.lives(0)
     number, another = forks.ask()
-    forks.says(id=number, found={})
+    forks.says(number, FOUND)
     assert another.called
 
 
@@ -194,7 +213,7 @@ def test_a_descriptor_that_is_closed_costs_its_own_request_alone(clock: Clock) -
     forks.start()
     for closed in (-1, reader):
         with pytest.raises(Failed) as refused:
-            forks._ask({"op": "survey"}, [closed])
+            forks._ask(Survey(), [closed], Surveyed)
         assert refused.value.code == "R106"
     assert forks.link.sent == []
 
@@ -207,14 +226,14 @@ def test_stop_does_not_wait_for_ever(forks: Played) -> None:
 def test_what_was_asked_behind_a_ping_is_asked_about_again(forks: Played, clock: Clock) -> None:
     _, first = forks.ask()
     clock.advance(12)
-    forks.says(alive=forks.pings()[0])
+    forks.lives(forks.pings()[0])
     clock.advance(50)
     _, second = forks.ask()
     clock.advance(12)  # which is asked about with the ping that is under way
-    forks.says(alive=forks.pings()[1])
+    forks.lives(forks.pings()[1])
     assert failure(first).code == "R117" and not second.called
     clock.advance(50)
-    forks.says(alive=forks.pings()[-1])
+    forks.lives(forks.pings()[-1])
     assert failure(second).code == "R117"
 
 
@@ -224,9 +243,9 @@ def test_time_is_counted_from_when_it_has_started(clock: Clock) -> None:
     number, done = forks.ask()
     clock.advance(40)
     assert forks.pings() == [] and not done.called
-    forks.says(alive=0)
+    forks.lives(0)
     clock.advance(11)
-    forks.says(id=number, found={})
+    forks.says(number, FOUND)
     assert (done.called, forks.child.kills) == (True, 0)
 
 
@@ -243,13 +262,13 @@ def test_a_process_that_begins_when_nobody_waits_any_more_is_ended(
 ) -> None:
     number, late = forks.ask()
     clock.advance(13)
-    forks.says(alive=forks.pings()[0])
+    forks.lives(forks.pings()[0])
     clock.advance(50)
-    forks.says(alive=forks.pings()[1])
+    forks.lives(forks.pings()[1])
     failure(late)
     with subprocess.Popen(["/bin/sleep", "infinity"]) as sleeper:
         pidfd = os.pidfd_open(sleeper.pid)
-        forks.says(pidfd, id=number, pid=sleeper.pid)
+        forks.says(number, Started(pid=sleeper.pid), pidfd)
         try:
             assert sleeper.wait(20) == -signal.SIGKILL
         finally:
@@ -260,17 +279,21 @@ def test_a_process_that_begins_when_nobody_waits_any_more_is_ended(
 
 def test_a_refusal_with_a_code_keeps_it(forks: Played) -> None:
     number, done = forks.ask()
-    forks.says(id=number, error="too many", code="R117")
+    forks.says(number, Refused(why="too many", code="R117"))
     problem = failure(done)
     assert (problem.code, problem.what) == ("R117", "too many")
 
 
-@pytest.mark.parametrize(("said", "number"), [({"errno": 13}, 13), ({}, 0)])
-def test_a_refusal_without_a_code_has_the_errors_number(
-    forks: Played, said: dict[str, int], number: int
-) -> None:
+@pytest.mark.parametrize("number", [13, 0])
+def test_a_refusal_without_a_code_has_the_errors_number(forks: Played, number: int) -> None:
     request, done = forks.ask()
-    forks.says(id=request, error="PermissionError: no", **said)
+    forks.says(request, Refused(why="PermissionError: no", errno=number))
     problem = failure(done)
     assert isinstance(problem, NotStarted)
     assert (problem.code, problem.why, problem.errno) == ("R101", "PermissionError: no", number)
+
+
+def test_an_answer_of_another_kind_is_none(forks: Played) -> None:
+    number, done = forks.ask()
+    forks.says(number, Done())
+    assert failure(done).code == "R101"

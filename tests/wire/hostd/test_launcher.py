@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import resource
 import select
@@ -14,18 +13,30 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
+from confine.process import Limits
 from hostd.children import MOST_OF_ONE_CAUSE
+from hostd.messages import (
+    Alive,
+    Answer,
+    Answered,
+    Asked,
+    Command,
+    Ended,
+    Ping,
+    Refused,
+    Request,
+    Started,
+    Survey,
+    packed,
+    unpack_answered,
+)
 from tests.waiting import eventually
 
-_HERE: dict[str, Any] = {
-    "op": "execute", "cgroups": [], "keep": 0, "uid": 0, "cwd": "/", "limits": {"open_files": 64},
-    "environment": {}, "argv": ["/bin/true"],
-}  # fmt: skip
+_HERE = Command(argv=("/bin/true",), environment={}, limits=Limits(open_files=64))
 _PATIENCE = 60.0
 
 
@@ -33,31 +44,45 @@ _PATIENCE = 60.0
 class Launcher:
     link: socket.socket
     pid: int
-    heard: list[dict[str, Any]] = field(factory=list)
+    heard: list[Answered] = field(factory=list)
 
-    def send(self, number: int, request: dict[str, Any], *descriptors: int) -> None:
-        message = json.dumps({**request, "id": number}).encode()
-        socket.send_fds(self.link, [message], descriptors)
+    def send(self, number: int, request: Request, *descriptors: int) -> None:
+        socket.send_fds(self.link, [packed(Asked(number=number, request=request))], descriptors)
 
-    def answer(self, number: int) -> dict[str, Any]:
+    def answer(self, number: int) -> Answer:
         """What it says to one request; what it says meanwhile is kept."""
         while True:
-            for message in self.heard:
-                if number in (message.get("id"), message.get("alive")):
-                    self.heard.remove(message)
-                    return message
+            for said in self.heard:
+                if said.number == number and not isinstance(said.answer, Ended):
+                    self.heard.remove(said)
+                    return said.answer
             self.hear()
 
-    def hear(self) -> dict[str, Any]:
+    def refusal(self, number: int) -> Refused:
+        answer = self.answer(number)
+        assert isinstance(answer, Refused)
+        return answer
+
+    def hear(self) -> Answered:
         data, descriptors, _, _ = socket.recv_fds(self.link, 65536, 16)
         for descriptor in descriptors:
             os.close(descriptor)
-        self.heard.append(json.loads(data))
+        self.heard.append(unpack_answered(data))
         return self.heard[-1]
 
-    def ask(self, request: dict[str, Any], number: int = 1) -> dict[str, Any]:
+    def ask(self, request: Request, number: int = 1) -> Answer:
         self.send(number, request)
         return self.answer(number)
+
+    def refused(self, request: Request, number: int = 1) -> Refused:
+        self.send(number, request)
+        return self.refusal(number)
+
+    def begins(self, request: Request, number: int = 1) -> None:
+        assert isinstance(self.ask(request, number), Started)
+
+    def heard_of(self, number: int) -> list[Answered]:
+        return [said for said in self.heard if said.number == number]
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
@@ -75,7 +100,7 @@ def launcher() -> Iterator[Launcher]:
     with near, far, subprocess.Popen(command, pass_fds=[far.fileno()]) as process:
         far.close()
         made = Launcher(near, process.pid)
-        assert made.answer(0) == {"alive": 0}
+        assert made.answer(0) == Alive()
         yield made
         left = made.children()
         near.close()
@@ -93,27 +118,38 @@ def nowhere(tmp_path: Path) -> Path:
     return tmp_path / "slow"
 
 
-def stuck(nowhere: Path, cause: str = "a") -> dict[str, Any]:
+def stuck(nowhere: Path, cause: str = "a") -> Command:
     """A directory that is no cgroup cannot be forked into; the child opens the pipe, and waits."""
-    return {**_HERE, "cgroups": [str(nowhere)], "cause": cause}
+    return evolve(_HERE, cgroups=(str(nowhere),), cause=cause)
+
+
+def killed(child: int) -> Answered:
+    return Answered(number=0, answer=Ended(pid=child, status=-signal.SIGKILL))
 
 
 def test_what_fails_before_the_fork_leaves_nothing_open(launcher: Launcher, tmp_path: Path) -> None:
-    gone = {"op": "execute", "cgroups": [str(tmp_path / "gone")], "keep": 0, "uid": 0}
-    first = launcher.ask(gone)
-    assert "No such file" in first["error"]
+    gone = evolve(_HERE, cgroups=(str(tmp_path / "gone"),))
+    first = launcher.refused(gone)
+    assert "No such file" in first.why
     before = launcher.descriptors()
     for _ in range(5):
         assert launcher.ask(gone) == first
     assert launcher.descriptors() == before
 
 
+def test_what_is_not_understood_is_nobodys_and_costs_nothing(launcher: Launcher) -> None:
+    launcher.link.send(b'{"number": 1, "request": {"op": "command", "argv": ["/bin/true"]}}')
+    assert launcher.refusal(0).why == "request.environment: is missing"
+    launcher.link.send(b'{"number": 1, "request": {"op": "format"}}')
+    assert "not one of: ping," in launcher.refusal(0).why
+    launcher.begins(_HERE)
+
+
 def test_what_a_child_cannot_do_is_told_whole(launcher: Launcher) -> None:
     nowhere = "/" + "x" * 200
-    request = {"op": "execute", "cgroups": [], "keep": 0, "uid": 0, "cwd": nowhere}
-    answer = launcher.ask(request)
-    assert answer["error"].endswith(f"No such file or directory: '{nowhere}'")
-    assert answer["errno"] == errno.ENOENT
+    refused = launcher.refused(evolve(_HERE, cwd=nowhere))
+    assert refused.why.endswith(f"No such file or directory: '{nowhere}'")
+    assert refused.errno == errno.ENOENT
 
 
 def test_a_child_that_does_not_begin_delays_its_own_answer_alone(
@@ -122,13 +158,13 @@ def test_a_child_that_does_not_begin_delays_its_own_answer_alone(
     before = launcher.descriptors()
     launcher.send(1, stuck(nowhere))
     for number in range(2, 12):
-        assert "pid" in launcher.ask(_HERE, number)
-        assert launcher.ask({"op": "ping"}, 100 + number) == {"alive": 100 + number}
-    assert [message for message in launcher.heard if message.get("id") == 1] == []
-    late = launcher.answer(1)
-    assert "did not start within 10 s" in late["error"] and late["code"] == "R117"
+        launcher.begins(_HERE, number)
+        assert launcher.ask(Ping(), 100 + number) == Alive()
+    assert launcher.heard_of(1) == []
+    late = launcher.refusal(1)
+    assert "did not start within 10 s" in late.why and late.code == "R117"
     eventually(lambda: not launcher.children(), "its end")
-    assert "pid" in launcher.ask(_HERE, 12)
+    launcher.begins(_HERE, 12)
     eventually(lambda: launcher.descriptors() == before, "nothing left open")
 
 
@@ -139,11 +175,11 @@ def test_a_child_that_is_stopped_is_ended_and_told_of_once(
     eventually(launcher.children, "a child")
     (child,) = launcher.children()
     os.kill(child, signal.SIGSTOP)
-    assert launcher.answer(1)["code"] == "R117"
-    while {"exit": child, "status": -signal.SIGKILL} not in launcher.heard:
+    assert launcher.refusal(1).code == "R117"
+    while killed(child) not in launcher.heard:
         launcher.hear()
-    assert launcher.ask({"op": "ping"}, 3) == {"alive": 3}
-    assert [message for message in launcher.heard if message.get("id") == 1] == []
+    assert launcher.ask(Ping(), 3) == Alive()
+    assert launcher.heard_of(1) == []
 
 
 def test_a_child_that_ends_before_it_begins_is_told_of_before_its_end(
@@ -153,17 +189,17 @@ def test_a_child_that_ends_before_it_begins_is_told_of_before_its_end(
     eventually(launcher.children, "a child")
     (child,) = launcher.children()
     os.kill(child, signal.SIGKILL)
-    assert launcher.hear() == {"id": 1, "pid": child}
-    assert launcher.hear() == {"exit": child, "status": -signal.SIGKILL}
+    assert launcher.hear() == Answered(number=1, answer=Started(pid=child))
+    assert launcher.hear() == killed(child)
 
 
 def test_a_child_that_is_to_answer_by_itself_and_dies_is_answered_for(launcher: Launcher) -> None:
     """Its network namespace is a pipe, to which it cannot go."""
     reader, writer = os.pipe()
-    launcher.send(1, {"op": "survey"}, reader)
+    launcher.send(1, Survey(), reader)
     os.close(reader)
     os.close(writer)
-    assert "setns" in launcher.answer(1)["error"]
+    assert "setns" in launcher.refusal(1).why
 
 
 def test_one_sandbox_does_not_take_all_children_and_the_others_get_theirs(
@@ -171,11 +207,11 @@ def test_one_sandbox_does_not_take_all_children_and_the_others_get_theirs(
 ) -> None:
     for number in range(1, MOST_OF_ONE_CAUSE + 1):
         launcher.send(number, stuck(nowhere))
-    refused = launcher.ask(stuck(nowhere), 1000)
-    assert refused["code"] == "R117" and "too many" in refused["error"]
-    assert "pid" in launcher.ask({**_HERE, "cause": "b"}, 1001)
-    assert "pid" in launcher.ask(_HERE, 1002)
-    assert launcher.answer(1)["code"] == "R117"
+    refused = launcher.refused(stuck(nowhere), 1000)
+    assert refused.code == "R117" and "too many" in refused.why
+    launcher.begins(evolve(_HERE, cause="b"), 1001)
+    launcher.begins(_HERE, 1002)
+    assert launcher.refusal(1).code == "R117"
 
 
 def test_a_hostd_that_does_not_read_holds_nothing_up_but_what_it_does_not_read(
@@ -190,25 +226,25 @@ def test_a_hostd_that_does_not_read_holds_nothing_up_but_what_it_does_not_read(
     room.register(launcher.link, select.POLLOUT)
     while room.poll(2000):  # in the end neither direction takes any more
         sent += 1
-        launcher.send(sent, {**_HERE, "cwd": "/" + "y" * 3500})
+        launcher.send(sent, evolve(_HERE, cwd="/" + "y" * 3500))
     eventually(lambda: not Path(f"/proc/{held}").exists(), "its end", 60)
     for number in range(1, sent + 1):
-        assert "File name too long" in launcher.answer(number)["error"]
-    assert launcher.answer(1000)["code"] == "R117"
+        assert "File name too long" in launcher.refusal(number).why
+    assert launcher.refusal(1000).code == "R117"
 
 
 def test_a_command_starts_where_the_machine_allows_fewer_processes(launcher: Launcher) -> None:
     """Half of threads-max, which is little where memory is."""
     resource.prlimit(launcher.pid, resource.RLIMIT_NPROC, (3900, 3900))
-    limits = {"open_files": 64, "processes": 4080}
-    assert "pid" in launcher.ask({**_HERE, "uid": 54321, "limits": limits})
+    limits = Limits(open_files=64, processes=4080)
+    launcher.begins(evolve(_HERE, uid=54321, limits=limits))
 
 
 def test_a_fork_for_which_there_is_no_descriptor_leaves_nothing_open(launcher: Launcher) -> None:
     resource.prlimit(launcher.pid, resource.RLIMIT_NOFILE, (64, 64))  # the pipe's end goes above
     before = launcher.descriptors()
     for number in range(1, 6):
-        assert "error" in launcher.ask(_HERE, number)
+        launcher.refused(_HERE, number)
     assert launcher.descriptors() == before
 
 

@@ -13,8 +13,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from hostd.failures import Failed
+from hostd.messages import Command
 from hostd.process import Process
-from hostd.programs import Finished, Program, Programs
+from hostd.programs import Finished, Programs
 
 
 class Reactor(Clock):
@@ -36,9 +37,9 @@ class Spawner:
     process: Process
     kept: list[int] = field(factory=list)
 
-    async def execute(self, command: Any) -> Process:
+    async def ask_child(self, child: Command, stdio: list[int]) -> Process:
         """As a child that holds its pipes open."""
-        self.kept = [os.dup(descriptor) for descriptor in command.stdio]
+        self.kept = [os.dup(descriptor) for descriptor in stdio]
         return self.process
 
 
@@ -54,7 +55,8 @@ def begin(sleeper: subprocess.Popen[bytes]) -> tuple[Reactor, Spawner, list[Any]
     reactor = Reactor()
     spawner = Spawner(Process(sleeper.pid, os.pidfd_open(sleeper.pid)))
     ended: list[Any] = []
-    work = Programs(reactor, cast(Any, spawner)).run(Program(["x"], {}), timeout=20)
+    command = Command(argv=("x",), environment={})
+    work = Programs(reactor, cast(Any, spawner)).run(command, timeout=20)
     Deferred.fromCoroutine(work).addBoth(ended.append)
     return reactor, spawner, ended
 

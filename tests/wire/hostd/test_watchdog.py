@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from hostd.failures import Failed
+from hostd.messages import Surveyed
 from hostd.programs import Finished
 from hostd.watchdog import Watchdog
 from netpolicy.nftables import ruleset_hash
 
 RULES = "table inet gitmoat {\n}\n"
-FINE: dict[str, list[str]] = {"interfaces": [], "sysctls": [], "generation": ["2"]}
+FINE = Surveyed(generation=2)
 
 
 @define
@@ -58,7 +59,7 @@ class Host:
     reactor: Clock = field(factory=Clock)
     listing: str = RULES
     status: int = 0
-    found: dict[str, list[str]] = field(factory=lambda: dict(FINE))
+    found: Surveyed = FINE
     problem: Exception | None = None
     reaped: int = 0
     closed: int = 0
@@ -78,7 +79,7 @@ class Host:
         self.listed += 1
         return Finished(self.status, self.listing.encode(), b"")
 
-    async def survey(self, namespace: int) -> dict[str, list[str]]:
+    async def ask_survey(self, namespace: int) -> Surveyed:
         if self.problem is not None:
             raise self.problem
         return self.found
@@ -126,7 +127,7 @@ def test_rules_are_read_again_when_the_kernel_counted_a_change_or_others_are_wan
     world = World()
     world.rounds(5)
     assert world.host.listed == 1
-    world.host.found = FINE | {"generation": ["3"]}
+    world.host.found = evolve(FINE, generation=3)
     world.rounds(5)
     assert (world.host.listed, world.frozen) == (2, [])
     world.sandbox.record = Record(rules="of another policy")
@@ -141,8 +142,8 @@ def test_rules_are_read_again_when_the_kernel_counted_a_change_or_others_are_wan
         ({"listing": RULES.replace("gitmoat", "other")}, "rules were changed"),
         ({"listing": RULES.replace("gitmoat", "\u00e9")}, "rules were changed"),
         ({"listing": ""}, "cannot be read"),
-        ({"found": FINE | {"interfaces": ["eth0"]}}, "eth0"),
-        ({"found": FINE | {"sysctls": ["/proc/sys/x"]}}, "/proc/sys/x"),
+        ({"found": evolve(FINE, interfaces=("eth0",))}, "eth0"),
+        ({"found": evolve(FINE, sysctls=("/proc/sys/x",))}, "/proc/sys/x"),
     ],
 )
 def test_a_change_ends_its_access_in_the_next_round(change: dict[str, Any], word: str) -> None:
@@ -237,12 +238,12 @@ def test_one_that_ends_while_it_waits_for_its_turn_is_not_looked_at() -> None:
     never = Deferred[None]()
     boxes = [Sandbox(plan=Plan(id=f"a{n}"), namespace=n) for n in range(5)]
 
-    async def survey(namespace: int) -> dict[str, list[str]]:
+    async def survey(namespace: int) -> Surveyed:
         looks.append(namespace)
         await never
-        return dict(FINE)
+        return FINE
 
-    host.survey = survey  # type: ignore[method-assign]
+    host.ask_survey = survey  # type: ignore[method-assign]
     Watchdog(cast(Any, host), lambda: cast(Any, boxes), cast(Any, None), 15)
     host.reactor.advance(15)
     boxes[4].state, boxes[4].namespace = "ending", -1

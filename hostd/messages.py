@@ -1,0 +1,259 @@
+"""What hostd and the processes that fork for it tell each other: requests, and what came of them.
+
+Each message is one JSON object on a seqpacket socket, and descriptors come beside it; a request
+says which in its own docstring. Both ends are of one version: hostd starts the other one. The
+half that hostd speaks is `ask_listen` and so on, and the half that answers is `answer_listen`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from attrs import asdict, field, frozen
+
+from confine.process import Limits
+from gitmoat.shape import (
+    Misshapen,
+    Shape,
+    by_name,
+    choice,
+    flag,
+    in_order,
+    key,
+    number,
+    optional,
+    read,
+    read_json,
+    table,
+    tagged,
+    text,
+    write,
+)
+
+LONGEST_REQUEST: Final = 160 * 1024  # what one message of a socket's usual buffer holds
+LONGEST: Final = 256 * 1024
+MOST_DESCRIPTORS: Final = 16
+
+_ID = number(0, 2**32 - 2)
+_PID = number(1, 2**31 - 1)
+_NUMBER = number(0, 2**63 - 1)
+_WORD = text(LONGEST, least=0, printable=False)
+_WORDS = in_order(_WORD, most=LONGEST)
+
+
+def _read_limits(value: object, path: str) -> Limits:
+    try:
+        return Limits(**by_name(optional(_NUMBER)).read(value, path))  # type: ignore[arg-type]
+    except TypeError:
+        raise Misshapen(path, "are not limits of a process") from None
+
+
+def _read_attempt(value: object, path: str) -> Sequence[Any]:
+    """A name of `hostd.attempts`, and what that one takes."""
+    if not isinstance(value, list) or not value or not isinstance(value[0], str):
+        raise Misshapen(path, "is not an attempt")
+    return value
+
+
+# Requests
+
+
+@frozen
+class Ping:
+    """Whether it still takes requests."""
+
+
+@frozen
+class Room:
+    """Whose namespaces a child joins: the pidfd of that room's first process."""
+
+    namespaces: tuple[str, ...] = key(in_order(choice("pid", "mount", "net")))
+    pidfd: int = field(default=-1, kw_only=True)
+
+
+@frozen
+class Person:
+    """An account of this host; only its own programs are run with its groups."""
+
+    gid: int = key(_ID)
+    groups: tuple[int, ...] = key(in_order(_ID, most=2**16))
+
+
+@frozen
+class _Child:
+    """What is said of every child that lasts until its own end.
+
+    uid 0 is only for hostd's own tools (bwrap, nft, rm); all else is confined.
+    `cause`: the sandbox whose code may hold the child up, if any.
+    Descriptors: those that become its 0, 1, 2, …; then, if there is a room, that one's pidfd.
+    """
+
+    uid: int = key(_ID, 0)
+    cgroups: tuple[str, ...] = key(_WORDS, ())
+    room: Room | None = key(optional(table(Room)), None)
+    limits: Limits = key(Shape(_read_limits, asdict), Limits(open_files=1024))
+    cause: str = key(_WORD, "")
+
+
+@frozen
+class Command(_Child):
+    """A program."""
+
+    argv: tuple[str, ...] = key(in_order(_WORD, least=1, most=LONGEST))
+    environment: Mapping[str, str] = key(by_name(_WORD))
+    cwd: str = key(_WORD, "/")
+    tty: bool = key(flag(), False)
+    person: Person | None = key(optional(table(Person)), None)
+
+
+@frozen
+class Probe(_Child):
+    """Attempts, in the place of a program."""
+
+    attempts: tuple[Sequence[Any], ...] = key(in_order(Shape(_read_attempt), most=LONGEST))
+
+
+@frozen
+class Listen:
+    """Sysctls set, and listeners made. Descriptors: the network namespace.
+
+    The answer comes with the descriptors of `sidecar.inherited.Inherited`, in its order.
+    """
+
+    uid: int = key(_ID)
+    credential: str = key(_WORD)
+    control: str = key(_WORD)
+
+
+@frozen
+class Survey:
+    """What is in a network namespace, and how it is set. Descriptors: that namespace."""
+
+
+@frozen
+class Ids:
+    on_disk: int = key(_ID)
+    shown: int = key(_ID)
+
+
+@frozen
+class MapIds:
+    """The answer comes with a user namespace, for an idmapped mount."""
+
+    uids: Ids = key(table(Ids))
+    gids: Ids = key(table(Ids))
+
+
+@frozen
+class Sidecar:
+    """Descriptors: network namespace, configuration, log, and then the listeners."""
+
+    uid: int = key(_ID)
+    empty_root: str = key(_WORD)
+    cgroups: tuple[str, ...] = key(_WORDS)
+
+
+Request = Ping | Command | Probe | Listen | Survey | MapIds | Sidecar
+
+
+# Answers
+
+
+@frozen
+class Alive:
+    """It takes requests in their order: whatever was sent before this ping, it has seen."""
+
+
+@frozen
+class Done:
+    """What was asked for came with this message."""
+
+
+@frozen
+class Started:
+    """The child has begun; its pidfd came with this message."""
+
+    pid: int = key(_PID)
+
+
+@frozen
+class Surveyed:
+    """What is not as it must be: interfaces beside lo, and settings; and how often the rules of
+    the namespace were changed."""
+
+    interfaces: tuple[str, ...] = key(_WORDS, ())
+    sysctls: tuple[str, ...] = key(_WORDS, ())
+    generation: int = key(_NUMBER)
+
+
+@frozen
+class Refused:
+    """Nothing was begun. `errno` is 0 where no call of the system failed.
+
+    `code` is there if hostd is to tell its admin this and no more.
+    """
+
+    why: str = key(_WORD)
+    errno: int = key(_NUMBER, 0)
+    code: str = key(_WORD, "")
+
+
+@frozen
+class Ended:
+    """A child that had begun: as `os.waitstatus_to_exitcode` says it."""
+
+    pid: int = key(_PID)
+    status: int = key(number(-255, 255))
+
+
+Answer = Alive | Done | Started | Surveyed | Refused | Ended
+
+
+# The one form of both
+
+
+_REQUESTS: dict[str, type[Any]] = {
+    "ping": Ping,
+    "command": Command,
+    "probe": Probe,
+    "listen": Listen,
+    "survey": Survey,
+    "map-ids": MapIds,
+    "sidecar": Sidecar,
+}
+_ANSWERS: dict[str, type[Any]] = {
+    "alive": Alive,
+    "done": Done,
+    "started": Started,
+    "surveyed": Surveyed,
+    "refused": Refused,
+    "ended": Ended,
+}
+
+
+@frozen
+class Asked:
+    number: int = key(_NUMBER)
+    request: Request = key(tagged("op", _REQUESTS))
+
+
+@frozen
+class Answered:
+    """`number` is the request's; 0 of what nobody asked for."""
+
+    number: int = key(_NUMBER)
+    answer: Answer = key(tagged("op", _ANSWERS))
+
+
+def packed(message: Asked | Answered) -> bytes:
+    return json.dumps(write(message), separators=(",", ":")).encode("ascii")
+
+
+def unpack_asked(data: bytes) -> Asked:
+    return read(Asked, read_json(data, LONGEST))
+
+
+def unpack_answered(data: bytes) -> Answered:
+    return read(Answered, read_json(data, LONGEST))
