@@ -214,7 +214,7 @@ Answer = Alive | Done | Started | Surveyed | Refused | Ended
 # The one form of both
 
 
-_REQUESTS: dict[str, type[Any]] = {
+REQUESTS: dict[str, type[Any]] = {
     "ping": Ping,
     "command": Command,
     "probe": Probe,
@@ -223,7 +223,7 @@ _REQUESTS: dict[str, type[Any]] = {
     "map-ids": MapIds,
     "sidecar": Sidecar,
 }
-_ANSWERS: dict[str, type[Any]] = {
+ANSWERS: dict[str, type[Any]] = {
     "alive": Alive,
     "done": Done,
     "started": Started,
@@ -236,7 +236,7 @@ _ANSWERS: dict[str, type[Any]] = {
 @frozen
 class Asked:
     number: int = key(_NUMBER)
-    request: Request = key(tagged("op", _REQUESTS))
+    request: Request = key(tagged("op", REQUESTS))
 
 
 @frozen
@@ -244,7 +244,7 @@ class Answered:
     """`number` is the request's; 0 of what nobody asked for."""
 
     number: int = key(_NUMBER)
-    answer: Answer = key(tagged("op", _ANSWERS))
+    answer: Answer = key(tagged("op", ANSWERS))
 
 
 def packed(message: Asked | Answered) -> bytes:
