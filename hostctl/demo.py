@@ -6,13 +6,16 @@ import re
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from hostctl import demo_agent as agent
+from hostctl import demo_audit as audit
+from hostctl import demo_split as split
+from hostctl import demo_walls as walls
+from hostctl.demo_stage import CheckFailed, Stage, close_stage, open_stage
 from hostctl.failure import NOT_ENFORCED, Failure, usage
+from hostctl.interrupts import ignore_signals, raise_on_signals
 from hostctl.output import Output, need_root
-
-if TYPE_CHECKING:
-    from hostctl.demo_stage import Stage
 
 ABOUT = """\
 Sets up a git server with a password, a broker and hostd under a throw-away root, runs two
@@ -45,51 +48,29 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--image", metavar="IMAGE", default="", help="a Docker image to use")
 
 
-def checks() -> tuple[Check, ...]:
-    from hostctl import demo_agent as agent
-    from hostctl import demo_audit, demo_walls
-    from hostctl import demo_split as split
-
-    return (
-        Check("agent-clone", "agent: git clone works", agent.clone_works),
-        Check("agent-push", "agent: git push to agent/... works", agent.push_works),
-        Check("agent-main", "agent: push to main is refused", agent.push_to_main_is_refused),
-        Check(
-            "agent-foreign",
-            "agent: other repositories are 404",
-            agent.foreign_repository_is_unknown,
-        ),
-        Check("split-workspace", "split: workspace before command", split.workspace_is_there),
-        Check(
-            "split-no-network",
-            "split: command has no git network",
-            split.command_has_no_git_network,
-        ),
-        Check("split-gate-push", "split: the gate pushes its commit", split.gate_pushes),
-        Check(
-            "cred-socket", "credential socket refuses the command", split.credential_socket_refuses
-        ),
-        Check("helper-port", "port 418 refuses the command", split.helper_port_refuses),
-        Check("egress", "no direct way out", demo_walls.no_way_out),
-        Check("no-secret", "the password is nowhere", demo_walls.password_is_nowhere),
-        Check("token", "a stolen helper token is worthless", demo_walls.token_is_worthless),
-        Check("sidecar", "the sidecar cannot open connections", demo_walls.sidecar_cannot_connect),
-        Check(
-            "sidecar-killed",
-            "killing the sidecar loses nothing",
-            agent.killed_sidecar_loses_nothing,
-        ),
-        Check("revoke", "a revoked session is refused", agent.revoked_session_is_refused),
-        Check("audit", "the audit tells it all and verifies", demo_audit.audit_tells_all),
-    )
+CHECKS = (
+    Check("agent-clone", "agent: git clone works", agent.clone_works),
+    Check("agent-push", "agent: git push to agent/... works", agent.push_works),
+    Check("agent-main", "agent: push to main is refused", agent.push_to_main_is_refused),
+    Check("agent-foreign", "agent: other repositories are 404", agent.foreign_is_unknown),
+    Check("split-workspace", "split: workspace before command", split.workspace_is_there),
+    Check("split-no-network", "split: command has no git network", split.command_has_no_network),
+    Check("split-gate-push", "split: the gate pushes its commit", split.gate_pushes),
+    Check("cred-socket", "credential socket refuses the command", walls.credential_socket_refuses),
+    Check("helper-port", "port 418 refuses the command", walls.helper_port_refuses),
+    Check("egress", "no direct way out", walls.no_way_out),
+    Check("no-secret", "the password is nowhere", walls.password_is_nowhere),
+    Check("token", "a stolen helper token is worthless", walls.token_is_worthless),
+    Check("sidecar", "the sidecar cannot open connections", walls.sidecar_cannot_connect),
+    Check("sidecar-killed", "killing the sidecar loses nothing", agent.killed_sidecar),
+    Check("revoke", "a revoked session is refused", agent.revoked_session_is_refused),
+    Check("audit", "the audit tells it all and verifies", audit.audit_tells_all),
+)
 
 
 def main(args: Namespace, out: Output) -> int:
     _check_runtime(args)
     need_root("`hostctl demo`")
-    from hostctl.demo_stage import close_stage, open_stage
-    from hostctl.interrupts import ignore_signals, raise_on_signals
-
     begun = time.monotonic()
     raise_on_signals()
     stage = open_stage(out, args.keep)
@@ -133,7 +114,7 @@ def check_image(stage: Stage) -> None:
 
 def perform(stage: Stage, out: Output) -> list[Outcome]:
     outcomes = []
-    for number, check in enumerate(checks(), 1):
+    for number, check in enumerate(CHECKS, 1):
         outcome = _try(check, stage)
         outcomes.append(outcome)
         if not out.json:
@@ -142,8 +123,6 @@ def perform(stage: Stage, out: Output) -> list[Outcome]:
 
 
 def _try(check: Check, stage: Stage) -> Outcome:
-    from hostctl.demo_stage import CheckFailed
-
     try:
         return Outcome(check, True, check.run(stage))
     except (CheckFailed, Failure) as problem:

@@ -55,7 +55,7 @@ def push_to_main_is_refused(stage: Stage) -> str:
     return _line_with("! [remote rejected]", said)
 
 
-def foreign_repository_is_unknown(stage: Stage) -> str:
+def foreign_is_unknown(stage: Stage) -> str:
     before = len(stage.requests())
     forbidden, unknown = (_ls_remote(stage, name) for name in (FORBIDDEN, "acme/nothing"))
     said = [_without_names(ran.expect_failure("ls-remote")) for ran in (forbidden, unknown)]
@@ -68,7 +68,7 @@ def foreign_repository_is_unknown(stage: Stage) -> str:
     return "404, word for word like a repository that does not exist"
 
 
-def killed_sidecar_loses_nothing(stage: Stage) -> str:
+def killed_sidecar(stage: Stage) -> str:
     before = _sidecar(stage)
     os.kill(before, signal.SIGKILL)
     begun = time.monotonic()

@@ -7,34 +7,8 @@ from __future__ import annotations
 
 import base64
 
-# What each attempt to connect gives, and how long it takes.
-CONNECT = r"""
-import json, socket, sys, time
-FAMILY = {"4": socket.AF_INET, "6": socket.AF_INET6}
-def attempt(how, host, port):
-    if how == "name":
-        return socket.getaddrinfo(host, port)
-    kind = socket.SOCK_DGRAM if how.startswith("udp") else socket.SOCK_STREAM
-    with socket.socket(FAMILY[how[-1]], kind) as sock:
-        sock.settimeout(3)
-        sock.connect((host, port))
-        if kind == socket.SOCK_DGRAM:
-            sock.send(b"\0" * 12)
-            sock.recv(512)
-results = []
-for how, host, port in json.load(sys.stdin)["targets"]:
-    begun = time.monotonic()
-    try:
-        attempt(how, host, port)
-        error = None
-    except OSError as problem:
-        error = type(problem).__name__ + ": " + str(problem)
-    results.append({"target": [how, host, port], "error": error,
-                    "seconds": round(time.monotonic() - begun, 3)})
-print(json.dumps({"results": results}))
-"""
-
-# git's credential-cache protocol on the credential socket; then, if asked, the token in use.
+# git's credential-cache protocol on the credential socket, unless a token is given; then what the
+# git ports answer to the token, and without it.
 CREDENTIAL = r"""
 import base64, http.client, json, socket, sys
 asked = json.load(sys.stdin)
@@ -42,36 +16,26 @@ def credential(path):
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(5)
         sock.connect("/run/gitmoat/cred.sock")
-        lines = ["action=get", "protocol=http", "host=127.0.0.1:418", "path=" + path, ""]
-        try:
-            sock.sendall("\n".join(lines).encode())
-            sock.shutdown(socket.SHUT_WR)
-            answer = b""
-            while piece := sock.recv(4096):
-                answer += piece
-        except (BrokenPipeError, ConnectionResetError):
-            answer = b""
+        sock.sendall(("action=get\nprotocol=http\nhost=127.0.0.1:418\npath=%s\n" % path).encode())
+        sock.shutdown(socket.SHUT_WR)
+        answer = b""
+        while piece := sock.recv(4096):
+            answer += piece
     return dict(line.split("=", 1) for line in answer.decode().splitlines() if "=" in line)
-def status(port, path, token):
+def reply(port, token):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    headers = {}
-    if token:
-        pair = base64.b64encode(("gitmoat:" + token).encode()).decode()
-        headers["Authorization"] = "Basic " + pair
+    pair = base64.b64encode(("gitmoat:" + (token or "")).encode()).decode()
+    headers = {"Authorization": "Basic " + pair} if token else {}
+    path = "/" + asked["path"] + "/info/refs?service=git-upload-pack"
     try:
-        connection.request("GET", "/" + path + "/info/refs?service=git-upload-pack", None, headers)
+        connection.request("GET", path, None, headers)
         response = connection.getresponse()
         return response.status, response.read(65536).decode("latin-1")
     except OSError as problem:
         return 0, type(problem).__name__
-answer = {}
-if "credential" in asked:
-    answer["credential"] = credential(asked["credential"])
-token = asked.get("token") or answer.get("credential", {}).get("password")
-for port in asked.get("ports", []):
-    answer[str(port)], answer[str(port) + " body"] = status(port, asked["path"], token)
-    answer[str(port) + " without"], _ = status(port, asked["path"], None)
-print(json.dumps(answer))
+token = asked["token"] if "token" in asked else credential(asked["path"]).get("password")
+ports = {str(port): [reply(port, token), reply(port, None)] for port in asked["ports"]}
+print(json.dumps({"token": token, "ports": ports}))
 """
 
 # Looks for the given patterns in everything it can read; bounded, and says how much it saw.

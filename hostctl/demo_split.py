@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hostctl.demo_probes import CONNECT, CREDENTIAL
 from hostctl.demo_stage import ALLOWED, SPLIT, CheckFailed, Stage
 
 _FIRST = """
@@ -33,7 +32,7 @@ def workspace_is_there(stage: Stage) -> str:
     return f"its first look at /workspace saw {seen[:9]}"
 
 
-def command_has_no_git_network(stage: Stage) -> str:
+def command_has_no_network(stage: Stage) -> str:
     before = len(stage.requests())
     for script in ("cd /workspace && git fetch origin", 'git ls-remote "$1"'):
         ran = stage.shell(SPLIT, script, stage.url(ALLOWED))
@@ -51,30 +50,3 @@ def gate_pushes(stage: Stage) -> str:
     if commit != arrived:
         raise CheckFailed(f"committed {commit}, upstream has {arrived}")
     return f"{commit[:9]} is upstream"
-
-
-def credential_socket_refuses(stage: Stage) -> str:
-    question = {"credential": _path(stage)}
-    answer = stage.probe(SPLIT, CREDENTIAL, question)["credential"]
-    if "password" in answer or "username" in answer:
-        raise CheckFailed("it handed out a token")
-    if answer not in ({}, {"quit": "1"}):
-        raise CheckFailed(f"it answered {sorted(answer)}")
-    return "connection closed without an answer" if not answer else "answered quit=1"
-
-
-def helper_port_refuses(stage: Stage) -> str:
-    question = {"targets": [["4", "127.0.0.1", 418]]}
-    (helper,) = stage.probe(SPLIT, CONNECT, question, "helper")["results"]
-    if helper["error"] is not None:
-        raise CheckFailed(f"the helper itself cannot connect: {helper['error']}")
-    (untrusted,) = stage.probe(SPLIT, CONNECT, question)["results"]
-    if untrusted["error"] is None:
-        raise CheckFailed("the untrusted uid can connect to port 418")
-    if untrusted["seconds"] > 1:
-        raise CheckFailed(f"refused only after {untrusted['seconds']} s")
-    return f"{untrusted['error']}; the helper connects"
-
-
-def _path(stage: Stage) -> str:
-    return f"localhost:{stage.upstream.port}/{ALLOWED}.git"

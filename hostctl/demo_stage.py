@@ -19,7 +19,6 @@ from attrs import define, field, frozen
 from hostctl.configfile import create_file
 from hostctl.daemons import Daemon, clean_environment, stop_daemon
 from hostctl.defaults import write_defaults
-from hostctl.demo_repositories import create_repository, ref_of
 from hostctl.demo_upstream import Upstream
 from hostctl.failure import Failure
 from hostctl.output import Output
@@ -31,6 +30,7 @@ FORBIDDEN = "acme/secrets"
 AGENT = "demo-agent"
 SPLIT = "demo-split"
 _PROGRAMS = {"git": "git", "bwrap": "bubblewrap", "nft": "nftables", "python3": "python3"}
+_MEASURED = ("network", "egress", "dns", "metadata", "proxy", "ports", "credential", "sidecar")
 _SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _TIMEOUT = 180.0
 PYTHON = 'exec python3 -I -c "$1"'
@@ -76,6 +76,7 @@ class Stage:
     out: Output
     daemons: list[Daemon] = field(factory=list)
     head: str = ""
+    reports: dict[str, Any] = field(factory=dict)  # of `hostctl verify`, by sandbox
     image: str = ""  # sandboxes are containers of this one
 
     @property
@@ -131,11 +132,19 @@ class Stage:
         return found
 
     def upstream_ref(self, ref: str, repository: str = ALLOWED) -> str | None:
-        return ref_of(self.upstream.repositories, repository, ref)
+        return self.upstream.ref(repository, ref)
+
+    def verified(self, sandbox: str, *groups: str) -> list[dict[str, Any]]:
+        """The rows of these groups in what `hostctl verify` says of the sandbox, measured once."""
+        if sandbox not in self.reports:
+            words = ("verify", sandbox, "--json", "--only", ",".join(_MEASURED))
+            self.reports[sandbox] = json.loads(self.hostctl(*words).out or "{}")
+        rows = self.reports[sandbox].get("probes", [])
+        return [row for row in rows if row["group"] in groups]
 
     def requests(self) -> list[str]:
         """The request lines that reached the git server so far."""
-        return [entry.request for entry in self.upstream.log()]
+        return [line.split(" ", 2)[2] for line in self.upstream.log()]
 
 
 def open_stage(out: Output, keep: bool, hostd: str = "") -> Stage:
@@ -160,9 +169,9 @@ def _set_up(stage: Stage, password: str, hostd: str) -> None:
     stage.out.progress("starting a git server that demands a password ...")
     stage.upstream.start()
     readme = b"A repository that the sandbox may use.\n"
-    stage.head = create_repository(stage.upstream.repositories, ALLOWED, {"README.md": readme})
+    stage.head = stage.upstream.create_repository(ALLOWED, {"README.md": readme})
     hidden = b"A repository that the sandbox must not see.\n"
-    create_repository(stage.upstream.repositories, FORBIDDEN, {"README.md": hidden})
+    stage.upstream.create_repository(FORBIDDEN, {"README.md": hidden})
     write_defaults(stage.paths, f"127.0.0.1:{_free_port()}")
     with stage.paths.hostd_toml.open("a", encoding="utf-8") as file:
         file.write(hostd)
@@ -172,7 +181,7 @@ def _set_up(stage: Stage, password: str, hostd: str) -> None:
     _must(added, "adding the credential failed")
     # Below etc/gitmoat the broker's uid can read it even when TMPDIR is closed to others.
     ca_file = stage.paths.etc / "demo-ca.pem"
-    create_file(ca_file, stage.upstream.ca_file.read_text(encoding="ascii"), 0o644)
+    create_file(ca_file, stage.upstream.certificate.read_text(encoding="ascii"), 0o644)
     server = ("--url", stage.upstream.url, "--ca-file", str(ca_file))
     added = stage.hostctl("upstream", "add", "demo", *server, "--cred", "demo")
     _must(added, "adding the upstream failed")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from attrs import evolve
 
-from hostctl.demo import check_image, checks, perform
+from hostctl.demo import CHECKS, check_image, perform
 from hostctl.demo_stage import Stage, close_stage, open_stage
 from hostctl.failure import Failure
 from hostctl.output import Output
@@ -35,7 +35,7 @@ def test_every_promise_is_kept(engine: TestEngine, demo: Stage) -> None:
     outcomes = perform(demo, Output(quiet=True))
     listed = demo.hostctl("ls").expect_success("ls")
     assert [f"{each.check.name}: {each.detail}" for each in outcomes if not each.ok] == []
-    assert len(outcomes) == len(checks())
+    assert len(outcomes) == len(CHECKS)
     assert listed.count("docker") == 2
 
 

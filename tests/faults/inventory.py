@@ -124,7 +124,7 @@ def _foreign(pid: int) -> bool:
     """The git server of the stage; and what is dead and left to init, which takes its time."""
     status = _status(pid)
     left = status.get("PPid") == "1" and status.get("State", "")[:1] == "Z"
-    return left or not status or "demo_upstream" in _text(f"/proc/{pid}/cmdline")
+    return left or not status or "tests.stage.git_server" in _text(f"/proc/{pid}/cmdline")
 
 
 def _instance(world: World) -> str:

@@ -107,8 +107,8 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
     ),
     (
         OURS, {"subprocess"},
-        {"hostd.forks", "hostctl.daemons", "hostctl.demo_upstream", "hostctl.demo_httpd",
-         "hostctl.demo_repositories", "hostctl.demo_stage", "hostctl.checkup_host"},
+        {"hostd.forks", "hostctl.daemons", "hostctl.demo_upstream",
+         "hostctl.demo_stage", "hostctl.checkup_host"},
         "processes are started by the zygote's one confining routine; hostd starts the zygote, "
         "and hostctl the daemons and its demo, and asks programs for their versions",
     ),

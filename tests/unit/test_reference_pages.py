@@ -13,7 +13,7 @@ from audit.events import KEYS
 from audit.schema import journal_schema, kinds
 from broker.metrics import FAMILIES
 from hostctl.arguments import VERBS, verb_parser
-from hostctl.demo import checks
+from hostctl.demo import CHECKS
 from limits.table import GROUPS
 from netpolicy.codes import CODES
 from tools import cli_pages, reference
@@ -91,7 +91,7 @@ def test_pictures_have_a_title_and_colours_for_dark_pages(path: Path) -> None:
 def test_the_picture_of_the_demo_shows_todays_checks_all_kept() -> None:
     texts = ElementTree.parse(DOCS / "pictures" / "demo.svg").getroot().iter(f"{_SVG}text")
     lines = [text.text or "" for text in texts]
-    titles = [check.title for check in checks()]
+    titles = [check.title for check in CHECKS]
     shown = [title for title in titles if any(f" {title} " in line for line in lines)]
     assert shown == titles, "run `make pictures`"
     assert (lines.count("✓"), lines.count("✗")) == (len(titles), 0)

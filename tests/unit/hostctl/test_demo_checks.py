@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hostctl import demo_agent, demo_audit, demo_split, demo_walls
-from hostctl.demo_probes import CONNECT, CREDENTIAL, SCAN
-from hostctl.demo_stage import CheckFailed, Ran, Stage
+from hostctl.demo_probes import CREDENTIAL, SCAN
+from hostctl.demo_stage import AGENT, SPLIT, CheckFailed, Ran, Stage
 from hostctl.demo_upstream import Upstream
 from hostctl.output import Output
 
@@ -24,10 +24,7 @@ FINE = Ran(0, HEAD, "")
 class FakeUpstream(Upstream):
     def __init__(self) -> None:
         super().__init__(Path("/nonexistent"), "0123456789abcdef-secret")
-
-    @property
-    def port(self) -> int:
-        return 4433
+        self.port = 4433
 
 
 class World(Stage):
@@ -51,7 +48,7 @@ class World(Stage):
     def probe(
         self, sandbox: str, source: str, question: Mapping[str, object], tier: str = "untrusted"
     ) -> dict[str, Any]:
-        names = {CONNECT: "connect", CREDENTIAL: "credential", SCAN: "scan"}
+        names = {CREDENTIAL: "token", SCAN: "scan"}
         return dict(self._probes[f"{names[source]} {tier}"])
 
     def upstream_ref(self, ref: str, repository: str = "acme/app") -> str | None:
@@ -100,7 +97,7 @@ def test_push_to_main_must_be_refused_with_our_reason_before_the_upstream_hears_
 
 
 def test_forbidden_and_unknown_must_look_the_same() -> None:
-    check = demo_agent.foreign_repository_is_unknown
+    check = demo_agent.foreign_is_unknown
     same = git_says(128, "remote: gitmoat: not available (G101)\nfatal: repository not found\n")
     assert check(World(same))
     assert "was asked" in failed(check, World(same, asked=True))
@@ -134,7 +131,7 @@ def test_a_revoked_session_must_be_refused() -> None:
 
 
 def test_the_command_must_have_no_git_network() -> None:
-    check = demo_split.command_has_no_git_network
+    check = demo_split.command_has_no_network
     assert check(World(git_says(128, "fatal")))
     assert "succeeded" in failed(check, World())
     assert "was asked" in failed(check, World(git_says(128, "fatal"), asked=True))
@@ -145,45 +142,49 @@ def test_the_gates_push_must_arrive() -> None:
     failed(demo_split.gate_pushes, World())
 
 
-@pytest.mark.parametrize("answer", [{"password": "x"}, {"username": "x"}, {"odd": "1"}])
-def test_the_credential_socket_must_give_nothing(answer: dict[str, str]) -> None:
-    check = demo_split.credential_socket_refuses
-    assert check(World(probes={"credential untrusted": {"credential": {"quit": "1"}}}))
-    failed(check, World(probes={"credential untrusted": {"credential": answer}}))
+def row(group: str, ok: bool = True, **more: object) -> dict[str, object]:
+    return {
+        "group": group,
+        "probe": "p",
+        "as": "untrusted",
+        "got": "x",
+        "code": "N1",
+        "ok": ok,
+    } | more
 
 
-def result(error: str | None, seconds: float = 0.0) -> dict[str, object]:
-    return {"target": ["4", "h", 1], "error": error, "seconds": seconds}
+REPORT = {
+    "probes": [
+        *map(row, ("network", "egress", "dns", "metadata", "proxy", "credential", "sidecar")),
+        row("ports", probe="untrusted reaches 418", got="EHOSTUNREACH"),
+    ]
+}
+
+
+def measured(report: object) -> World:
+    world = World()
+    world.reports = {AGENT: report, SPLIT: report}
+    return world
 
 
 @pytest.mark.parametrize(
-    ("helper", "untrusted"),
-    [(result("refused"), result("refused")), (result(None), result(None)),
-     (result(None), result("timed out", 3.0))],
-)  # fmt: skip
-def test_port_418_must_be_the_helpers_alone(
-    helper: dict[str, object], untrusted: dict[str, object]
-) -> None:
-    def world(one: dict[str, object], other: dict[str, object]) -> World:
-        probes = {"connect helper": {"results": [one]}, "connect untrusted": {"results": [other]}}
-        return World(probes=probes)
-
-    assert demo_split.helper_port_refuses(world(result(None), result("no route")))
-    failed(demo_split.helper_port_refuses, world(helper, untrusted))
-
-
-@pytest.mark.parametrize(
-    "results",
+    ("check", "group"),
     [
-        [result("refused"), result("unreachable")],  # the probe itself sees nothing
-        [result(None), result("unreachable"), result(None)],
-        [result(None), result("timed out", 3.0)],
+        (demo_walls.credential_socket_refuses, "credential"),
+        (demo_walls.helper_port_refuses, "ports"),
+        (demo_walls.no_way_out, "egress"),
+        (demo_walls.no_way_out, "metadata"),
+        (demo_walls.sidecar_cannot_connect, "sidecar"),
     ],
 )
-def test_the_way_out_must_be_closed_at_once(results: list[dict[str, object]]) -> None:
-    good = {"connect untrusted": {"results": [result(None), result("unreachable", 0.1)]}}
-    assert demo_walls.no_way_out(World(probes=good))
-    failed(demo_walls.no_way_out, World(probes={"connect untrusted": {"results": results}}))
+def test_what_verify_measures_must_be_measured_and_enforced(
+    check: Callable[[Stage], str], group: str
+) -> None:
+    assert check(measured(REPORT))
+    assert "p (as untrusted): x [N1]" in failed(
+        check, measured({"probes": [*REPORT["probes"], row(group, ok=False)]})
+    )
+    assert "measured nothing" in failed(check, measured({}))
 
 
 @pytest.mark.parametrize(
@@ -195,33 +196,40 @@ def test_the_way_out_must_be_closed_at_once(results: list[dict[str, object]]) ->
 )
 def test_the_password_must_not_be_found_by_a_scan_that_works(scan: dict[str, Any]) -> None:
     clean = {"found": [], "seen": {"canary": True, "files": 1, "processes": 1}}
-    reply = {"419 without": 200, "419 body": "refs"}
+    reply = {"ports": {"419": [[200, "refs"], [200, "refs"]]}}
     good: dict[str, Mapping[str, Any]]
-    good = {"scan untrusted": clean, "scan helper": clean, "credential untrusted": reply}
+    good = {"scan untrusted": clean, "scan helper": clean, "token untrusted": reply}
     check = demo_walls.password_is_nowhere
     assert check(World(probes=good))
     failed(check, World(probes={**good, "scan helper": scan}))
-    leaking = {**reply, "419 body": "0123456789abcdef"}
-    failed(check, World(probes={**good, "credential untrusted": leaking}))
-    failed(check, World(probes={**good, "credential untrusted": {"419 without": 502}}))
+    for wrong in ([200, "0123456789abcdef"], [502, ""]):
+        answer = {"ports": {"419": [wrong, wrong]}}
+        failed(check, World(probes={**good, "token untrusted": answer}))
 
 
-GOOD_HELPER = {"credential": {"password": "t"}, "418": 200, "418 without": 401}
+def answers(token: str | None, **ports: tuple[int, int]) -> dict[str, object]:
+    """Statuses with the token and without, by port."""
+    found = {port[1:]: [[with_it, ""], [without, ""]] for port, (with_it, without) in ports.items()}
+    return {"token": token, "ports": found}
+
+
+HELPED = answers("t", p418=(200, 401))
+REFUSED = answers("t", p418=(0, 0), p419=(404, 404))
 
 
 @pytest.mark.parametrize(
     ("helper", "thief"),
     [
-        ({**GOOD_HELPER, "credential": {}}, {"418": 0, "419": 404}),
-        ({**GOOD_HELPER, "418 without": 200}, {"418": 0, "419": 404}),
-        (GOOD_HELPER, {"418": 200, "419": 404}),
-        (GOOD_HELPER, {"418": 0, "419": 200}),
+        (answers(None, p418=(200, 401)), REFUSED),
+        (answers("t", p418=(200, 200)), REFUSED),
+        (HELPED, answers("t", p418=(200, 0), p419=(404, 404))),
+        (HELPED, answers("t", p418=(0, 0), p419=(200, 404))),
     ],
 )
 def test_a_token_must_be_good_for_the_helper_only(
     helper: dict[str, Any], thief: dict[str, Any]
 ) -> None:
-    probes = {"credential helper": helper, "credential untrusted": thief}
+    probes = {"token helper": helper, "token untrusted": thief}
     failed(demo_walls.token_is_worthless, World(probes=probes))
 
 
