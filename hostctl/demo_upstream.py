@@ -22,11 +22,6 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
 from hostctl.daemons import clean_environment
 
 _LONGEST_LINE = 8192
@@ -140,6 +135,12 @@ def _data(content: bytes) -> bytes:
 
 def _make_certificate(certificate: Path, key: Path) -> None:
     """One that signs itself; whoever is told of it trusts this server alone."""
+    # Not at the top: `hostctl demo --help` would load it.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
     private = ec.generate_private_key(ec.SECP256R1())
     name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]), datetime.now(UTC)
     public = private.public_key()
