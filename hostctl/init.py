@@ -6,39 +6,30 @@ import os
 import pwd
 import re
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hostctl import client
 from hostctl.brokerfiles import add_file, check_name, configured, remove_file
+from hostctl.configfile import Value
+from hostctl.cred import lines_of_test
 from hostctl.defaults import write_defaults
 from hostctl.failure import FAILED, NOT_FOUND, Failure, usage
 from hostctl.interrupts import raise_on_signals
+from hostctl.logins import Login, has_login, logins, runner
 from hostctl.output import Output, need_root
 from hostctl.questions import ask, ask_yes, is_interactive
+from hostctl.up import start_missing
 from hostctl.upstream import ignores_case
 from identity.paths import Paths
-
-if TYPE_CHECKING:
-    from hostctl.configfile import Value
-    from hostctl.logins import Login
-    from identity.paths import Paths
 
 ABOUT = """\
 Sets up a first git server: finds a login you have, starts broker and hostd, and tries it.
 
-It looks for `gh` and for git credential helpers of the user who called sudo, proposes an
-upstream and a credential, and asks before it writes anything. The secret stays where it is: the
-helper is asked when it is needed, as that user, and its answer goes to the broker alone."""
-_PROGRAMS = (
-    "/usr/local/sbin",
-    "/usr/local/bin",
-    "/usr/sbin",
-    "/usr/bin",
-    "/sbin",
-    "/bin",
-    "/snap/bin",
-)
+It asks `gh` and the git credential helpers of the user who called sudo, as that user, whether
+there is a login, proposes an upstream and a credential, and asks before it writes anything. The
+secret stays where it is: the helper is asked for it when it is needed, as that user, and its answer
+goes to the broker alone."""
+_NONE = "neither `gh` nor a git credential helper is configured for it"
 _NOT_NAMES = re.compile(r"[^a-z0-9-]")
 
 
@@ -53,11 +44,13 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, out: Output) -> int:
     need_root("`hostctl init`")
-    from hostctl.up import start_missing
-
     paths = Paths(args.root)
     user = _user(args)
-    url, login = _choose(args, user, _found(paths, user))
+    run = runner(user, paths.root)
+    url, login = _choose(args, user, logins(run, _host(args.url) if args.url else ""))
+    if not has_login(run, urlsplit(url).netloc, login.command):
+        why = f"`{' '.join(login.command)}`, run as {user.pw_name}, gives none"
+        raise _no_login(user, urlsplit(url).netloc, why)
     name = _name(args, url)
     _confirm(args, out, user, url, name, login)
     raise_on_signals()
@@ -77,14 +70,6 @@ def _user(args: Namespace) -> pwd.struct_passwd:
         raise usage(
             f"there is no user {name!r} on this host", "name an account: --user U"
         ) from None
-
-
-def _found(paths: Paths, user: pwd.struct_passwd) -> list[Login]:
-    from hostctl.logins import logins
-
-    root = paths.root
-    programs = [root / folder.lstrip("/") for folder in _PROGRAMS]
-    return logins(root / user.pw_dir.lstrip("/"), root / "etc", programs)
 
 
 def _choose(args: Namespace, user: pwd.struct_passwd, found: list[Login]) -> tuple[str, Login]:
@@ -118,10 +103,9 @@ def _host(url: str) -> str:
     return parts.netloc.lower()
 
 
-def _no_login(user: pwd.struct_passwd, host: str) -> Failure:
+def _no_login(user: pwd.struct_passwd, host: str, why: str = _NONE) -> Failure:
     where = f" for {host}" if host else ""
     what = f"no login{where} was found for the user {user.pw_name}"
-    why = "neither `gh` nor a git credential helper is configured for it"
     fix = "log in as that user, or: hostctl up, hostctl cred add, hostctl upstream add"
     return Failure("U105", what, why, fix, exit_code=NOT_FOUND)
 
@@ -171,8 +155,6 @@ def _report(args: Namespace, out: Output, paths: Paths, name: str, url: str, add
     fields = {"upstream": name, "url": url, "added": added, "test": tried}
     out.result(f"gitmoat {word}: {name} is {url}", {"schema": "gitmoat.init/1", **fields})
     if tried is not None:
-        from hostctl.cred import lines_of_test
-
         for line in lines_of_test(tried):
             out.progress(line)
     out.progress(

@@ -1,24 +1,38 @@
-"""Logins that the owner of this host has already: read off configuration, nothing is run."""
+"""Logins that a user of this host has already: git and gh are asked, as that user, and what they
+answer is read; a secret is never among it."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import re
-import stat
-from collections.abc import Iterable, Iterator
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from gitwire.errors import Malformed
 from gitwire.repository import Place
-from hostctl.rootfiles import MOST_BYTES
 
-_GH_HOST = re.compile(r"^([A-Za-z0-9.-]+):[ \t]*$", re.MULTILINE)
-_SECTION = re.compile(r"^[ \t]*\[([^\]]*)\][ \t]*$")
-_CREDENTIAL = re.compile(r'credential(?:[ \t]+"([^"]*)")?', re.IGNORECASE)
-_HELPER = re.compile(r"^[ \t]*helper[ \t]*=[ \t]*(.*?)[ \t]*$", re.IGNORECASE)
+_SECONDS = 30.0
+_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"  # of hostd's helpers, too
 _PLAIN = re.compile(r"[A-Za-z0-9/._=:@ -]+")  # what a shell would leave as it is
+_HELPERS = (
+    "git",
+    "config",
+    "--null",
+    "--show-origin",
+    "--get-regexp",
+    r"^credential\.(.*\.)?helper$",
+)
+_GH = ("gh", "auth", "git-credential")
+_GITHUB = "github.com"
+
+# A command and its stdin, run as the user; its stdout, or None where it fails. Without `reading`
+# stdout goes nowhere, and what comes of it is "".
+Run = Callable[[Sequence[str], str, bool], str | None]
 
 
 class Login(NamedTuple):
@@ -29,31 +43,77 @@ class Login(NamedTuple):
     source: str
 
 
-def logins(home: Path, system: Path, programs: Iterable[Path]) -> list[Login]:
-    """`system` is the directory of the system's configuration, `programs` those of PATH."""
+def runner(user: pwd.struct_passwd, root: Path, seconds: float = _SECONDS) -> Run:
+    """Runs programs as the user, whose home is below the root; never as root: what they read is
+    the user's, and a helper is any program. Without our terminal: it could type into it."""
+    home = root / user.pw_dir.lstrip("/")
+    runtime = f"/run/user/{user.pw_uid}"
+    session = {
+        "XDG_RUNTIME_DIR": runtime,
+        "DBUS_SESSION_BUS_ADDRESS": f"unix:path={runtime}/bus",
+    }
+    environment = {
+        "HOME": str(home),
+        "USER": user.pw_name,
+        "LOGNAME": user.pw_name,
+        "PATH": _PATH,
+        "LANG": "C.UTF-8",
+        "GIT_CONFIG_SYSTEM": str(root / "etc/gitconfig"),
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "false",
+        "GH_PROMPT_DISABLED": "1",
+        **(session if Path(runtime).is_dir() else {}),
+    }
+
+    def run(command: Sequence[str], given: str, reading: bool) -> str | None:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if reading else subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                cwd="/",
+                user=user.pw_uid,
+                group=user.pw_gid,
+                extra_groups=os.getgrouplist(user.pw_name, user.pw_gid),
+                start_new_session=True,
+            )
+        except OSError:
+            return None  # it is not installed
+        with process:
+            try:
+                told, _ = process.communicate(given.encode(), seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return None
+        return (told or b"").decode(errors="replace") if process.returncode == 0 else None
+
+    return run
+
+
+def logins(run: Run, host: str) -> list[Login]:
+    """gh's for this host (GitHub where none is named), and git's helpers for any host."""
     found: list[Login] = []
-    if any((folder / "gh").is_file() for folder in programs):
-        found += gh_logins(text_below(home, ".config/gh/hosts.yml") or "")
-    configs = ((system, "gitconfig"), (home, ".config/git/config"), (home, ".gitconfig"))
-    for folder, name in configs:
-        found += git_logins(text_below(folder, name) or "", str(folder / name))
+    if run(("gh", "auth", "token", "--hostname", host or _GITHUB), "", False) is not None:
+        found.append(Login(host or _GITHUB, _GH, "gh is logged in there"))
+    found += git_logins(run(_HELPERS, "", True) or "")
     unique = {(login.host, login.command): login for login in reversed(found)}
     return list(reversed(unique.values()))
 
 
-def gh_logins(text: str) -> list[Login]:
-    """The hosts at the left margin of gh's file; the tokens below them are not looked at."""
-    hosts = [host.lower() for host in _GH_HOST.findall(text)]
-    return [
-        Login(host, ("gh", "auth", "git-credential"), "gh is logged in there")
-        for host in hosts
-        if _is_host(host)
-    ]
+def has_login(run: Run, host: str, command: Sequence[str]) -> bool:
+    """Whether a helper has a login for the host. Its secret goes nowhere."""
+    # git runs what follows `!` by a shell; the words are plain (helper_command).
+    only = ("-c", "credential.helper=", "-c", f"credential.helper=!{' '.join(command)}")
+    wanted = f"protocol=https\nhost={host}\n\n"
+    return run(("git", *only, "credential", "fill"), wanted, False) is not None
 
 
-def git_logins(text: str, source: str) -> list[Login]:
+def git_logins(text: str) -> list[Login]:
+    """What `git config` prints: origin, and then key and helper, each with a NUL behind it."""
     found: list[Login] = []
-    for url, helper in _helpers(text):
+    for origin, url, helper in _entries(text):
         host = _host(url)
         command = helper_command(helper)
         if host is None:
@@ -61,8 +121,20 @@ def git_logins(text: str, source: str) -> list[Login]:
         if not helper:  # an empty one takes back those before it, as git does
             found = [login for login in found if login.host != host]
         elif command:
-            found.append(Login(host, command, f"a credential helper in {source}"))
+            source = f"a credential helper in {origin.removeprefix('file:')}"
+            found.append(Login(host, command, source))
     return found
+
+
+def _entries(text: str) -> Iterator[tuple[str, str, str]]:
+    parts = text.split("\0")
+    for origin, entry in zip(parts[::2], parts[1::2], strict=False):
+        key, _, helper = entry.partition("\n")
+        yield (
+            origin,
+            key.removeprefix("credential.").removesuffix("helper").removesuffix("."),
+            helper,
+        )
 
 
 def helper_command(helper: str) -> tuple[str, ...]:
@@ -75,18 +147,6 @@ def helper_command(helper: str) -> tuple[str, ...]:
     return (
         tuple(words) if words[0].startswith("/") else ("git", f"credential-{words[0]}", *words[1:])
     )
-
-
-def _helpers(text: str) -> Iterator[tuple[str, str]]:
-    """URL (empty for every host) and helper, in the file's order."""
-    url: str | None = None
-    for line in text.splitlines():
-        section = _SECTION.match(line)
-        if section is not None:
-            matched = _CREDENTIAL.fullmatch(section[1].strip())
-            url = None if matched is None else (matched[1] or "")
-        elif url is not None and (helper := _HELPER.match(line)):
-            yield url, helper[1].strip('"')
 
 
 def _host(url: str) -> str | None:
@@ -107,27 +167,3 @@ def _is_host(text: str) -> bool:
     except Malformed:
         return False
     return "." in text
-
-
-def text_below(directory: Path, name: str) -> str | None:
-    """None for what is not there, not plain, not text, or too long; no link is followed."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    *folders, last = name.split("/")
-    try:
-        here = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        for folder in folders:
-            below = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
-            os.close(here)
-            here = below
-        with os.fdopen(os.open(last, flags, dir_fd=here), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return None
-            data = file.read(MOST_BYTES + 1)
-        return data.decode("utf-8") if len(data) <= MOST_BYTES else None
-    except (OSError, UnicodeDecodeError):
-        return None
-    finally:
-        os.close(here)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import pwd
 from pathlib import Path
 
 from tests.cli.command import Hostctl
+from tests.stage.owner import home_of, log_in
 
-USER = pwd.getpwnam("nobody")
 CONFIG = '[credential "https://git.example.com"]\n\thelper = store\n'
 
 
-def log_in(root: Path, text: str = CONFIG) -> None:
-    home = root / USER.pw_dir.lstrip("/")
-    home.mkdir(parents=True, exist_ok=True)
-    (home / ".gitconfig").write_text(text)
+def configure(root: Path, text: str = CONFIG) -> None:
+    log_in(root, "git.example.com", "git.corp.example", "git.example.com:8443")
+    (home_of(root) / ".gitconfig").write_text(text)
 
 
 def test_the_proposal_is_shown_and_nothing_is_written(root: Path, hostctl: Hostctl) -> None:
-    log_in(root)
+    configure(root)
     done = hostctl("init", "--user", "nobody")
     assert done.returncode == 2
     assert "upstream example: https://git.example.com\n" in done.stderr
@@ -34,8 +32,17 @@ def test_without_a_login_the_other_way_is_named(hostctl: Hostctl) -> None:
     assert "fix: log in as that user, or: hostctl up, hostctl cred add" in done.stderr
 
 
+def test_a_helper_without_a_login_is_not_proposed(root: Path, hostctl: Hostctl) -> None:
+    configure(root, CONFIG.replace("git.example.com", "git.other.example"))
+    done = hostctl("init", "--user", "nobody", "--yes")
+    assert done.returncode == 4
+    assert "error: no login for git.other.example was found" in done.stderr
+    assert "why: `git credential-store`, run as nobody, gives none" in done.stderr
+    assert not (root / "etc").exists()
+
+
 def test_several_servers_need_a_choice(root: Path, hostctl: Hostctl) -> None:
-    log_in(root, CONFIG + CONFIG.replace("git.example.com", "git.corp.example"))
+    configure(root, CONFIG + CONFIG.replace("git.example.com", "git.corp.example"))
     done = hostctl("init", "--user", "nobody", "--yes")
     assert done.returncode == 2
     assert "which git server? there is: git.example.com, git.corp.example" in done.stderr
@@ -44,7 +51,7 @@ def test_several_servers_need_a_choice(root: Path, hostctl: Hostctl) -> None:
 
 
 def test_a_helper_for_every_host_needs_the_server(root: Path, hostctl: Hostctl) -> None:
-    log_in(root, "[credential]\n\thelper = store\n")
+    configure(root, "[credential]\n\thelper = store\n")
     assert hostctl("init", "--user", "nobody", "--yes").returncode == 2
     named = hostctl("init", "--user", "nobody", "--url", "git.example.com:8443", "--name", "my")
     assert "upstream my: https://git.example.com:8443\n" in named.stderr

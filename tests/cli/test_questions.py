@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pwd
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from netpolicy.document import parse_policy
 from tests.cli.terminal import Terminal
+from tests.stage.owner import home_of, log_in
 from tests.waiting import PATIENCE
 
 
@@ -103,10 +103,9 @@ def test_options_are_not_asked_for(root: Path, policies: Path) -> None:
 
 
 def test_the_first_set_up_asks_which_server_until_it_is_one(root: Path) -> None:
-    home = root / pwd.getpwnam("nobody").pw_dir.lstrip("/")
-    home.mkdir(parents=True)
     hosts = ("git.example.com", "git.corp.example")
-    (home / ".gitconfig").write_text(
+    log_in(root, *hosts)
+    (home_of(root) / ".gitconfig").write_text(
         "".join(f'[credential "https://{host}"]\n\thelper = store\n' for host in hosts)
     )
     terminal = Terminal(root, "init", "--user", "nobody")

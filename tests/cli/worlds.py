@@ -18,6 +18,7 @@ from tests.cli.scripted import BROKER, HOSTD
 from tests.fakes.daemon import FakeDaemon
 from tests.stage.gitmoat import opened
 from tests.stage.instance import Instance, make_instance
+from tests.stage.owner import log_in
 from tests.stage.repositories import create_repository
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
@@ -105,6 +106,7 @@ def fresh_world() -> Iterator[World]:
     instance: Instance = make_instance()
     config = '[credential "https://git.example.com"]\n\thelper = store\n'
     (instance.root / "etc" / "gitconfig").write_text(config)
+    log_in(instance.root, "git.example.com")
     try:
         with typing_place() as directory:
             yield World(instance.root, directory, real=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.stage.instance import Instance, make_instance
+from tests.stage.owner import log_in
 
 pytestmark = pytest.mark.live
 
@@ -17,6 +18,7 @@ def instance() -> Iterator[Instance]:
     made = make_instance()
     config = '[credential "https://git.example.com"]\n\thelper = store\n'
     (made.root / "etc" / "gitconfig").write_text(config)
+    log_in(made.root, "git.example.com", "git.corp.example")
     yield made
     made.remove()
 

@@ -108,9 +108,10 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
     (
         OURS, {"subprocess"},
         {"hostd.forks", "hostctl.daemons", "hostctl.demo_upstream",
-         "hostctl.demo_stage", "hostctl.checkup_host"},
+         "hostctl.demo_stage", "hostctl.checkup_host", "hostctl.logins"},
         "processes are started by the zygote's one confining routine; hostd starts the zygote, "
-        "and hostctl the daemons and its demo, and asks programs for their versions",
+        "and hostctl the daemons and its demo, asks programs for their versions, and as a user "
+        "whether that user has a login",
     ),
     (
         {"sidecar", "hostd", "hostctl", "streams"}, {"identity.secret"}, set(),
