@@ -18,6 +18,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from gitmoat.listeners import LISTENERS
 from hostd.children import DEADLINE, LONGEST
 from hostd.failures import Failed, NotStarted
 from hostd.messages import (
@@ -38,7 +39,6 @@ from hostd.registry import start_time
 from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
-_LISTENERS = 9  # as many as `sidecar.inherited.Inherited` has
 _MAX_QUEUE = 4096  # requests of as many sandboxes as wait while another one starts
 _ANSWER = DEADLINE + 2.0  # it has the deadline; this is for one that forgets its own
 _SIGN_OF_LIFE = 20.0
@@ -126,7 +126,7 @@ class Forks:
             ours,
             self._message,
             self._lost,
-            max_fds=_LISTENERS,
+            max_fds=len(LISTENERS),
             max_queue=_MAX_QUEUE,
         )
 

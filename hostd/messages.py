@@ -119,7 +119,7 @@ class Probe(_Child):
 class Listen:
     """Sysctls set, and listeners made. Descriptors: the network namespace.
 
-    The answer comes with the descriptors of `sidecar.inherited.Inherited`, in its order.
+    The answer comes with the descriptors of all rows of `gitmoat/listeners.py`, in their order.
     """
 
     uid: int = key(_ID)

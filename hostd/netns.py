@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from gitmoat.listeners import LISTENERS, LOOPBACK, Listener
 from hostd.messages import Surveyed
-from netpolicy.nftables import CONNECT, DNS, GIT_HELPER, GIT_UNTRUSTED, HTTP, SYNTHETIC, TLS
+from netpolicy.nftables import SYNTHETIC
 
 _BACKLOG = 128
 _LO = 1  # the index of `lo` in every network namespace
@@ -102,7 +103,7 @@ def add_synthetic_route() -> None:
         raise OSError(-code, f"no route to the synthetic addresses: {os.strerror(-code)}")
 
 
-def _tcp_listener(uid: int, port: int, address: str = "127.0.0.1") -> int:
+def _tcp_listener(uid: int, port: int, address: str) -> int:
     with _as_user(uid):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -117,7 +118,7 @@ def _datagram_socket(uid: int, port: int) -> int:
     with _as_user(uid):
         datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.setblocking(False)
-    datagrams.bind(("127.0.0.1", port))
+    datagrams.bind((LOOPBACK, port))
     return datagrams.detach()
 
 
@@ -134,16 +135,15 @@ def _unix_listener(uid: int, path: str, kind: socket.SocketKind, mode: int) -> i
 
 
 def make_listeners(uid: int, credential: str, control: str) -> tuple[int, ...]:
-    """In the order of sidecar.inherited.Inherited."""
-    return (
-        _tcp_listener(uid, GIT_HELPER),
-        _tcp_listener(uid, GIT_UNTRUSTED),
-        _unix_listener(uid, credential, socket.SOCK_STREAM, 0o666),
-        _unix_listener(uid, control, socket.SOCK_SEQPACKET, 0o600),
-        _datagram_socket(uid, DNS),
-        _tcp_listener(uid, DNS),
-        _tcp_listener(uid, CONNECT),
-        # Any of the synthetic addresses; nftables lets nobody in by another one.
-        _tcp_listener(uid, HTTP, _EVERY),
-        _tcp_listener(uid, TLS, _EVERY),
-    )
+    """All of the table, in its order."""
+    paths = {"credential": credential, "control": control}
+    return tuple(_listener(uid, row, paths) for row in LISTENERS)
+
+
+def _listener(uid: int, row: Listener, paths: Mapping[str, str]) -> int:
+    if row.port is None:
+        return _unix_listener(uid, paths[row.name], row.kind, row.mode)
+    if row.kind is socket.SOCK_DGRAM:
+        return _datagram_socket(uid, row.port)
+    # Any of the synthetic addresses; nftables lets nobody in by another one.
+    return _tcp_listener(uid, row.port, LOOPBACK if row.network == LOOPBACK else _EVERY)

@@ -20,7 +20,7 @@ class Spawner(Forks):
         return await self._start(child, [*stdio, *room])
 
     async def ask_listen(self, netns: int, request: Listen) -> list[int]:
-        """Descriptors as `Inherited`."""
+        """Descriptors of all listeners of the table, in its order."""
         _, descriptors = await self._ask(request, [netns], Done)
         return descriptors
 

@@ -13,11 +13,11 @@ import sys
 from confine import linux, profiles
 from confine.process import Confinement, Limits, confine
 from confine.seccomp import compile_profile
+from gitmoat.listeners import named
 from hostd.forking import Forker, join_cgroups, run
 from hostd.messages import Request, Sidecar
 from sidecar import service
 from sidecar.budgets import DESCRIPTORS
-from sidecar.inherited import Inherited
 from sidecar.warmup import warm
 
 _MIB = 1024 * 1024
@@ -63,7 +63,7 @@ class Zygote(Forker):
             )
         )
         os.close(problems)
-        service.main(configuration, Inherited(*listeners))
+        service.main(configuration, named(listeners))
 
 
 def _warm() -> None:

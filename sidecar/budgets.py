@@ -1,41 +1,21 @@
-"""What each socket of a sidecar may take, so that a flood at one leaves the others theirs.
+"""What a sidecar may hold and do, so that a flood at one of its sockets leaves the others theirs.
 
-Descriptors are shared by the whole process: the caps here, the broker's connections and what the
-process has of its own stay below the number it may open (`tests/unit/sidecar/test_budgets.py`), so
-that the untrusted uid can never take the last one from the git gate.
+Descriptors are shared by the whole process: what its listeners may hold (`gitmoat/listeners.py`),
+the broker's connections and what the process has of its own stay below the number it may open
+(`tests/unit/sidecar/test_budgets.py`), so that the untrusted uid can never take the last one from
+the git gate.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from gitmoat.messages.sidecar import MOST_DIALS, MOST_EGRESS
 from limits.buckets import TokenBucket
 from netpolicy.policy import Limits
 
-
-@frozen
-class SocketBudget:
-    """Connections at a time, and new ones a second."""
-
-    connections: int
-    per_second: float
-    burst: int
-
-    def rate(self) -> TokenBucket:
-        return TokenBucket(self.per_second, self.burst)
-
-
-HELPER_GIT: Final = SocketBudget(connections=32, per_second=100.0, burst=200)
-UNTRUSTED_GIT: Final = SocketBudget(connections=64, per_second=50.0, burst=200)
-# Everybody in the sandbox can connect to it; who is not the helper is closed at once.
-CREDENTIAL: Final = SocketBudget(connections=32, per_second=200.0, burst=400)
-PROXY: Final = SocketBudget(connections=64, per_second=100.0, burst=200)
-PLAIN: Final = SocketBudget(connections=64, per_second=100.0, burst=200)
-TLS: Final = SocketBudget(connections=64, per_second=100.0, burst=200)
-DNS_TCP: Final = SocketBudget(connections=16, per_second=50.0, burst=100)
 # Links to the broker that connections to other hosts may hold at a time.
 EGRESS_LINKS: Final = MOST_EGRESS
 # Links to the broker, the control socket, the event loop and its log; the rest is never used.

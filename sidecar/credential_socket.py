@@ -20,12 +20,12 @@ from credential_helper.gitcredential import (
 from gitmoat.messages.report import Event, Report
 from identity.peer import Attestation, AttestedPeer, NotAttested
 from limits.buckets import TokenBucket
-from sidecar.budgets import CREDENTIAL, CREDENTIALS_PER_MINUTE
+from sidecar.budgets import CREDENTIALS_PER_MINUTE
 from sidecar.credentials import repository_asked
 from sidecar.forwarding import Scope
 from sidecar.loop import Loop
+from sidecar.ports import Serve
 from sidecar.tokens import USERNAME, Tokens
-from streams.accepting import Acceptor
 from streams.timing import Timer, cancel
 
 PATIENCE = 5.0
@@ -84,6 +84,9 @@ class Conversation:
         self._sock.setblocking(False)
         self._timer = self._loop.callLater(PATIENCE, self._too_late)
         self._loop.addReader(self)
+
+    def abort(self) -> None:
+        self.close()
 
     def close(self) -> None:
         if self._over:
@@ -146,46 +149,16 @@ class Conversation:
         self.close()
 
 
-class CredentialSocket:
-    """Accepts, attests, and lets attested peers speak."""
-
-    def __init__(
-        self, loop: Loop, listener: socket.socket, attestation: Attestation, issuer: Issuer
-    ) -> None:
-        self._loop = loop
-        self._attestation = attestation
-        self._issuer = issuer
-        self._acceptor = Acceptor(
-            loop, listener, CREDENTIAL.connections, self._connected, CREDENTIAL.rate()
-        )
-        self._conversations: set[Conversation] = set()
-
-    def start(self) -> None:
-        self._acceptor.start()
-
-    def close(self) -> None:
-        self._acceptor.close()
-        for conversation in list(self._conversations):
-            conversation.close()
-
-    def _connected(self, sock: socket.socket) -> None:
+def credential_port(loop: Loop, attestation: Attestation, issuer: Issuer) -> Serve:
+    def serve(sock: socket.socket, lost: Callable[[], None]) -> Conversation | None:
         try:
-            peer = self._attestation.attest(sock)
+            peer = attestation.attest(sock)
         except NotAttested as error:
-            self._refuse(sock, error)
-        else:
-            self._converse(sock, peer)
-
-    def _refuse(self, sock: socket.socket, error: NotAttested) -> None:
-        sock.close()
-        self._issuer.report(Report(event=Event.PEER_REFUSED, uid=error.uid, code=error.code))
-        self._acceptor.ended()
-
-    def _converse(self, sock: socket.socket, peer: AttestedPeer) -> None:
-        def ended() -> None:
-            self._conversations.discard(conversation)
-            self._acceptor.ended()
-
-        conversation = Conversation(self._loop, sock, peer, self._attestation, self._issuer, ended)
-        self._conversations.add(conversation)
+            sock.close()
+            issuer.report(Report(event=Event.PEER_REFUSED, uid=error.uid, code=error.code))
+            return None
+        conversation = Conversation(loop, sock, peer, attestation, issuer, lost)
         conversation.start()
+        return conversation
+
+    return serve

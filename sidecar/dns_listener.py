@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import Any, Final
 
 from twisted.internet.interfaces import IReadDescriptor
-from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gitwire.dnsmessage import MAX_QUERY
-from sidecar.budgets import DNS_TCP
 from sidecar.datagrams import ID, Datagrams
 from sidecar.dns_answers import DnsAnswers
 from sidecar.loop import Loop
-from streams.accepting import Acceptor
+from sidecar.ports import Serve
+from streams.descriptor import Descriptor
 from streams.timing import Timer, cancel
 
 _IDLE: Final = 10.0
@@ -91,7 +91,7 @@ class _Conversation(Protocol):
 
     def connectionMade(self) -> None:
         # From first to last: a connection is for a few questions, not for keeping.
-        self._timer = self._loop.callLater(_IDLE, self._abort)
+        self._timer = self._loop.callLater(_IDLE, self.abort)
 
     def dataReceived(self, data: bytes) -> None:
         if self._left == 0:
@@ -125,7 +125,10 @@ class _Conversation(Protocol):
         transport: Any = self.transport
         transport.loseWriteConnection()
 
-    def _abort(self) -> None:
+    def close(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
         transport: Any = self.transport
         transport.abortConnection()
 
@@ -134,27 +137,12 @@ class _Conversation(Protocol):
         self._on_lost()
 
 
-class DnsConversations:
+def dns_port(loop: Loop, answers: DnsAnswers) -> Serve:
     """DNS on TCP."""
 
-    def __init__(self, loop: Loop, listener: socket.socket, answers: DnsAnswers) -> None:
-        self._loop = loop
-        self._answers = answers
-        self._acceptor = Acceptor(
-            loop, listener, DNS_TCP.connections, self._accepted, DNS_TCP.rate()
-        )
+    def serve(sock: socket.socket, lost: Callable[[], None]) -> _Conversation:
+        conversation = _Conversation(loop, answers, lost)
+        Descriptor(loop, sock, conversation).start()
+        return conversation
 
-    def start(self) -> None:
-        self._acceptor.start()
-
-    def close(self) -> None:
-        self._acceptor.close()
-
-    def _accepted(self, sock: socket.socket) -> None:
-        factory: Factory[Any] = Factory.forProtocol(
-            lambda: _Conversation(self._loop, self._answers, self._acceptor.ended)
-        )
-        factory.noisy = False
-        # Raises OSError when the client has gone already, or no descriptor is free.
-        self._loop.adoptStreamConnection(sock.fileno(), sock.family, factory)
-        sock.close()
+    return serve

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, field
-from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
@@ -18,90 +17,44 @@ from gitwire.http import RequestReader
 from gitwire.proxying import ProxyReader, classify_direct, classify_proxy
 from netpolicy.decision import Deny
 from netpolicy.nftables import TLS
-from sidecar.budgets import SocketBudget
 from sidecar.egress_exchanges import Classify, EgressExchange, Joined
 from sidecar.egress_office import EgressOffice, OpenTunnel
+from sidecar.ports import Serve
 from sidecar.synthetic import SyntheticAddresses
-from streams.accepting import Acceptor
 from streams.descriptor import Descriptor
 from streams.incoming import Incoming
 from streams.raw import Raw, RawConnection
 from streams.server import ServerConnection
 from streams.timing import Timer, cancel
 from streams.tunnel import OPENING
+from streams.wire import Transport
 
 
-class EgressListener:
-    """Accepts on one port; `serve` makes the protocol of a connection, or None to refuse it."""
+@define(eq=False)
+class _Client:
+    """One connection from the sandbox; a tunnel has no end of its own to wait for."""
 
-    def __init__(
-        self,
-        office: EgressOffice,
-        listener: socket.socket,
-        budget: SocketBudget,
-        serve: Callable[[socket.socket, Callable[[], None]], TwistedProtocol | None],
-    ) -> None:
-        self._office = office
-        self._serve = serve
-        self._acceptor = Acceptor(
-            office.loop, listener, budget.connections, self._accepted, budget.rate()
-        )
-        self._clients: set[Any] = set()
-        self._draining: Callable[[], None] | None = None
+    _connection: ServerConnection | RawConnection
 
-    def start(self) -> None:
-        self._acceptor.start()
+    def close(self) -> None:
+        self.abort()
 
-    def drain(self, drained: Callable[[], None]) -> None:
-        """A tunnel has no end of its own to wait for: accept no more, and end them."""
-        self._acceptor.close()
-        self._draining = drained
-        self.cut()
-        self._check_drained()
-
-    def cut(self) -> None:
-        for client in list(self._clients):
-            client.transport.abortConnection()
-
-    def _accepted(self, sock: socket.socket) -> None:
-        made: list[TwistedProtocol] = []
-        protocol = self._serve(sock, lambda: self._lost(made))
-        if protocol is None:
-            sock.close()
-            self._acceptor.ended()
-            return
-        made.append(protocol)
-        # Raises OSError when the client has gone already.
-        transport = Descriptor(self._office.loop, sock, protocol)
-        self._clients.add(protocol)
-        transport.start()
-
-    def _lost(self, made: list[TwistedProtocol]) -> None:
-        self._clients.discard(made[0])
-        self._acceptor.ended()
-        self._check_drained()
-
-    def _check_drained(self) -> None:
-        if self._draining is not None and not self._clients:
-            drained, self._draining = self._draining, None
-            drained()
+    def abort(self) -> None:
+        cast(Transport, self._connection.transport).abortConnection()
 
 
-def proxy_port(
-    office: EgressOffice,
-) -> Callable[[socket.socket, Callable[[], None]], TwistedProtocol]:
-    def serve(sock: socket.socket, lost: Callable[[], None]) -> TwistedProtocol:
-        return _http(office, lost, ProxyReader, lambda incoming: classify_proxy(incoming.head))
+def proxy_port(office: EgressOffice) -> Serve:
+    def serve(sock: socket.socket, lost: Callable[[], None]) -> _Client:
+        made = _http(office, lost, ProxyReader, lambda incoming: classify_proxy(incoming.head))
+        return _started(office, sock, made)
 
     return serve
 
 
-def plain_port(
-    office: EgressOffice, addresses: SyntheticAddresses
-) -> Callable[[socket.socket, Callable[[], None]], TwistedProtocol | None]:
+def plain_port(office: EgressOffice, addresses: SyntheticAddresses) -> Serve:
     """:80 of the synthetic addresses."""
 
-    def serve(sock: socket.socket, lost: Callable[[], None]) -> TwistedProtocol | None:
+    def serve(sock: socket.socket, lost: Callable[[], None]) -> _Client | None:
         name = _name_at(sock, addresses)
         if name is None:
             _report_stray(office, sock, "http")
@@ -111,24 +64,29 @@ def plain_port(
         def classify(incoming: Incoming) -> Any:
             return classify_direct(incoming.head, known)
 
-        return _http(office, lost, RequestReader, classify)
+        return _started(office, sock, _http(office, lost, RequestReader, classify))
 
     return serve
 
 
-def tls_port(
-    office: EgressOffice, addresses: SyntheticAddresses
-) -> Callable[[socket.socket, Callable[[], None]], TwistedProtocol | None]:
+def tls_port(office: EgressOffice, addresses: SyntheticAddresses) -> Serve:
     """:443 of the synthetic addresses."""
 
-    def serve(sock: socket.socket, lost: Callable[[], None]) -> TwistedProtocol | None:
+    def serve(sock: socket.socket, lost: Callable[[], None]) -> _Client | None:
         name = _name_at(sock, addresses)
         if name is None:
             _report_stray(office, sock, "tunnel")
             return None
-        return _TransparentTls(office, name, lost)
+        return _started(office, sock, _TransparentTls(office, name, lost))
 
     return serve
+
+
+def _started(
+    office: EgressOffice, sock: socket.socket, connection: ServerConnection | RawConnection
+) -> _Client:
+    Descriptor(office.loop, sock, connection).start()
+    return _Client(connection)
 
 
 def _name_at(sock: socket.socket, addresses: SyntheticAddresses) -> HostName | None:

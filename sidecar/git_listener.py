@@ -12,14 +12,13 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from gitmoat.messages.report import Event, Report
-from gitwire.errors import Malformed
 from gitwire.http import Headers, RequestHead, ResponseHead
 from gitwire.smarthttp import Push
 from limits.brake import DenialBrake
 from netpolicy.policy import Limits, Tier
 from sidecar import forwarding
 from sidecar.broker_link import shown
-from sidecar.budgets import RequestRate, SocketBudget
+from sidecar.budgets import RequestRate
 from sidecar.connection_pool import BREATH, BrokerUnreachable, ConnectionPool, Share
 from sidecar.forwarding import (
     CLOSING,
@@ -32,9 +31,9 @@ from sidecar.forwarding import (
     decide,
 )
 from sidecar.loop import Clock, Loop
+from sidecar.ports import Serve
 from sidecar.refusals import Reply, challenge, refusal
 from streams import relay
-from streams.accepting import Acceptor
 from streams.causes import Cause
 from streams.client import ClientConnection
 from streams.descriptor import Descriptor
@@ -57,7 +56,6 @@ class Port:
 
     tier: Tier
     uid: int
-    budget: SocketBudget
 
 
 @frozen
@@ -245,77 +243,41 @@ def _answer(forward: Forward, tier: Tier, head: ResponseHead) -> tuple[int, Head
 class _Client:
     """One connection from the sandbox, and the exchange on it."""
 
-    connection: ServerConnection | None = None
-    incoming: Incoming | None = None
+    connection: ServerConnection = field(init=False)
+    incoming: Incoming | None = field(default=None, init=False)
+
+    def close(self) -> None:
+        if self.incoming is not None:
+            self.incoming.closes = True
+        else:
+            cast(Transport, self.connection.transport).loseConnection()
+
+    def abort(self) -> None:
+        self.connection.abort()
 
 
-class GitListener:
-    """Serves one port until it is drained."""
-
-    def __init__(self, loop: Loop, listener: socket.socket, office: Office) -> None:
-        self._loop = loop
-        self._office = office
-        budget = office.port.budget
-        self._acceptor = Acceptor(loop, listener, budget.connections, self._accepted, budget.rate())
-        self._clients: set[_Client] = set()
-        self._draining: Callable[[], None] | None = None
-
-    def start(self) -> None:
-        self._acceptor.start()
-
-    def drain(self, drained: Callable[[], None]) -> None:
-        """Accept no more, let running exchanges end, then call `drained`."""
-        self._acceptor.close()
-        self._draining = drained
-        for client in list(self._clients):
-            self._wind_up(client)
-        self._check_drained()
-
-    def cut(self) -> None:
-        """End whatever still runs."""
-        for client in list(self._clients):
-            if client.connection is not None:
-                client.connection.abort()
-
-    def _accepted(self, sock: socket.socket) -> None:
+def git_port(loop: Loop, office: Office) -> Serve:
+    def serve(sock: socket.socket, lost: Callable[[], None]) -> _Client:
         client = _Client()
         client.connection = ServerConnection(
-            self._loop,
-            lambda incoming: self._requested(client, incoming),
-            self._office.timeouts,
-            on_malformed=self._malformed,
-            on_lost=lambda: self._lost(client),
+            loop,
+            lambda incoming: _requested(office, client, incoming),
+            office.timeouts,
+            on_malformed=lambda _: office.refused("G104", None, None),
+            on_lost=lost,
         )
-        # Raises OSError when the client has gone already.
-        transport = Descriptor(self._loop, sock, client.connection)
-        self._clients.add(client)
-        transport.start()
+        Descriptor(loop, sock, client.connection).start()
+        return client
 
-    def _requested(self, client: _Client, incoming: Incoming) -> None:
-        client.incoming = incoming
+    return serve
 
-        def ended() -> None:
-            # The next, pipelined request may have begun inside the end of this one.
-            if client.incoming is incoming:
-                client.incoming = None
 
-        Exchange(self._office, incoming, ended).start()
+def _requested(office: Office, client: _Client, incoming: Incoming) -> None:
+    client.incoming = incoming
 
-    def _malformed(self, malformed: Malformed) -> None:
-        self._office.refused("G104", None, None)
+    def ended() -> None:
+        # The next, pipelined request may have begun inside the end of this one.
+        if client.incoming is incoming:
+            client.incoming = None
 
-    def _lost(self, client: _Client) -> None:
-        self._clients.discard(client)
-        self._acceptor.ended()
-        self._check_drained()
-
-    def _wind_up(self, client: _Client) -> None:
-        if client.incoming is not None:
-            client.incoming.closes = True
-        elif client.connection is not None:
-            cast(Transport, client.connection.transport).loseConnection()
-
-    def _check_drained(self) -> None:
-        if self._draining is not None and not self._clients:
-            drained, self._draining = self._draining, None
-            drained()
+    Exchange(office, incoming, ended).start()

@@ -20,12 +20,12 @@ from twisted.internet.error import ConnectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from gitmoat.listeners import LISTENERS, Listener, listener
 from gitmoat.messages.sidecar import parse_config
 from gitwire.http import Length
 from identity.certificates import public_key
 from identity.peer import find_means
 from identity.tlsoptions import PinnedServer
-from sidecar.inherited import Inherited
 from sidecar.logs import lines_to
 from sidecar.service import Service
 from streams.epoll import Epoll
@@ -73,7 +73,7 @@ class Rehearsal:
         # Nobody else can find its way there, and no path is too long for a socket.
         self._folder = tempfile.TemporaryDirectory(prefix="gitmoat-")
         self._place = os.open(self._folder.name, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        fds = Inherited(*(self._listener(number).detach() for number in range(len(_KINDS))))
+        fds = {each.name: self._listener(each).detach() for each in LISTENERS}
         self._broker = PinnedServer(_BROKER, lambda key: True)
         self._stopped = False
         self._links = 0
@@ -100,20 +100,20 @@ class Rehearsal:
             os.close(self._place)
             self._folder.cleanup()
 
-    def _listener(self, number: int) -> socket.socket:
-        made = socket.socket(socket.AF_UNIX, _KINDS[number])
-        made.bind(self._name(number))
-        if _KINDS[number] != socket.SOCK_DGRAM:
+    def _listener(self, row: Listener) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX, row.kind)
+        made.bind(self._name(row))
+        if row.kind != socket.SOCK_DGRAM:
             made.listen()
         return made
 
-    def _connected(self, number: int) -> socket.socket:
-        made = socket.socket(socket.AF_UNIX, _KINDS[number])
-        made.connect(self._name(number))
+    def _connected(self, row: Listener) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX, row.kind)
+        made.connect(self._name(row))
         return made
 
-    def _name(self, number: int) -> str:
-        return f"/proc/self/fd/{self._place}/{number}"
+    def _name(self, row: Listener) -> str:
+        return f"/proc/self/fd/{self._place}/{row.name}"
 
     def _log_lines(self) -> None:
         Logger(observer=cast(Any, lines_to(io.StringIO()))).info("{what}", what="x")
@@ -170,18 +170,7 @@ class Rehearsal:
         return self._loop.getReaders() == [self._loop.waker] and not self._loop.getDelayedCalls()
 
 
-_KINDS: Final = (
-    socket.SOCK_STREAM,
-    socket.SOCK_STREAM,
-    socket.SOCK_STREAM,
-    socket.SOCK_SEQPACKET,
-    socket.SOCK_DGRAM,
-    socket.SOCK_STREAM,
-    socket.SOCK_STREAM,
-    socket.SOCK_STREAM,
-    socket.SOCK_STREAM,
-)
-_UNTRUSTED, _CONTROL = 1, 3
+_UNTRUSTED, _CONTROL = listener("untrusted_git"), listener("control")
 
 
 def _config() -> bytes:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import gc
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
+from gitmoat.listeners import BUDGETS
 from gitmoat.messages.sidecar import SidecarConfig, parse_config, parse_policy
 from gitmoat.shape import Misshapen
 from identity.certificates import public_key
@@ -21,16 +22,15 @@ from identity.peer import Attestation
 from limits.brake import DenialBrake
 from netpolicy.policy import Tier
 from netpolicy.writing import policy_digest
+from sidecar import ports
 from sidecar.broker_link import BrokerLink
-from sidecar.budgets import HELPER_GIT, UNTRUSTED_GIT, RequestRate
+from sidecar.budgets import RequestRate
 from sidecar.control_socket import ROOT, ControlSocket, Orders
-from sidecar.credential_socket import CredentialSocket, Issuer
+from sidecar.credential_socket import Issuer, credential_port
 from sidecar.egress import Egress
-from sidecar.egress_listeners import EgressListener
 from sidecar.egress_office import EgressOffice
 from sidecar.forwarding import Scope
-from sidecar.git_listener import Brakes, GitListener, Office, Port
-from sidecar.inherited import Inherited
+from sidecar.git_listener import Brakes, Office, Port, git_port
 from sidecar.loop import Loop
 from sidecar.reporter import Reporter
 from sidecar.reports import Reports
@@ -38,9 +38,9 @@ from sidecar.tokens import Tokens
 from streams.epoll import Epoll
 from streams.timing import Timeouts, Timer, cancel
 
-__all__ = ["Inherited", "Service", "main"]
-
 DRAIN: Final = 30.0
+# The others have nothing with an end of its own.
+_WAITED_FOR: Final = frozenset({"helper_git", "untrusted_git"})
 # Longer than the broker's own patience with an upstream, so that its answer is the one shown.
 _LONGER: Final = 30.0
 
@@ -58,7 +58,7 @@ class Service:
         self,
         loop: Loop,
         config: SidecarConfig,
-        fds: Inherited,
+        fds: Mapping[str, int],
         seed: bytes,
         on_stopped: Callable[[], None],
         control_uids: frozenset[int] = ROOT,
@@ -78,16 +78,22 @@ class Service:
         helpers = frozenset({config.uids.helper})
         attestation = Attestation(helpers, config.helper_cgroups, config.peer)
         issuer = Issuer(scope, tokens, self._reporter, loop.seconds)
-        self._credential = CredentialSocket(loop, _listener(fds.credential), attestation, issuer)
-        helper = Port(Tier.HELPER, config.uids.helper, HELPER_GIT)
-        untrusted = Port(Tier.UNTRUSTED, config.uids.untrusted, UNTRUSTED_GIT)
-        self._egress = Egress(self._office(scope, config.uids.untrusted), fds)
-        self._ports: list[GitListener | EgressListener] = [
-            self._port(scope, tokens, helper, fds.helper_git),
-            self._port(scope, tokens, untrusted, fds.untrusted_git),
-            *self._egress.ports,
+        self._egress = Egress(
+            self._office(scope, config.uids.untrusted), _socket(fds["dns_datagrams"])
+        )
+        helper = Port(Tier.HELPER, config.uids.helper)
+        untrusted = Port(Tier.UNTRUSTED, config.uids.untrusted)
+        serve = {
+            "helper_git": self._git(scope, tokens, helper),
+            "untrusted_git": self._git(scope, tokens, untrusted),
+            "credential": credential_port(loop, attestation, issuer),
+            **self._egress.serve,
+        }
+        self._ports = [
+            ports.Port(loop, fds[name], budget, serve[name], waits=name in _WAITED_FOR)
+            for name, budget in BUDGETS.items()
         ]
-        control = _listener(fds.control)
+        control = _socket(fds["control"])
         admitted = Attestation(control_uids, None, config.peer)
         self._control = ControlSocket(loop, control, public_key(seed), self._orders(), admitted)
 
@@ -97,21 +103,20 @@ class Service:
             return
         self._stopping = True
         self._log.info("stopping")
-        self._credential.close()
-        self._egress.dns.close()
+        self._egress.datagrams.close()
         self._deadline = self._loop.callLater(DRAIN, self._cut)
         self._draining = len(self._ports)
         for port in self._ports:
             port.drain(self._drained)
 
-    def _port(self, scope: Scope, tokens: Tokens, port: Port, fd: int) -> GitListener:
+    def _git(self, scope: Scope, tokens: Tokens, port: Port) -> ports.Serve:
         pool, report = self.link.pool, self._reporter
         timeouts = self._timeouts
         rate = RequestRate(scope.policy.limits, reserve=port.tier is Tier.HELPER)
         brakes = Brakes(self._loop, rate, DenialBrake(scope.policy.limits.free_refusals))
         self._brakes.append(brakes)
         office = Office(port, scope, tokens.accepts, pool, report, new_request_id, timeouts, brakes)
-        return GitListener(self._loop, _listener(fd), office)
+        return git_port(self._loop, office)
 
     def _office(self, scope: Scope, uid: int) -> EgressOffice:
         timeouts = self._timeouts
@@ -158,8 +163,7 @@ class Service:
         self._active = True
         self._log.info("active")
         self.link.pool.start()
-        self._credential.start()
-        self._egress.dns.start()
+        self._egress.datagrams.start()
         for port in self._ports:
             port.start()
 
@@ -181,11 +185,11 @@ class Service:
         self._on_stopped()
 
 
-def _listener(fd: int) -> socket.socket:
+def _socket(fd: int) -> socket.socket:
     return socket.socket(fileno=fd)
 
 
-def main(config: bytes, fds: Inherited) -> None:
+def main(config: bytes, fds: Mapping[str, int]) -> None:
     """Run until told to stop; returns when the reactor has stopped."""
     # The zygote froze what it had loaded and stopped collecting; our own garbage is collected.
     gc.enable()

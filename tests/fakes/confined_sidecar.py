@@ -12,6 +12,7 @@ import sys
 from confine import linux, profiles
 from confine.process import Confinement, Limits, confine
 from confine.seccomp import compile_profile
+from gitmoat.listeners import named
 from sidecar import service
 from sidecar.warmup import warm
 
@@ -21,7 +22,7 @@ def run_child(config: bytes, root: str, files: int, uid: int, fds: list[int]) ->
     limits = Limits(open_files=files, processes=1, file_size=1 << 20, address_space=1 << 30)
     filtered = compile_profile(profiles.SIDECAR)
     confine(Confinement(uid=uid, gid=uid, limits=limits, seccomp=filtered, root=root, writable=()))
-    service.main(config, service.Inherited(*fds))
+    service.main(config, named(fds))
 
 
 def main() -> None:

@@ -17,12 +17,13 @@ from typing import Any
 from attrs import evolve
 
 from credential_helper.gitcredential import Request, format_request
+from gitmoat.listeners import named
 from gitmoat.messages.sidecar import SidecarConfig, Uids, parse_config
 from gitwire.http import Piece, RequestHead
 from gitwire.proxying import ProxyReader
 from identity.certificates import key_of, self_signed
 from identity.tlsoptions import PinnedServer
-from sidecar.service import Inherited, Service
+from sidecar.service import Service
 from streams.causes import Why
 from streams.incoming import Incoming
 from streams.seqpacket import SeqpacketConnection
@@ -51,11 +52,6 @@ def public(seed: bytes) -> bytes:
 
 class Loop(HandLoop):
     """A hand-turned reactor that adopts descriptors as a real one does."""
-
-    def adoptStreamConnection(self, descriptor: int, family: int, factory: Any, /) -> object:
-        sock = socket.fromfd(descriptor, family, socket.SOCK_STREAM)
-        protocol = factory.buildProtocol(None)
-        return self.connect(protocol, sock)
 
     def turn_until(self, ready: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Turn while real time passes; the clock of the test stands still."""
@@ -236,9 +232,9 @@ class World:
         self.helper_port: int = self._listeners[0].getsockname()[1]
         self.untrusted_port: int = self._listeners[1].getsockname()[1]
         self.config = self._config(changes)
-        self._launch(Inherited(*(each.detach() for each in self._listeners)))
+        self._launch(named([each.detach() for each in self._listeners]))
 
-    def _launch(self, fds: Inherited) -> None:
+    def _launch(self, fds: dict[str, int]) -> None:
         ours = frozenset({os.getuid()})
         self.service = Service(self.loop, self.config, fds, SIDECAR_SEED, self._stopped, ours)
 

@@ -13,6 +13,7 @@ from broker import answers, denials, forwarding, governor, metrics_port, resolvi
 from broker.providers import github_app, keeping
 from broker.sessions import REPORTS_PER_MINUTE
 from broker.settings import BrokerLimits, Timeouts
+from gitmoat.listeners import BUDGETS
 from gitwire.http import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
 from gitwire.receivepack import CommandReader
 from hostd import children, lifecycle, planning, sandboxes
@@ -42,14 +43,14 @@ IN_FORCE: dict[str, float] = {
     "reports": REPORTS_PER_MINUTE,
     "denials": denials._EACH.burst,
     "free_refusals": POLICY.free_refusals,
-    "helper_connections": budgets.HELPER_GIT.connections,
-    "untrusted_connections": budgets.UNTRUSTED_GIT.connections,
-    "untrusted_rate": budgets.UNTRUSTED_GIT.per_second,
-    "credential_connections": budgets.CREDENTIAL.connections,
-    "proxy_connections": budgets.PROXY.connections,
-    "plain_connections": budgets.PLAIN.connections,
-    "tls_connections": budgets.TLS.connections,
-    "dns_connections": budgets.DNS_TCP.connections,
+    "helper_connections": BUDGETS["helper_git"].connections,
+    "untrusted_connections": BUDGETS["untrusted_git"].connections,
+    "untrusted_rate": BUDGETS["untrusted_git"].per_second,
+    "credential_connections": BUDGETS["credential"].connections,
+    "proxy_connections": BUDGETS["proxy"].connections,
+    "plain_connections": BUDGETS["plain"].connections,
+    "tls_connections": BUDGETS["tls"].connections,
+    "dns_connections": BUDGETS["dns_conversations"].connections,
     "egress_links": budgets.EGRESS_LINKS,
     "dns_batch": datagrams.MOST,
     "lookups": resolving.EACH,
@@ -117,5 +118,4 @@ def test_every_limit_that_can_be_set_has_a_row(kind: type, file: str) -> None:
 
 
 def test_every_socket_of_a_sidecar_has_a_row() -> None:
-    found = [each for each in vars(budgets).values() if isinstance(each, budgets.SocketBudget)]
-    assert len(found) == sum(row.name.endswith("_connections") for row in GROUPS[1].limits)
+    assert len(BUDGETS) == sum(row.name.endswith("_connections") for row in GROUPS[1].limits)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from gitmoat.listeners import BUDGETS
 from gitmoat.messages.sidecar import MOST_DIALS
 from netpolicy.policy import Limits
 from sidecar import budgets
-from sidecar.budgets import RequestRate, SocketBudget
-
-
-def sockets() -> list[SocketBudget]:
-    return [each for each in vars(budgets).values() if isinstance(each, SocketBudget)]
+from sidecar.budgets import RequestRate
 
 
 def test_full_to_the_brim_a_sidecar_still_has_descriptors() -> None:
-    assert len(sockets()) >= 3
-    held = sum(each.connections for each in sockets())
-    assert held + budgets.OTHER_DESCRIPTORS <= budgets.DESCRIPTORS
+    assert (
+        sum(each.connections for each in BUDGETS.values()) + budgets.OTHER_DESCRIPTORS
+        <= budgets.DESCRIPTORS
+    )
     assert budgets.OTHER_DESCRIPTORS >= MOST_DIALS + budgets.EGRESS_LINKS + 12
 
 

@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attrs import astuple
 
 from hostd.sidecars import wakeups
-from sidecar.service import Inherited
 from tests.fakes.sidecar_scope import config_bytes
 from tests.fakes.sidecar_world import BROKER_SEED, GitBackend, Hostd, World, public, run_beside
 from tests.waiting import ends_with_its_test, eventually
@@ -38,8 +36,8 @@ class ConfinedWorld(World):
 
     files = 512
 
-    def _launch(self, fds: Inherited) -> None:
-        numbers = list(astuple(fds))
+    def _launch(self, fds: dict[str, int]) -> None:
+        numbers = list(fds.values())
         empty = self.folder / "empty"
         empty.mkdir()
         entry = [sys.executable, "-m", "tests.fakes.confined_sidecar"]

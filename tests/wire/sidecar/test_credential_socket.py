@@ -6,13 +6,18 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from credential_helper.gitcredential import Request, format_request
+from gitmoat.listeners import BUDGETS
+from gitmoat.messages.report import Event, Report
 from identity.peer import AttestedPeer, NotAttested
-from sidecar.budgets import CREDENTIAL
-from tests.fakes.sidecar_scope import basic
-from tests.fakes.sidecar_world import Hostd, World, read_to_end, run_beside
+from sidecar.credential_socket import Issuer, credential_port
+from sidecar.tokens import Tokens
+from tests.fakes.sidecar_scope import SCOPE, basic
+from tests.fakes.sidecar_world import Hostd, Loop, World, read_to_end, run_beside
 from tests.wire.sidecar.test_git_ports import info_refs, status
 
 APP = "hub.example/acme/app.git"
@@ -122,7 +127,7 @@ def test_a_slow_request_is_closed_after_five_seconds(world: World) -> None:
 
 def test_idle_connections_are_bounded_and_the_next_one_is_served_in_turn(world: World) -> None:
     world.start()
-    idle = [connect(world) for _ in range(CREDENTIAL.connections)]
+    idle = [connect(world) for _ in range(BUDGETS["credential"].connections)]
     world.loop.settle()
     with connect(world) as sock:
         sock.sendall(f"action=get\nprotocol=http\nhost=127.0.0.1:418\npath={APP}\n".encode())
@@ -187,11 +192,19 @@ class Changing:
         return AttestedPeer(1, 5, 5, None)
 
 
-def test_who_asks_is_checked_again_before_the_answer(world: World) -> None:
-    world.service._credential._attestation = Changing()  # type: ignore[assignment]
-    world.start()
-    assert world.credential(APP) == b"quit=1\n"
-    assert reports(world) == [{"event": "credential-refused", "uid": 5, "code": "H102"}]
+def test_who_asks_is_checked_again_before_the_answer() -> None:
+    loop, reports, ended = Loop(), list[Report](), list[bool]()
+    issuer = Issuer(SCOPE, Tokens(loop.seconds), reports.append, loop.seconds)
+    attestation: Any = Changing()
+    ours, theirs = socket.socketpair()
+    with ours:
+        credential_port(loop, attestation, issuer)(theirs, lambda: ended.append(True))
+        ours.sendall(format_request(Request("get", "http", "127.0.0.1:418", APP)))
+        ours.shutdown(socket.SHUT_WR)
+        ours.setblocking(False)
+        assert read_to_end(loop, ours) == b"quit=1\n"
+    assert reports == [Report(event=Event.CREDENTIAL_REFUSED, uid=5, code="H102")]
+    assert ended == [True]
 
 
 def test_reports_wait_for_the_broker_to_return(world: World) -> None:

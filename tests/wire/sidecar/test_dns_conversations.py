@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from twisted.internet.threads import deferToThread
 
+from gitmoat.listeners import BUDGETS
 from netpolicy.document import parse_policy
 from netpolicy.upstreams import UpstreamTable
 from sidecar.dns_answers import DnsAnswers
-from sidecar.dns_listener import DnsConversations
+from sidecar.dns_listener import dns_port
 from sidecar.forwarding import Scope
+from sidecar.ports import Port
 from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.reactor_tests import on_reactor
 from tests.wire.sidecar.test_dns_datagrams import POLICY, question
@@ -30,10 +32,11 @@ def place() -> Iterator[tuple[str, int]]:
     listener = socket.create_server(("127.0.0.1", 0))
     where = listener.getsockname()
     loop: Any = reactor
-    conversations = DnsConversations(loop, listener, answers)
-    conversations.start()
+    budget, serve = BUDGETS["dns_conversations"], dns_port(loop, answers)
+    port = Port(loop, listener.detach(), budget, serve, waits=False)
+    port.start()
     yield where
-    conversations.close()
+    port.drain(lambda: None)
 
 
 def asked(numbers: range) -> bytes:

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from gitmoat.listeners import BUDGETS
 from netpolicy.policy import Limits
-from sidecar.budgets import CREDENTIALS_PER_MINUTE, UNTRUSTED_GIT
+from sidecar.budgets import CREDENTIALS_PER_MINUTE
 from streams.incoming import Incoming
 from tests.fakes.sidecar_scope import basic
 from tests.fakes.sidecar_world import Hostd, World, read_to_end
 
+UNTRUSTED_GIT = BUDGETS["untrusted_git"]
 FREE = Limits().free_refusals
 APP = "hub.example/acme/app"
 ADVERT = b"application/x-git-upload-pack-advertisement"
