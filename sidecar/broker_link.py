@@ -84,9 +84,9 @@ class BrokerLink:
         self.pool.lost(link)
 
 
-def shown(outcome: Outcome, answered: bool) -> Proof:
+def shown(outcome: Outcome, answered: bool, given_up: bool = False) -> Proof:
     """A client that goes away, or cannot spell, says nothing about the broker."""
     if answered:
         return Proof.ANSWERED
-    given_up = isinstance(outcome, Broken) and outcome.side is Side.CLIENT
+    given_up = given_up or (isinstance(outcome, Broken) and outcome.side is Side.CLIENT)
     return Proof.NONE if given_up else Proof.FAILED

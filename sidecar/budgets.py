@@ -15,6 +15,7 @@ from attrs import define, field
 from gitmoat.messages.sidecar import MOST_DIALS, MOST_EGRESS
 from limits.buckets import TokenBucket
 from netpolicy.policy import Limits
+from sidecar.loop import Clock
 
 # Links to the broker that connections to other hosts may hold at a time.
 EGRESS_LINKS: Final = MOST_EGRESS
@@ -51,3 +52,28 @@ class RequestRate:
         """0.0 when it may go on; else seconds to wait."""
         wait = self._opening.take(now)
         return wait if not wait or opens else self._more.take(now)
+
+
+@define(eq=False)
+class EgressPace:
+    """Never slower than the broker, which counts again; but that need not say it a thousand times
+    a second to a sandbox that asks as often."""
+
+    _clock: Clock
+    _limits: Limits
+    _rate: TokenBucket = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._rate = TokenBucket.per_minute(self._limits.egress_per_minute)
+
+    def limit(self, limits: Limits) -> None:
+        """Those of another policy."""
+        if limits.egress_per_minute != self._limits.egress_per_minute:
+            self._rate = TokenBucket.per_minute(limits.egress_per_minute)
+        self._limits = limits
+
+    def wait(self, opens: bool) -> float:
+        return self._rate.take(self._clock.seconds())
+
+    def refused(self) -> float:
+        return 0.0

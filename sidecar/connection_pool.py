@@ -141,6 +141,10 @@ class ConnectionPool(Generic[L]):
             self._plan()
         return link
 
+    def full(self, share: Share) -> bool:
+        """Whether all links that this share may hold are in use, or waited for."""
+        return self._busy[share] + self._wanted[share] >= self._most[share]
+
     def acquire(self, share: Share) -> Deferred[L]:
         """As `take`, but waits for one; cancel the Deferred when it is not wanted any more."""
         waiter: _Waiter[L] = _Waiter(share, Deferred(lambda _: self._withdraw(waiter)))

@@ -22,7 +22,7 @@ from identity.peer import Attestation, AttestedPeer, NotAttested
 from limits.buckets import TokenBucket
 from sidecar.budgets import CREDENTIALS_PER_MINUTE
 from sidecar.credentials import repository_asked
-from sidecar.forwarding import Scope
+from sidecar.kind import Scope
 from sidecar.loop import Loop
 from sidecar.ports import Serve
 from sidecar.tokens import USERNAME, Tokens

@@ -23,7 +23,7 @@ from gitwire.errors import Malformed
 from gitwire.hostname import Destination, HostName, parse_host
 from netpolicy.decision import Deny
 from netpolicy.egress import decide_egress, ways_to
-from sidecar.forwarding import Scope
+from sidecar.kind import Scope
 from sidecar.synthetic import SyntheticAddresses
 
 TTL: Final = 5

@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Callable
 from typing import Final, assert_never
 
-from attrs import define, frozen
+from attrs import frozen
 
 from gitwire.errors import Malformed
 from gitwire.http import Framing, RequestHead, ResponseHead, format_request, framing_headers
@@ -33,7 +33,8 @@ from gitwire.smarthttp import (
 )
 from netpolicy.decision import Deny, decide_fetch, decide_repository
 from netpolicy.policy import Policy, Tier
-from netpolicy.upstreams import Upstream, UpstreamTable
+from netpolicy.upstreams import Upstream
+from sidecar.kind import Scope
 from sidecar.tokens import USERNAME, ScopedRepository, scoped
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -47,14 +48,6 @@ _REFUSALS: Final = frozenset({400, 401, 404, 413, 429, 502, 503})
 # It found the body malformed: nothing behind that is read as a request.
 CLOSING: Final = frozenset({400, 413})
 _RETRY: Final = frozenset({429, 503})
-
-
-@define(eq=False)
-class Scope:
-    """What is allowed now; another policy replaces `policy` whole."""
-
-    policy: Policy
-    upstreams: UpstreamTable
 
 
 @frozen

@@ -26,10 +26,10 @@ from sidecar.forwarding import (
     Challenge,
     Forward,
     Refuse,
-    Scope,
     broker_head,
     decide,
 )
+from sidecar.kind import Scope
 from sidecar.loop import Clock, Loop
 from sidecar.ports import Serve
 from sidecar.refusals import Reply, challenge, refusal

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from twisted.internet.main import installReactor
@@ -28,9 +28,10 @@ from sidecar.budgets import RequestRate
 from sidecar.control_socket import ROOT, ControlSocket, Orders
 from sidecar.credential_socket import Issuer, credential_port
 from sidecar.egress import Egress
-from sidecar.egress_office import EgressOffice
-from sidecar.forwarding import Scope
+from sidecar.exchange import Context
 from sidecar.git_listener import Brakes, Office, Port, git_port
+from sidecar.kind import AnyKind, Scope
+from sidecar.kinds import KINDS
 from sidecar.loop import Loop
 from sidecar.reporter import Reporter
 from sidecar.reports import Reports
@@ -62,6 +63,7 @@ class Service:
         seed: bytes,
         on_stopped: Callable[[], None],
         control_uids: frozenset[int] = ROOT,
+        kinds: Sequence[AnyKind] = KINDS,
     ) -> None:
         self._loop = loop
         self._on_stopped = on_stopped
@@ -78,9 +80,11 @@ class Service:
         helpers = frozenset({config.uids.helper})
         attestation = Attestation(helpers, config.helper_cgroups, config.peer)
         issuer = Issuer(scope, tokens, self._reporter, loop.seconds)
-        self._egress = Egress(
-            self._office(scope, config.uids.untrusted), _socket(fds["dns_datagrams"])
+        self._context = Context(
+            loop, scope, self.link.pool, self._reporter, new_request_id, self._timeouts
         )
+        datagrams = _socket(fds["dns_datagrams"])
+        self._egress = Egress(self._context, config.uids.untrusted, datagrams, kinds)
         helper = Port(Tier.HELPER, config.uids.helper)
         untrusted = Port(Tier.UNTRUSTED, config.uids.untrusted)
         serve = {
@@ -118,11 +122,6 @@ class Service:
         office = Office(port, scope, tokens.accepts, pool, report, new_request_id, timeouts, brakes)
         return git_port(self._loop, office)
 
-    def _office(self, scope: Scope, uid: int) -> EgressOffice:
-        timeouts = self._timeouts
-        pool, report = self.link.pool, self._reporter
-        return EgressOffice(self._loop, scope, uid, pool, report, new_request_id, timeouts)
-
     def _orders(self) -> Orders:
         return Orders(
             activate=self._activate,
@@ -144,7 +143,8 @@ class Service:
         else:
             for brakes in self._brakes:
                 brakes.limit(self._scope.policy.limits)
-            cut = self._egress.policy_changed()
+            self._egress.limit(self._scope.policy.limits)
+            cut = self._context.policy_changed()
             self._log.info("another policy is in force; {cut} connections cut", cut=cut)
         return bytes.fromhex(policy_digest(self._scope.policy))
 

@@ -10,7 +10,7 @@ from netpolicy.document import parse_policy
 from netpolicy.policy import Policy
 from netpolicy.upstreams import Upstream, UpstreamTable
 from netpolicy.writing import policy_to_mapping
-from sidecar.forwarding import Scope
+from sidecar.kind import Scope
 
 POLICY_TEXT = """
 version = 1

@@ -23,9 +23,9 @@ SIDECAR_EXCHANGES = (
     ),
     Mutation(
         "sidecar: a tunnel that nobody waits for keeps its link",
-        "sidecar/egress_office.py",
-        "            self._link.abort()\n",
-        "            pass\n",
+        "sidecar/exchange.py",
+        "await self._wait(opened, link.abort)\n",
+        "await self._wait(opened, opened.cancel)\n",
         (f"{_NET}[CONNECT - the broker's head - the client's connection is reset]",),
     ),
 )

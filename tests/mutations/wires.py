@@ -94,8 +94,8 @@ WIRES = (
     ),
     Mutation(
         "sidecar: every request for another host reaches the broker",
-        "sidecar/egress_office.py",
-        "        if self._office.over_rate():\n",
+        "sidecar/exchange.py",
+        "        if wait:\n",
         "        if False:\n",
         ("tests/wire/sidecar/test_proxy_port.py",),
     ),

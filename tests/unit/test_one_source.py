@@ -6,24 +6,24 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from hypothesis import given
 
 from gitwire.dnsmessage import A
 from gitwire.hostname import Destination, HostName
+from gitwire.proxying import PlainRequest, TunnelRequest
 from netpolicy.document import policy_digest, policy_from_mapping, policy_to_mapping
 from netpolicy.egress import EgressAllow, decide_egress
 from netpolicy.egress_rules.asking import nearest
 from netpolicy.egresstext import refusal
 from netpolicy.kind import GitServers
 from netpolicy.nftables import Uids, render
-from netpolicy.policy import EgressTest, Policy, Scheme
+from netpolicy.policy import EgressTest, Policy, Scheme, Tier
 from netpolicy.upstreams import Upstream, UpstreamTable
 from sidecar.dns_answers import DnsAnswers
-from sidecar.egress_office import EgressOffice
-from sidecar.forwarding import Scope
+from sidecar.kind import Allow, Scope, Source
+from sidecar.kinds.egress import HTTP, TUNNEL
 from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.policies import destinations, host_names, patient, policies, schemes
 
@@ -34,7 +34,7 @@ NOERROR, NXDOMAIN = 0, 3
 # Who asks whether a host may be reached, and of whom.
 ASKERS = {
     "sidecar/dns_answers.py",
-    "sidecar/egress_office.py",
+    "sidecar/kinds/egress.py",
     "broker/egress.py",
     "netpolicy/egress_rules/asking.py",
 }
@@ -68,14 +68,12 @@ def test_dns_knows_a_name_exactly_if_some_connection_to_it_is_allowed(
 @patient
 @given(policies(), destinations)
 def test_the_sidecars_ports_say_what_the_policy_says(policy: Policy, to: Destination) -> None:
-    unused = cast(Any, None)
-    office = EgressOffice(
-        unused, Scope(policy, GIT), 1, unused, lambda report: None, str, cast(Any, None)
-    )
-    tunnel = office.decide_tunnel(to)
-    assert tunnel == decide_egress(policy, to, "tls", GIT.names)
-    plain = office.decide_plain(to, b"GET")
-    assert not isinstance(plain, EgressAllow) or allowed(policy, to, "http")
+    scope, source = Scope(policy, GIT), Source("proxy", Tier.UNTRUSTED, 1)
+    tunnel = TUNNEL.decide(TunnelRequest(to), source, scope)
+    verdict = decide_egress(policy, to, "tls", GIT.names)
+    assert isinstance(tunnel, Allow) == isinstance(verdict, EgressAllow)
+    plain = HTTP.decide(PlainRequest(to, b"GET", b"/", ()), source, scope)
+    assert not isinstance(plain, Allow) or allowed(policy, to, "http")
 
 
 @patient

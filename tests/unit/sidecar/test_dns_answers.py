@@ -11,7 +11,7 @@ from netpolicy.document import parse_policy
 from netpolicy.nftables import SYNTHETIC
 from netpolicy.upstreams import Upstream, UpstreamTable
 from sidecar.dns_answers import TTL, DnsAnswers
-from sidecar.forwarding import Scope
+from sidecar.kind import Scope
 from sidecar.synthetic import MOST_NAMES, SyntheticAddresses
 
 POLICY = """

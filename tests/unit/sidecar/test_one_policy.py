@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.names import dns
 
 from gitwire.hostname import Destination, HostName
-from netpolicy.egress import EgressAllow, decide_egress, decide_plain
+from gitwire.proxying import PlainRequest, TunnelRequest
+from netpolicy.decision import Deny as PolicyDeny
+from netpolicy.egress import decide_egress, decide_plain
 from netpolicy.nftables import Uids, render
-from netpolicy.policy import Policy
+from netpolicy.policy import Policy, Tier
 from netpolicy.upstreams import Upstream, UpstreamTable
 from netpolicy.writing import policy_digest
 from sidecar.dns_answers import DnsAnswers
-from sidecar.egress_office import EgressOffice
-from sidecar.forwarding import Scope
+from sidecar.kind import Allow, Deny, Scope, Source
+from sidecar.kinds.egress import HTTP, TUNNEL
 from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.policies import host_names, patient, policies
 
 PORTS = (22, 80, 443, 8443)
 METHODS = ("GET", "HEAD", "POST")
+
+
+SOURCE = Source("proxy", Tier.UNTRUSTED, 1)
+
+
+def tunnel(scope: Scope, to: Destination) -> object:
+    return TUNNEL.decide(TunnelRequest(to), SOURCE, scope)
+
+
+def plain(scope: Scope, to: Destination, method: str) -> object:
+    return HTTP.decide(PlainRequest(to, method.encode(), b"/", ()), SOURCE, scope)
 
 
 def knows(scope: Scope, host: HostName) -> bool:
@@ -41,14 +52,10 @@ def test_dns_and_the_ports_know_the_same_hosts(
 ) -> None:
     upstreams = (Upstream("u", (host.text,), False),) if is_git else ()
     scope = Scope(policy, UpstreamTable(upstreams))
-    office = EgressOffice(cast(Any, None), scope, 1, *[cast(Any, None)] * 4)
-    tunnels = [office.decide_tunnel(Destination(host, port)) for port in PORTS]
-    plain = [
-        office.decide_plain(Destination(host, port), method.encode())
-        for port in PORTS
-        for method in METHODS
-    ]
-    reached = any(isinstance(verdict, EgressAllow) for verdict in (*tunnels, *plain))
+    places = [Destination(host, port) for port in PORTS]
+    tunnels = [tunnel(scope, to) for to in places]
+    requests = [plain(scope, to, method) for to in places for method in METHODS]
+    reached = any(isinstance(decision, Allow) for decision in (*tunnels, *requests))
     assert knows(scope, host) == reached
 
 
@@ -59,10 +66,15 @@ def test_sidecar_and_broker_ask_the_same_function(
 ) -> None:
     """The broker calls these two with its own copy of the policy; a copy decides alike."""
     scope = Scope(policy, UpstreamTable(()))
-    office = EgressOffice(cast(Any, None), scope, 1, *[cast(Any, None)] * 4)
     to = Destination(host, port)
-    assert office.decide_tunnel(to) == decide_egress(policy, to, "tls", frozenset())
-    assert office.decide_plain(to, method.encode()) == decide_plain(policy, to, method, ())
+    verdicts = [decide_egress(policy, to, "tls", frozenset()), decide_plain(policy, to, method, ())]
+    for decision, verdict in zip(
+        (tunnel(scope, to), plain(scope, to, method)), verdicts, strict=True
+    ):
+        if isinstance(verdict, PolicyDeny):
+            assert decision == Deny(verdict.code, subject=to.text)
+        else:
+            assert isinstance(decision, Allow)
 
 
 @patient

@@ -14,7 +14,7 @@ from netpolicy.document import parse_policy
 from netpolicy.upstreams import UpstreamTable
 from sidecar.dns_answers import DnsAnswers
 from sidecar.dns_listener import dns_port
-from sidecar.forwarding import Scope
+from sidecar.kind import Scope
 from sidecar.ports import Port
 from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.reactor_tests import on_reactor

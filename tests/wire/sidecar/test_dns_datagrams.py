@@ -12,7 +12,7 @@ from netpolicy.upstreams import UpstreamTable
 from sidecar.datagrams import MOST
 from sidecar.dns_answers import DnsAnswers
 from sidecar.dns_listener import DnsDatagrams
-from sidecar.forwarding import Scope
+from sidecar.kind import Scope
 from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.sidecar_world import Loop
 from tests.waiting import PATIENCE

@@ -26,16 +26,13 @@ class Known:
     seen: str
 
 
-_TLS = frozenset({Kind.DIRECT_TLS})
-_HTTP = frozenset(Kind) - _TLS
-_PLAIN = frozenset(kind for kind in Kind if not kind.tunnel)
-_BODIES = frozenset(kind for kind in Kind if kind.has_body)
+_GIT = frozenset(kind for kind in Kind if kind.git)
+_BODIES = frozenset(kind for kind in Kind if kind.git and kind.has_body)
 _LINK = frozenset({Wait.DIAL, Wait.HANDSHAKE})
-_LEAVES = frozenset({Event.RESET, Event.CLOSED})
 
 KNOWN: tuple[Known, ...] = (
     Known(
-        _HTTP,
+        _GIT,
         _LINK,
         frozenset({Event.CLOSED}),
         frozenset({Promise.ONCE, Promise.LINKS}),
@@ -51,47 +48,11 @@ KNOWN: tuple[Known, ...] = (
         "broker when a link comes",
     ),
     Known(
-        _TLS,
-        _LINK,
-        _LEAVES,
-        frozenset({Promise.ONCE, Promise.LINKS}),
-        "behind its ClientHello the connection is not looked at: the tunnel is asked for when a "
-        "link comes, and holds it until the broker answers",
-    ),
-    Known(
-        _PLAIN,
+        _GIT,
         frozenset({Wait.HEAD, Wait.ANSWER}),
         frozenset({Event.CLOSED}),
         frozenset({Promise.ENDED, Promise.LINKS}),
         "a close is taken for a half-close: the exchange holds its link until the answer is whole",
-    ),
-    Known(
-        frozenset({Kind.TUNNEL}),
-        frozenset({Wait.HEAD}),
-        frozenset({Event.CLOSED}),
-        frozenset({Promise.ENDED, Promise.LINKS}),
-        "a close is taken for a half-close: the link is held until the broker answers",
-    ),
-    Known(
-        _TLS,
-        frozenset({Wait.HEAD}),
-        _LEAVES,
-        frozenset({Promise.ENDED, Promise.LINKS}),
-        "behind its ClientHello the connection is not looked at until the broker answers",
-    ),
-    Known(
-        frozenset({Kind.TUNNEL}),
-        frozenset({Wait.HEAD}),
-        frozenset({Event.LATE}),
-        frozenset({Promise.ONCE, Promise.TOLD}),
-        "the CONNECT is sent again after 90 s of silence, and the client is cut 5 s later",
-    ),
-    Known(
-        _TLS,
-        frozenset({Wait.HEAD}),
-        frozenset({Event.LATE}),
-        frozenset({Promise.LINKS, Promise.ONCE, Promise.TOLD}),
-        "the CONNECT is sent again after 90 s of silence, and everybody waits 90 s more",
     ),
 )
 
