@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from gitmoat.messages.sidecar import MOST_DIALS, MOST_EGRESS
+from limits.brake import DenialBrake
 from limits.buckets import TokenBucket
 from netpolicy.policy import Limits
 from sidecar.loop import Clock
@@ -52,6 +53,29 @@ class RequestRate:
         """0.0 when it may go on; else seconds to wait."""
         wait = self._opening.take(now)
         return wait if not wait or opens else self._more.take(now)
+
+
+@frozen
+class GitPace:
+    """Of one git port: its rate of requests, and its number of refusals."""
+
+    _clock: Clock
+    rate: RequestRate
+    denials: DenialBrake
+
+    def limit(self, limits: Limits) -> None:
+        """Those of another policy."""
+        self.rate.limit(limits)
+        self.denials.free = limits.free_refusals
+
+    def verifying(self, seconds: int) -> None:
+        self.denials.lift(self._clock.seconds(), seconds)
+
+    def wait(self, opens: bool) -> float:
+        return self.rate.wait(self._clock.seconds(), opens)
+
+    def refused(self) -> float:
+        return self.denials.refused(self._clock.seconds())
 
 
 @define(eq=False)

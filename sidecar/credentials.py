@@ -8,8 +8,8 @@ from credential_helper.gitcredential import Request
 from gitwire.errors import Malformed
 from gitwire.repository import parse_place, parse_repository
 from netpolicy.policy import Tier
-from sidecar.forwarding import Located, locate
 from sidecar.kind import Scope
+from sidecar.kinds.git import Located, locate
 from sidecar.tokens import USERNAME
 
 HOST: Final = "127.0.0.1:418"

@@ -22,17 +22,17 @@ from identity.peer import Attestation
 from limits.brake import DenialBrake
 from netpolicy.policy import Tier
 from netpolicy.writing import policy_digest
-from sidecar import ports
 from sidecar.broker_link import BrokerLink
-from sidecar.budgets import RequestRate
+from sidecar.budgets import GitPace, RequestRate
+from sidecar.clients import Door, http_port
 from sidecar.control_socket import ROOT, ControlSocket, Orders
 from sidecar.credential_socket import Issuer, credential_port
 from sidecar.egress import Egress
 from sidecar.exchange import Context
-from sidecar.git_listener import Brakes, Office, Port, git_port
-from sidecar.kind import AnyKind, Scope
-from sidecar.kinds import KINDS
+from sidecar.kind import AnyKind, Scope, Source
+from sidecar.kinds import KINDS, at
 from sidecar.loop import Loop
+from sidecar.ports import Port, Serve
 from sidecar.reporter import Reporter
 from sidecar.reports import Reports
 from sidecar.tokens import Tokens
@@ -69,32 +69,32 @@ class Service:
         self._on_stopped = on_stopped
         self._active = self._stopping = False
         self._deadline: Timer | None = None
-        self._scope = scope = Scope(config.policy, config.upstreams)
-        self._brakes: list[Brakes] = []
         tokens = Tokens(loop.seconds)
-        self._timeouts = Timeouts(idle=config.upstreams.idle + _LONGER)
+        self._scope = scope = Scope(config.policy, config.upstreams, tokens.accepts)
+        self._paces: list[GitPace] = []
+        timeouts = Timeouts(idle=config.upstreams.idle + _LONGER)
         keys, egress = config.broker_keys, config.egress_cap
         cap = config.dial_cap + egress
-        self.link = BrokerLink(loop, seed, keys, self._dial, cap, self._timeouts, egress)
+        self.link = BrokerLink(loop, seed, keys, self._dial, cap, timeouts, egress)
         self._reporter = Reporter(loop, self.link.pool, Reports(loop.seconds))
         helpers = frozenset({config.uids.helper})
         attestation = Attestation(helpers, config.helper_cgroups, config.peer)
         issuer = Issuer(scope, tokens, self._reporter, loop.seconds)
         self._context = Context(
-            loop, scope, self.link.pool, self._reporter, new_request_id, self._timeouts
+            loop, scope, self.link.pool, self._reporter, new_request_id, timeouts
         )
         datagrams = _socket(fds["dns_datagrams"])
         self._egress = Egress(self._context, config.uids.untrusted, datagrams, kinds)
-        helper = Port(Tier.HELPER, config.uids.helper)
-        untrusted = Port(Tier.UNTRUSTED, config.uids.untrusted)
         serve = {
-            "helper_git": self._git(scope, tokens, helper),
-            "untrusted_git": self._git(scope, tokens, untrusted),
+            "helper_git": self._git("helper_git", Tier.HELPER, config.uids.helper, kinds),
+            "untrusted_git": self._git(
+                "untrusted_git", Tier.UNTRUSTED, config.uids.untrusted, kinds
+            ),
             "credential": credential_port(loop, attestation, issuer),
             **self._egress.serve,
         }
         self._ports = [
-            ports.Port(loop, fds[name], budget, serve[name], waits=name in _WAITED_FOR)
+            Port(loop, fds[name], budget, serve[name], waits=name in _WAITED_FOR)
             for name, budget in BUDGETS.items()
         ]
         control = _socket(fds["control"])
@@ -113,14 +113,13 @@ class Service:
         for port in self._ports:
             port.drain(self._drained)
 
-    def _git(self, scope: Scope, tokens: Tokens, port: Port) -> ports.Serve:
-        pool, report = self.link.pool, self._reporter
-        timeouts = self._timeouts
-        rate = RequestRate(scope.policy.limits, reserve=port.tier is Tier.HELPER)
-        brakes = Brakes(self._loop, rate, DenialBrake(scope.policy.limits.free_refusals))
-        self._brakes.append(brakes)
-        office = Office(port, scope, tokens.accepts, pool, report, new_request_id, timeouts, brakes)
-        return git_port(self._loop, office)
+    def _git(self, name: str, tier: Tier, uid: int, kinds: Sequence[AnyKind]) -> Serve:
+        limits = self._scope.policy.limits
+        rate = RequestRate(limits, reserve=tier is Tier.HELPER)
+        pace = GitPace(self._loop, rate, DenialBrake(limits.free_refusals))
+        self._paces.append(pace)
+        source = Source(name, tier, uid)
+        return http_port(Door(self._context, source, pace, at(source, kinds)))
 
     def _orders(self) -> Orders:
         return Orders(
@@ -141,8 +140,8 @@ class Service:
         except Misshapen as error:
             self._log.error("policy refused: {why}", why=str(error))
         else:
-            for brakes in self._brakes:
-                brakes.limit(self._scope.policy.limits)
+            for pace in self._paces:
+                pace.limit(self._scope.policy.limits)
             self._egress.limit(self._scope.policy.limits)
             cut = self._context.policy_changed()
             self._log.info("another policy is in force; {cut} connections cut", cut=cut)
@@ -150,8 +149,8 @@ class Service:
 
     def _verifying(self, seconds: int) -> None:
         """What hostd is refused on purpose slows nobody down."""
-        for brakes in self._brakes:
-            brakes.verifying(seconds)
+        for pace in self._paces:
+            pace.verifying(seconds)
 
     def _dial(self) -> bool:
         return self._control.dial()

@@ -7,8 +7,9 @@ from typing import Final
 
 from sidecar.kind import AnyKind, Source
 from sidecar.kinds.egress import HTTP, TUNNEL
+from sidecar.kinds.git import GIT
 
-KINDS: Final[tuple[AnyKind, ...]] = (TUNNEL, HTTP)
+KINDS: Final[tuple[AnyKind, ...]] = (TUNNEL, HTTP, GIT)
 
 
 def at(source: Source, kinds: Sequence[AnyKind]) -> tuple[AnyKind, ...]:

@@ -16,9 +16,9 @@ SIDECAR_EXCHANGES = (
     ),
     Mutation(
         "sidecar: a push is sent again when its link was lost",
-        "sidecar/git_listener.py",
-        "        if cause is Cause.NO_ANSWER or isinstance(forward.request, Push):\n",
-        "        if cause is Cause.NO_ANSWER:\n",
+        "sidecar/kinds/git.py",
+        "    if cause is Cause.NO_ANSWER or isinstance(forward.request, Push):\n",
+        "    if cause is Cause.NO_ANSWER:\n",
         (f"{_NET}[push - the broker's head - the link is lost]",),
     ),
     Mutation(

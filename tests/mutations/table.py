@@ -13,7 +13,7 @@ REACH = f"{RULES_LOAD}::test_each_uid_reaches_its_own_ports_only"
 OUTSIDE = f"{RULES_LOAD}::test_outside_addresses_fail_at_once"
 SQUATTER = f"{RULES_LOAD}::test_a_squatter_on_a_sidecar_port_gets_no_connection"
 PEERS = "tests/wire/identity/test_peer_attestation.py"
-SIDECAR_DECIDES = "tests/unit/sidecar/test_forwarding.py"
+SIDECAR_DECIDES = "tests/unit/sidecar/test_git_kind.py"
 GATE = "tests/unit/broker/test_gate.py"
 JOURNAL = "tests/unit/audit/test_journal.py"
 BROKER_GIT = "tests/wire/broker/test_git.py"
@@ -120,22 +120,22 @@ MUTATIONS = (
     # The sidecar's decision
     Mutation(
         "sidecar: every tier is the helper",
-        "sidecar/forwarding.py",
+        "sidecar/kinds/git.py",
         "verdict = decide_repository(scope.policy, upstream.name, repository, tier, fold)",
         "verdict = decide_repository(scope.policy, upstream.name, repository, Tier.HELPER, fold)",
         (SIDECAR_DECIDES,),
     ),
     Mutation(
         "sidecar: any token will do",
-        "sidecar/forwarding.py",
-        "if token is None or not accepts(located.scoped, token):",
+        "sidecar/kinds/git.py",
+        "if token is None or not scope.accepts(located.scoped, token):",
         "if token is None:",
         (SIDECAR_DECIDES,),
     ),
     Mutation(
         "sidecar: every repository is in scope",
-        "sidecar/forwarding.py",
-        "return None if isinstance(verdict, Deny) else Located(upstream, repository)",
+        "sidecar/kinds/git.py",
+        "return None if isinstance(verdict, PolicyDeny) else Located(upstream, repository)",
         "return Located(upstream, repository)",
         (SIDECAR_DECIDES,),
     ),
@@ -193,8 +193,8 @@ MUTATIONS = (
     ),
     Mutation(
         "sidecar: what arrived as Authorization goes on",
-        "sidecar/forwarding.py",
-        "        *headers_of(request),\n        *framing_headers(framing),\n    ]",
+        "sidecar/kinds/git.py",
+        "        *headers_of(request),\n        *framing_headers(asked.framing),\n    ]",
         '        *headers_of(request),\n        (b"Authorization", b"Basic x"),\n    ]',
         (SIDECAR_DECIDES,),
     ),

@@ -248,9 +248,9 @@ VERIFIED = (
     ),
     Mutation(
         "brake: a sandbox is never slowed down",
-        "sidecar/git_listener.py",
-        "        delay = self._office.brakes.refused()\n",
-        "        delay = self._office.brakes.refused() * 0\n",
+        "sidecar/exchange.py",
+        "        delay = self._pace.refused()\n",
+        "        delay = self._pace.refused() * 0\n",
         ("tests/wire/sidecar/test_floods.py",),
     ),
     Mutation(

@@ -108,9 +108,9 @@ WIRES = (
     ),
     Mutation(
         "sidecar: a push that may have been taken is sent again",
-        "sidecar/git_listener.py",
-        "        if cause is Cause.NO_ANSWER or isinstance(forward.request, Push):\n",
-        "        if cause is Cause.NO_ANSWER:\n",
+        "sidecar/kinds/git.py",
+        "    if cause is Cause.NO_ANSWER or isinstance(forward.request, Push):\n",
+        "    if cause is Cause.NO_ANSWER:\n",
         (SENT_ONCE,),
     ),
     Mutation(

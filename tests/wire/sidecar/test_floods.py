@@ -105,7 +105,7 @@ def test_a_verification_that_nobody_ends_ends_by_itself(world: World) -> None:
 
 def test_only_root_can_say_that_a_verification_runs(strangers: World) -> None:
     """The socket's mode keeps others out; this is what a sidecar itself looks at."""
-    brakes = strangers.service._brakes
+    paces = strangers.service._paces
     admitted = strangers.service._control._admitted
     strangers.service._control._admitted = evolve(admitted, uids=frozenset({61003}))
     intruder = Hostd(strangers)
@@ -115,7 +115,7 @@ def test_only_root_can_say_that_a_verification_runs(strangers: World) -> None:
     strangers.loop.settle()
     assert intruder.lost and not intruder.messages
     now = strangers.loop.seconds()
-    assert len(brakes) == 2 and not any(each.denials.lifted(now) for each in brakes)
+    assert len(paces) == 2 and not any(each.denials.lifted(now) for each in paces)
 
 
 def test_a_slowed_port_still_serves_what_is_allowed_and_the_gate_at_once(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from gitwire.http import Chunked, Length
 from netpolicy.explain import refusal_lines
 from netpolicy.policy import Tier
-from sidecar.git_listener import KEPT
+from sidecar.kinds.git import KEPT
 from sidecar.reports import BURST
 from streams.incoming import Incoming
 from tests.fakes.sidecar_scope import POLICY, basic

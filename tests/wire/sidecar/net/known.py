@@ -26,35 +26,7 @@ class Known:
     seen: str
 
 
-_GIT = frozenset(kind for kind in Kind if kind.git)
-_BODIES = frozenset(kind for kind in Kind if kind.git and kind.has_body)
-_LINK = frozenset({Wait.DIAL, Wait.HANDSHAKE})
-
-KNOWN: tuple[Known, ...] = (
-    Known(
-        _GIT,
-        _LINK,
-        frozenset({Event.CLOSED}),
-        frozenset({Promise.ONCE, Promise.LINKS}),
-        "a close is taken for a half-close: the request goes to the broker when a link comes, and "
-        "holds it until the broker answers",
-    ),
-    Known(
-        _BODIES,
-        _LINK,
-        frozenset({Event.RESET}),
-        frozenset({Promise.ONCE}),
-        "a connection with a body that is not read yet is not looked at: the request goes to the "
-        "broker when a link comes",
-    ),
-    Known(
-        _GIT,
-        frozenset({Wait.HEAD, Wait.ANSWER}),
-        frozenset({Event.CLOSED}),
-        frozenset({Promise.ENDED, Promise.LINKS}),
-        "a close is taken for a half-close: the exchange holds its link until the answer is whole",
-    ),
-)
+KNOWN: tuple[Known, ...] = ()
 
 
 def known(cell: Cell) -> Known | None:
