@@ -10,7 +10,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from gitwire.http import Piece, RequestHead
 from gitwire.proxying import ProxyReader
 from identity.certificates import key_of, self_signed
 from identity.tlsoptions import PinnedServer
+from sidecar.kind import AnyKind
+from sidecar.kinds import KINDS
 from sidecar.service import Service
 from streams.causes import Why
 from streams.incoming import Incoming
@@ -207,10 +209,12 @@ class World:
         folder: Path,
         helper_uid: int | None = None,
         listen: Callable[[], socket.socket] = lambda: socket.create_server(("127.0.0.1", 0)),
+        kinds: Sequence[AnyKind] = KINDS,
         **changes: Any,
     ) -> None:
         """`listen` makes the listeners of the synthetic addresses' ports."""
         self.folder = folder
+        self.kinds = kinds
         self.helper_uid = os.getuid() if helper_uid is None else helper_uid
         self.loop = Loop()
         self._ended = False
@@ -236,7 +240,9 @@ class World:
 
     def _launch(self, fds: dict[str, int]) -> None:
         ours = frozenset({os.getuid()})
-        self.service = Service(self.loop, self.config, fds, SIDECAR_SEED, self._stopped, ours)
+        self.service = Service(
+            self.loop, self.config, fds, SIDECAR_SEED, self._stopped, ours, self.kinds
+        )
 
     def start(self) -> Hostd:
         hostd = Hostd(self)
