@@ -274,11 +274,14 @@ class Exchange:
         passed = Relay(
             incoming, link, head, framing, answer, sent, keep=stream.keep, to_head=to_head
         )
-        done = passed.start()
-        incoming.release(self)  # held since the try before
-        outcome = await self._wait(done, lambda: passed.cut(_STOPPED))
-        proof = shown(outcome, bool(seen), self._is_cut)
-        self._context.pool.release(link, proof)
+        proof = Proof.NONE
+        try:
+            done = passed.start()
+            incoming.release(self)  # held since the try before
+            outcome = await self._wait(done, lambda: passed.cut(_STOPPED))
+            proof = shown(outcome, bool(seen), self._is_cut)
+        finally:
+            self._context.pool.release(link, proof)
         give_back_after(self._context.loop, passed.bytes_up + passed.bytes_down)
         match outcome:
             case Relayed() | Broken():
@@ -294,27 +297,35 @@ class Exchange:
     async def _join(
         self, link: ClientConnection, joined: Joined[Any], going: object, head: bytes
     ) -> Deny | Failed | None:
-        pool = self._context.pool
         opened: Deferred[Raw | ResponseHead | Why] = Deferred()
-        sink = _Opening(opened)
-        link.connect(head, sink, opened.callback)
-        found = await self._wait(opened, link.abort)
+        found: Raw | ResponseHead | Why | None = None
+        try:
+            link.connect(head, _Opening(opened), opened.callback)
+            found = await self._wait(opened, link.abort)
+        finally:
+            self._gave(link, found)
         match found:
             case Raw():
-                pool.served(link)
                 await self._through(found, joined, going)
                 return None
             case ResponseHead():
-                pool.release(link, Proof.ANSWERED)
                 answered = self._kind.answer(going, self._source, found)
                 if isinstance(answered, Deny):
                     return answered
                 return self._of(self._kind.unreachable, going)
-            case Why():
-                pool.release(link, Proof.NONE if self._is_cut else Proof.FAILED)
-                return Failed(found.cause, b"")
+            case Why(cause=cause):
+                return Failed(cause, b"")
             case _:
                 assert_never(found)
+
+    def _gave(self, link: ClientConnection, found: Raw | ResponseHead | Why | None) -> None:
+        """The link goes back to the pool, unless it has become a tunnel."""
+        if isinstance(found, Raw):
+            self._context.pool.served(link)
+        elif isinstance(found, ResponseHead):
+            self._context.pool.release(link, Proof.ANSWERED)
+        else:
+            self._context.pool.release(link, Proof.NONE if self._is_cut else Proof.FAILED)
 
     async def _through(self, upstream: Raw, joined: Joined[Any], going: object) -> None:
         if self._is_cut:
