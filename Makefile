@@ -16,13 +16,19 @@ PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
 TEST_PACKAGES := systemd busybox-static $(shell command -v dockerd >/dev/null || echo docker.io)
 # curl, wget, node and npm are clients that they run in sandboxes
 TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
+# For foreign peers alone: what git is built with, and what its own tests of HTTP use
+PEER_PACKAGES := apache2-bin gcc libc6-dev make gettext libcurl4-openssl-dev libexpat1-dev zlib1g-dev
+PEER_PACKAGES += openssl perl libio-pty-perl xz-utils
 
-.PHONY: help setup packages test-packages demo test test-long soak mutations lint bench bench-smoke profile fuzz clean lock docs man pictures dist checksums
+.PHONY: help setup packages test-packages demo test test-long peer-packages peers peers-long soak mutations lint bench bench-smoke profile fuzz clean lock docs man pictures dist checksums
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
 	@echo "make test       set up, then lint and run every test but the long ones, upgrades included (root)"
 	@echo "make test-long  1 GB transfers and long runs; saves bench/results/test-long.txt"
+	@echo "make peers      foreign peers, git's own tests of HTTP among them; fetches and builds them first, and keeps"
+	@echo "                them in ~/.cache/gitmoat-peers (root)"
+	@echo "make peers-long what of it takes longer; saves bench/results/peers-long.txt"
 	@echo "make soak       half an hour of random faults over 50 sandboxes; saves bench/results/soak.txt"
 	@echo "make lint       ruff and mypy"
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
@@ -66,7 +72,18 @@ test: setup test-packages lint
 	$(PY) -m tests -m "not long"
 
 test-long: setup test-packages $(ATHERIS)
-	$(PY) -m pytest -m long -s 2>&1 | tee bench/results/test-long.txt; exit $${PIPESTATUS[0]}
+	$(PY) -m pytest -m long -s --ignore=tests/peers 2>&1 | tee bench/results/test-long.txt; exit $${PIPESTATUS[0]}
+
+peer-packages:
+	@.ci/packages $(PEER_PACKAGES)
+
+# What cannot be had makes it fail: nothing is skipped.
+peers: setup test-packages peer-packages
+	$(PY) -m pytest tests/peers -m "not long" -s
+
+peers-long: setup test-packages peer-packages
+	{ echo "$$(date -u +%F), at $$(git describe --always --dirty)"; $(PY) -m pytest tests/peers -m long -s; } 2>&1 \
+		| tee bench/results/peers-long.txt; exit $${PIPESTATUS[0]}
 
 soak: setup
 	$(PY) -m tests.soak --minutes $(SOAK_MINUTES) $(SOAK) | tee bench/results/soak.txt; exit $${PIPESTATUS[0]}

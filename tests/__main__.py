@@ -1,5 +1,6 @@
 """python -m tests [OPTION...]: every suite in a pytest of its own, two at a time.
 
+Foreign peers are not among them: `make peers` fetches them and runs what they are tested with.
 Suites share nothing but the machine: each test that needs a Gitmoat makes one in a root of its own.
 What a suite prints comes when it has ended. Options go to each pytest. Tests that need releases of
 the repository's history are left out where they are not, with a line that says so.
@@ -28,12 +29,13 @@ _ORDER = (
     *("live", "wire", "docker", "unit", "faults", "adversary", "fidelity", "smuggling", "cli"),
     "upgrade",
 )
+NOT_HERE = {"peers"}  # needs what this machine has to fetch
 _NOTHING_CHOSEN = 5
 _COUNTED = re.compile(r"(\d+) (passed|failed|error|skipped|xfailed|xpassed)")
 
 
 def suites() -> list[str]:
-    found = sorted({path.relative_to(HERE).parts[0] for path in HERE.rglob("test_*.py")})
+    found = sorted({path.relative_to(HERE).parts[0] for path in HERE.rglob("test_*.py")} - NOT_HERE)
     return sorted(found, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
 
 

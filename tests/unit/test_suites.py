@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.__main__ import HERE, counted, suites, without_history
+from tests.__main__ import HERE, NOT_HERE, counted, suites, without_history
 from tests.releases import Release, parse
 
 
 def test_every_test_file_is_in_one_suite() -> None:
     files = [path for suite in suites() for path in Path(HERE, suite).rglob("test_*.py")]
     assert len(suites()) == len(set(suites())) > 10
-    assert sorted(files) == sorted(HERE.rglob("test_*.py"))
+    elsewhere = [path for name in NOT_HERE for path in Path(HERE, name).rglob("test_*.py")]
+    assert elsewhere
+    assert sorted(files + elsewhere) == sorted(HERE.rglob("test_*.py"))
+
+
+def test_foreign_peers_have_a_target_of_their_own() -> None:
+    assert set(NOT_HERE) == {"peers"}
+    targets = Path(HERE.parent, "Makefile").read_text()
+    assert 'pytest tests/peers -m "not long"' in targets
+    assert "pytest tests/peers -m long" in targets
 
 
 def test_what_a_suite_says_of_itself_is_counted() -> None:
