@@ -19,6 +19,8 @@ TEST_PACKAGES += curl wget nodejs $(shell command -v npm >/dev/null || echo npm)
 # For foreign peers alone: what git is built with, and what its own tests of HTTP use
 PEER_PACKAGES := apache2-bin gcc libc6-dev make gettext libcurl4-openssl-dev libexpat1-dev zlib1g-dev
 PEER_PACKAGES += openssl perl libio-pty-perl xz-utils
+# ... and clients that know git without being git
+PEER_PACKAGES += python3-pygit2 cargo pre-commit
 
 .PHONY: help setup packages test-packages demo test test-long peer-packages peers peers-long soak mutations lint bench bench-smoke profile fuzz clean lock docs man pictures dist checksums
 
@@ -26,8 +28,8 @@ help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
 	@echo "make test       set up, then lint and run every test but the long ones, upgrades included (root)"
 	@echo "make test-long  1 GB transfers and long runs; saves bench/results/test-long.txt"
-	@echo "make peers      foreign peers, git's own tests of HTTP among them; fetches and builds them first, and keeps"
-	@echo "                them in ~/.cache/gitmoat-peers (root)"
+	@echo "make peers      git's own tests of HTTP, and foreign servers and clients; fetches and builds them first,"
+	@echo "                and keeps them in ~/.cache/gitmoat-peers (root)"
 	@echo "make peers-long what of it takes longer; saves bench/results/peers-long.txt"
 	@echo "make soak       half an hour of random faults over 50 sandboxes; saves bench/results/soak.txt"
 	@echo "make lint       ruff and mypy"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import cache
+from tests.peers import cache, known
 from tests.peers.git_suite import table
 from tests.peers.git_suite.scripts import Point, Said, points, using_http
 from tests.peers.source_package import as_source
@@ -116,13 +116,13 @@ def test_scripts_that_use_http_are_found_by_what_they_source(tmp_path: Path) -> 
 
 
 def test_a_difference_must_be_listed_and_a_listed_one_must_be_there() -> None:
-    known = table.read(TABLE)
-    assert table.verdict(known, "t1-a", [DIFFERS], 3) == []
+    listed = table.read(TABLE)
+    assert table.verdict(listed, "t1-a", [DIFFERS], 3) == []
     other = table.Difference("t1-a", 4, "passed", "missing", "fetch")
-    assert table.verdict(known, "t1-a", [DIFFERS, other], 3) == [
+    assert table.verdict(listed, "t1-a", [DIFFERS, other], 3) == [
         'differs, and is not listed: [4, "passed/missing", "?", "fetch"]'
     ]
-    assert table.verdict(known, "t1-a", [], 4) == [
+    assert table.verdict(listed, "t1-a", [], 4) == [
         'does not differ any more as listed: [2, "passed/failed", "dumb", "push"]',
         "4 pass, not 3",
     ]
@@ -142,9 +142,26 @@ def test_a_reason_is_one_of_the_list() -> None:
 
 
 def test_the_table_is_about_what_is_pinned_and_each_reason_is_needed() -> None:
-    known = table.read(table.KNOWN.read_text(encoding="utf-8"))
-    assert f"git_{known.version}.orig.tar.xz" in cache.checksums()
-    assert {row.reason for row in known.rows} == table.REASONS.keys()
-    listed = [(row.difference.script, row.difference.number) for row in known.rows]
-    assert len(listed) == len(set(listed))
-    assert all(row.difference.script in known.scripts for row in known.rows)
+    listed = table.read(table.KNOWN.read_text(encoding="utf-8"))
+    assert f"git_{listed.version}.orig.tar.xz" in cache.checksums()
+    assert {row.reason for row in listed.rows} == table.REASONS.keys()
+    numbers = [(row.difference.script, row.difference.number) for row in listed.rows]
+    assert len(numbers) == len(set(numbers))
+    assert all(row.difference.script in listed.scripts for row in listed.rows)
+
+
+def test_what_does_not_work_must_be_listed_and_what_is_listed_must_not_work() -> None:
+    known.check("klaus", "NAME.git clone", worked=True, said="")
+    known.check("klaus", "NAME clone", worked=False, said="")
+    with pytest.raises(AssertionError, match="works now, and is listed as git-suffix"):
+        known.check("klaus", "NAME clone", worked=True, said="")
+    with pytest.raises(AssertionError, match="is not listed: no"):
+        known.check("klaus", "NAME.git clone", worked=False, said="no")
+
+
+def test_each_reason_of_the_other_peers_is_one_of_the_list_and_needed() -> None:
+    listed = known.read(known.FILE.read_text(encoding="utf-8"))
+    used = {reason for operations in listed.values() for reason in operations.values()}
+    assert used == known.REASONS.keys()
+    with pytest.raises(ValueError, match="is not one of the reasons"):
+        known.read('[peer]\noperation = "?"\n')

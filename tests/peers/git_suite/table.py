@@ -13,6 +13,7 @@ from pathlib import Path
 
 from attrs import define, field, frozen
 
+from tests.peers import known
 from tests.peers.git_suite.scripts import Point
 
 KNOWN = Path(__file__).with_name("known.toml")
@@ -26,7 +27,7 @@ REASONS = {
     "headers": "headers and cookies of the client and of the server are not passed on",
     "client": "what the test asks of the URL or the trace is that of a server without a hop",
     "files": "a file that belongs to no repository, as of a bundle URI, is refused by design",
-    "git-suffix": "`.git` is appended to every name: servers that only know NAME (to be fixed)",
+    "git-suffix": known.REASONS["git-suffix"],
     "http2": "`Upgrade: h2c` is refused with 400 (to be fixed)",
     "refs": "a push may change 1000 refs at most (to be fixed)",
     "after": "needs what an earlier test of the script would have left",
@@ -102,14 +103,14 @@ def passing(points: Sequence[Point]) -> int:
     return sum(point.result == "passed" for point in points)
 
 
-def verdict(known: Known, script: str, found: Sequence[Difference], passed: int) -> list[str]:
+def verdict(listed: Known, script: str, found: Sequence[Difference], passed: int) -> list[str]:
     """What is wrong, in the words in which the file would say it; nothing if all is well."""
-    reasons = {row.difference: row.reason for row in known.of(script)}
+    reasons = {row.difference: row.reason for row in listed.of(script)}
     wrong = [
         f"differs, and is not listed: {line(each, '?')}" for each in found if each not in reasons
     ]
     gone = [each for each in reasons if each not in found]
     wrong += [f"does not differ any more as listed: {line(each, reasons[each])}" for each in gone]
-    if passed != known.passing[script]:
-        wrong.append(f"{passed} pass, not {known.passing[script]}")
+    if passed != listed.passing[script]:
+        wrong.append(f"{passed} pass, not {listed.passing[script]}")
     return wrong
