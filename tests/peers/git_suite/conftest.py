@@ -24,7 +24,8 @@ def tree() -> Iterator[Tree]:
 def suite(request: pytest.FixtureRequest, tree: Tree) -> Iterator[Suite]:
     """Of the scripts whose tests will run."""
     items = [each for each in request.session.items if isinstance(each, pytest.Function)]
-    chosen = [str(each.callspec.params["script"]) for each in items if hasattr(each, "callspec")]
-    long = any(each.get_closest_marker("long") for each in items)
-    with running(tree, chosen, {"GIT_TEST_LONG": "true"} if long else {}) as begun:
+    ours = [each for each in items if "suite" in each.fixturenames]
+    long = any(each.get_closest_marker("long") for each in ours)
+    scripts = [str(each.callspec.params["script"]) for each in ours]
+    with running(tree, scripts, {"GIT_TEST_LONG": "true"} if long else {}) as begun:
         yield begun

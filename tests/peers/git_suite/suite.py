@@ -56,10 +56,11 @@ class Both:
 
 @frozen
 class Place:
-    """A port for an Apache, and the upstream that the broker knows it as."""
+    """A port for an Apache, the upstream that the broker knows it as, and a port for git daemon."""
 
     upstream: str
     port: int
+    daemon_port: int
 
 
 @define(eq=False)
@@ -76,7 +77,11 @@ class Suite:
         port = str(place.port)
         try:
             begun = time.monotonic()
-            directly = {**self.environment, "LIB_HTTPD_PORT": port}
+            directly = {
+                **self.environment,
+                "LIB_HTTPD_PORT": port,
+                "LIB_GIT_DAEMON_PORT": str(place.daemon_port),
+            }
             direct = run(self.tree, script, self.root / f"{script}-d", directly)
             between = time.monotonic()
             box = start_box(self.stage, "--policy", "all", repo=None)
@@ -127,7 +132,7 @@ def running(tree: Tree, scripts: Sequence[str], environment: Mapping[str, str]) 
         )
         added.expect_success("adding the credential")
         for number in range(AT_A_TIME):
-            place = Place(f"apache{number}", lasting_port())
+            place = Place(f"apache{number}", lasting_port(), lasting_port())
             stage.hostctl(
                 *("upstream", "add", place.upstream, "--url", f"https://localhost:{place.port}"),
                 *("--ca-file", str(stage.paths.etc / "demo-ca.pem"), "--cred", "git"),
