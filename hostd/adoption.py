@@ -11,30 +11,26 @@ import os
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, field
 from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.logger import Logger
 
 from audit.events import SandboxRemoved, SandboxStopped
-from hostd.cgroups import ResourceLimits
 from hostd.containers import groups_of
 from hostd.ending import end_processes, record_end, remove_files
 from hostd.failures import Failed
-from hostd.grants import boot_id
 from hostd.host import ROOMS, Host
 from hostd.lifecycle import pin_namespace, supervisor
 from hostd.outputs import keep_on
 from hostd.patience import all_done, within
+from hostd.plan import Plan, Theirs
+from hostd.proc import boot_id, start_time
 from hostd.process import Process, Watch
-from hostd.registry import ProcessRecord, Record, Step, start_time
+from hostd.registry import ProcessRecord, Record, Step
 from hostd.runtimes.bwrap import StartedRoom
-from hostd.sandbox import FOREIGN, Container, Plan, PolicySource, Repository, Sandbox
+from hostd.sandbox import Container, Sandbox
 from hostd.uids import UidRange
-from hostd.workdir import Workdir
-from netpolicy.document import policy_from_mapping
 from netpolicy.reading import PolicyError
-from netpolicy.upstreams import UpstreamTable
-from netpolicy.writing import policy_digest
 
 _log = Logger()
 _AT_A_TIME = 8
@@ -85,10 +81,10 @@ async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> N
             return
     if record.step in (Step.SERVED, Step.PREPARED, Step.ENDING, Step.STOPPED):
         await _end_recorded(host, record)
-        stopped = _with_reason(host, record)
-        stopped = evolve(stopped, step=Step.STOPPED, processes={}, session=None)
+        stopped = _with_reason(host, record).at(Step.ENDING)
+        stopped = stopped.at(Step.STOPPED, processes={}, session=None)
         if stopped != record:
-            _save_if_possible(host, stopped)
+            host.registry.save_if_possible(stopped)
         found.stopped[record.id] = stopped
         return
     if record.step is Step.DAMAGED:
@@ -99,14 +95,6 @@ async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> N
     _log.warn("{name} was left at step {step}: removing it", name=record.name, step=record.step)
     await _end_recorded(host, record)
     await _remove(host, record, found)
-
-
-def _save_if_possible(host: Host, record: Record) -> None:
-    """A disk that one sandbox has filled does not keep hostd from serving the others."""
-    try:
-        host.registry.save(record)
-    except OSError as problem:
-        _log.error("{id} not recorded: {why}", id=record.id, why=str(problem))
 
 
 def _with_reason(host: Host, record: Record) -> Record:
@@ -125,7 +113,7 @@ def _with_reason(host: Host, record: Record) -> Record:
 async def _remove(host: Host, record: Record, found: Found) -> None:
     """Files without number take long to remove; hostd does not wait for that to serve others."""
     reason = str((record.ended or {}).get("reason", "it was half made when hostd ended"))
-    found.stopped[record.id] = evolve(record, step=Step.REMOVING)
+    found.stopped[record.id] = record.at(Step.REMOVING)
     swept = Deferred.fromCoroutine(_swept(host, record.id))
 
     def note(gone: bool) -> None:
@@ -161,7 +149,7 @@ async def _end_recorded(host: Host, record: Record) -> None:
     """By pid and start time, for a host without cgroups; then by cgroup."""
     if record.boot_id == boot_id():
         for name, recorded in record.processes.items():
-            if record.image == FOREIGN and name.startswith("room"):
+            if isinstance(record.ownership, Theirs) and name.startswith("room"):
                 continue  # somebody else's
             process = adopt_process(host, recorded)
             if process is not None:
@@ -169,7 +157,7 @@ async def _end_recorded(host: Host, record: Record) -> None:
                 await within(host.reactor, _PATIENCE, process.wait())
     await host.grants.close_sandbox(record.id, "its sandbox is gone")
     await end_processes(host, record.id)
-    if record.image is not None:
+    if record.ownership is not None:
         await host.containers.remove(record.id)
 
 
@@ -200,51 +188,11 @@ def _adopt_room(
     return StartedRoom(monitor, first.pid, os.dup(first.pidfd))
 
 
-def _plan(record: Record, uids: UidRange, upstreams: UpstreamTable) -> Plan:
-    policy = policy_from_mapping(record.policy)
-    return Plan(
-        id=record.id,
-        name=record.name,
-        runtime=_runtime(record),
-        uid_index=record.uid_index,
-        uids=uids.at(record.uid_index),
-        policy=policy,
-        policy_hash=policy_digest(policy),
-        repositories=tuple(_repository(each, upstreams) for each in record.repositories),
-        limits=ResourceLimits(**record.limits),
-        workdir=Workdir.from_json(record.workdir),
-        image=record.image,
-        source=_source(record),
-    )
-
-
-def _source(record: Record) -> PolicySource | None:
-    if record.source is None:
-        return None
-    source = record.source
-    return PolicySource(source["name"], tuple(source["push"]), tuple(source["hosts"]))
-
-
-def _runtime(record: Record) -> str:
-    return "bwrap" if record.image is None else "docker"
-
-
-def _repository(data: Mapping[str, str], upstreams: UpstreamTable) -> Repository:
-    located = upstreams.locate(data["url"])
-    if located is None:
-        raise PolicyError("repositories", "written by another version")
-    return Repository(data["url"], *located, data["directory"])
-
-
 def restore(host: Host, uids: UidRange, record: Record) -> Sandbox:
     """The sandbox of a record, with nothing running; PolicyError if it cannot be understood."""
-    upstreams = UpstreamTable.from_mapping(record.upstreams)
-    try:
-        plan = _plan(record, uids, upstreams)
-    except (TypeError, ValueError, KeyError):
-        raise PolicyError("record", "written by another version") from None
-    sandbox = Sandbox(plan, host.directories(record.id), upstreams, record, state="stopped")
-    if plan.image is not None:
+    plan = Plan.from_json(record.plan, uids)
+    sandbox = Sandbox(plan, host.directories(record.id), record)
+    if plan.ownership is not None:
         sandbox.environment = record.environment
         sandbox.holding = Container.from_json(record.holding)
         sandbox.container = Container.from_json(record.container)
@@ -256,7 +204,7 @@ def _enter_rooms(host: Host, sandbox: Sandbox) -> bool:
     recorded = sandbox.record
     sandbox.room = _adopt_room(host, "room", recorded.processes)
     sandbox.gate = _adopt_room(host, "gate", recorded.processes)
-    if sandbox.plan.image is not None:
+    if sandbox.plan.ownership is not None:
         sandbox.holder = _adopt_room(host, "holder", recorded.processes)
     rooms = sandbox.rooms().values()
     sandbox.descriptors += [room.pidfd for room in rooms if room]
@@ -285,10 +233,10 @@ def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
         sandbox.cgroups[room] = host.cgroups.directories(f"{record.id}-{room}")
     if sandbox.room is None:
         sandbox.container = None
-        sandbox.state = "prepared"
+        sandbox.record = sandbox.record.at(Step.PREPARED)
         return sandbox
     try:
-        if sandbox.plan.image is not None:
+        if sandbox.plan.ownership is not None:
             sandbox.cgroups["sandbox"] = groups_of(sandbox.room.pid)
         if sandbox.plan.workdir is not None:
             host.workdirs.adopt(record.id, sandbox.plan.workdir, sandbox.room.pid)
@@ -299,5 +247,5 @@ def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
     sandbox.sidecar = supervisor(host, sandbox)
     process = adopt_process(host, record.processes.get("sidecar"))
     sandbox.sidecar.adopt(process, record.session)
-    sandbox.state = "running"
+    sandbox.record = sandbox.record.at(Step.SERVED)
     return sandbox

@@ -8,19 +8,12 @@ from collections.abc import Callable, Mapping
 
 from confine import linux
 from confine.syscalls import NUMBERS
+from hostd.proc import status
 from hostd.refused import Refused
 
 _PTRACE_SEIZE = 0x4206
 _NOT_LET_THROUGH = (errno.ENOSYS, errno.EPERM)
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
-
-
-def status(pid: int | str) -> dict[str, str]:
-    """What the kernel says of a process, by its field names."""
-    with open(f"/proc/{pid}/status", "rb") as file:
-        lines = file.read().decode("latin-1").splitlines()
-    pairs = (line.partition(":") for line in lines)
-    return {name: value.strip() for name, _, value in pairs}
 
 
 def privileges(found: Mapping[str, str], uid: int) -> list[str]:

@@ -17,9 +17,13 @@ from pathlib import Path
 
 from attrs import frozen
 
+from hostd.proc import mountinfo
+
 CONTROLLERS = ("memory", "pids", "cpu")
 _CPU_PERIOD = 100_000
 _MIB = 1 << 20
+# What the freezer of v1 and v2 says of a group that is frozen, or about to be.
+_FROZEN = {"freezer.state": ("FROZEN", "FREEZING"), "cgroup.freeze": ("1",)}
 _LEAST_RESERVE, _MOST_RESERVE = 256 * _MIB, 4096 * _MIB
 
 
@@ -47,11 +51,11 @@ class Hierarchies:
         return self.limiting.get(controller) == self.unified
 
 
-def parse_mounts(mountinfo: str, v2_controllers: frozenset[str]) -> Hierarchies:
+def parse_mounts(mounted: str, v2_controllers: frozenset[str]) -> Hierarchies:
     """v1 wins for a controller that is mounted there: the kernel then has it nowhere else."""
     unified: Path | None = None
     limiting: dict[str, Path] = {}
-    for line in mountinfo.splitlines():
+    for line in mounted.splitlines():
         fields, _, rest = line.partition(" - ")
         kind, _, options = rest.split(" ")[0], None, rest.split(" ")[-1].split(",")
         where = Path(fields.split(" ")[4])
@@ -66,19 +70,19 @@ def parse_mounts(mountinfo: str, v2_controllers: frozenset[str]) -> Hierarchies:
 
 
 def find_hierarchies() -> Hierarchies:
-    mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    unified = parse_mounts(mountinfo, frozenset()).unified
+    mounted = mountinfo()
+    unified = parse_mounts(mounted, frozenset()).unified
     controllers: set[str] = set()
     if unified is not None:
         words = (unified / "cgroup.controllers").read_text(encoding="ascii").split()
         controllers = set(words) & set(CONTROLLERS)
-    return parse_mounts(mountinfo, frozenset(controllers))
+    return parse_mounts(mounted, frozenset(controllers))
 
 
-def directories_of(cgroups: str, mountinfo: str) -> tuple[str, ...]:
+def directories_of(cgroups: str, mounts: str) -> tuple[str, ...]:
     """Of a process, from its /proc/PID/cgroup: what another one joins to be limited with it."""
     mounted: dict[str, str] = {}
-    for line in mountinfo.splitlines():
+    for line in mounts.splitlines():
         fields, _, rest = line.partition(" - ")
         kind, _, options = rest.split(" ", 2)
         if kind in ("cgroup", "cgroup2") and fields.split(" ")[3] == "/":
@@ -131,12 +135,19 @@ def thaw(directories: Sequence[str]) -> None:
 
 def frozen_group(directories: Sequence[str]) -> bool:
     """Whether what joins these groups would stand still, as after `docker pause`."""
-    found = ""
-    for directory in directories:
-        for name in ("freezer.state", "cgroup.freeze"):
-            with contextlib.suppress(OSError):
-                found += Path(directory, name).read_text(encoding="ascii")
-    return "FRO" in found or "FREEZ" in found or "1" in found
+    return any(
+        _says(Path(directory, name), *frozen_words)
+        for directory in directories
+        for name, frozen_words in _FROZEN.items()
+    )
+
+
+def _says(file: Path, *words: str) -> bool:
+    """A directory of the other version has no such file."""
+    try:
+        return file.read_text(encoding="ascii").strip() in words
+    except OSError:
+        return False
 
 
 def out_of_memory(directories: Sequence[str]) -> int:

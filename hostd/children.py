@@ -12,9 +12,10 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from attrs import define, field, frozen
+
+from hostd.proc import state
 
 DEADLINE = 10.0  # seconds from the fork to the exec, or to the child's own answer
 LONGEST = 60.0  # the same for a child that nobody holds up, on a machine that is too busy for it
@@ -55,11 +56,7 @@ class Child:
 
     def starved(self, now: float) -> bool:
         """It could run and gets no processor: that is nobody's lease, signal or file system."""
-        try:
-            text = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
-        except OSError:
-            return False
-        return text.rpartition(")")[2].split()[0] == "R" and now - self.begun < LONGEST
+        return state(self.pid) == "R" and now - self.begun < LONGEST
 
     def problem(self) -> Problem | None:
         """Its text is "" when the pipe is at its end; None when the child says nothing."""

@@ -35,7 +35,7 @@ def command_for(
 ) -> Command:
     """`untrusted` runs in the sandbox; `helper` runs in the gate room, away from its files."""
     room = sandbox.room if tier == "untrusted" else sandbox.gate
-    if room is None or sandbox.state != "running":
+    if room is None or not sandbox.running:
         raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
     untrusted = tier == "untrusted"
     if untrusted and sandbox.container is not None and frozen_group(sandbox.cgroups["sandbox"]):

@@ -21,6 +21,8 @@ from hostd.cgroups import directories_of
 from hostd.environment import container_environment
 from hostd.failures import Failed
 from hostd.foreign_mounts import MountJudge
+from hostd.plan import Ours
+from hostd.proc import mountinfo, text_of
 from hostd.process import Process, Watch
 from hostd.runtimes import pause
 from hostd.runtimes.bwrap import HOME, RUN, WORKSPACE, StartedRoom
@@ -122,9 +124,9 @@ class Containers:
     async def create(self, sandbox: Sandbox, workspace: Path, read_only: bool) -> None:
         """Made and not started, in the holder's network."""
         plan = sandbox.plan
-        if plan.image is None or sandbox.holding is None:
+        if not isinstance(plan.ownership, Ours) or sandbox.holding is None:
             raise Failed("R106", f"sandbox {plan.name} is not running")
-        image = await self.engine.image(plan.image)
+        image = await self.engine.image(plan.ownership.image)
         sandbox.environment = container_environment((image.get("Config") or {}).get("Env") or ())
         self._write_pause()
         binds = self._binds(sandbox, workspace, read_only)
@@ -235,16 +237,16 @@ class Containers:
         wrong = [each.reason for each in unsealed(found, seal)]
         if mounts:  # ours; another's are judged by what the kernel says
             wrong += [f"{each} is mounted in it" for each in strange_mounts(found, mounts)]
-        status = _read(pid, "status")
+        status = text_of(pid, "status")
         wrong += wrong_in_kernel(status, seal.uid) if status else ["it has ended"]
-        if container_of(_read(pid, "cgroup")) != identifier:
+        if container_of(text_of(pid, "cgroup")) != identifier:
             wrong.append("its process is not in its cgroup")
         return wrong
 
     async def _settled(self, process: Process) -> None:
         """Docker answers a moment before its own start program becomes the pause."""
         for _ in range(_ATTEMPTS):
-            if "runc" not in _read(process.pid, "comm"):
+            if "runc" not in text_of(process.pid, "comm"):
                 return
             pause: Deferred[None] = Deferred()
             self.reactor.callLater(_PAUSE_BETWEEN, pause.callback, None)
@@ -367,22 +369,12 @@ def _demand(wrong: list[str]) -> None:
         raise Failed("R115", "the container is not sealed", why="; ".join(wrong))
 
 
-def _read(pid: int, name: str) -> str:
-    """Empty when the process is gone."""
-    try:
-        return Path("/proc", str(pid), name).read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
 def groups_of(pid: int) -> tuple[str, ...]:
-    mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    return directories_of(_read(pid, "cgroup"), mountinfo)
+    return directories_of(text_of(pid, "cgroup"), mountinfo())
 
 
 def cgroup_id(pid: int) -> int | None:
     """The kernel's own name for it: the inode of its v2 directory."""
-    mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    unified = [line for line in _read(pid, "cgroup").splitlines() if line.startswith("0::")]
-    found = directories_of("\n".join(unified), mountinfo)
+    unified = [line for line in text_of(pid, "cgroup").splitlines() if line.startswith("0::")]
+    found = directories_of("\n".join(unified), mountinfo())
     return Path(found[0]).stat().st_ino if found else None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from twisted.internet.defer import Deferred
@@ -13,7 +14,7 @@ from twisted.logger import Logger
 
 from audit.events import SandboxRemoved, SandboxStopped
 from audit.journal import JournalUnavailable
-from hostd.cgroups import thaw
+from hostd.cgroups import out_of_memory, thaw
 from hostd.failures import Failed
 from hostd.host import ROOMS, Host
 from hostd.nft import tool
@@ -33,7 +34,6 @@ async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
     save_if_possible(host, sandbox, Step.REMOVING)
     await end(host, sandbox, reason)
     await remove_files(host, sandbox.plan.id)
-    sandbox.state = "removed"
 
 
 async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
@@ -42,7 +42,6 @@ async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
     save_if_possible(host, sandbox, Step.ENDING)
     await end(host, sandbox, reason)
     save_if_possible(host, sandbox, Step.STOPPED, processes={}, session=None)
-    sandbox.state = "stopped"
     record_end(host, SandboxStopped(sandbox=sandbox.plan.id, name=sandbox.plan.name, reason=reason))
 
 
@@ -56,7 +55,6 @@ def record_end(host: Host, event: SandboxStopped | SandboxRemoved) -> None:
 
 async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
     """The session first, then every process; a dead broker does not stop it."""
-    sandbox.state = "ending"
     if sandbox.sidecar is not None:
         await sandbox.sidecar.stop(reason)
         sandbox.sidecar = None
@@ -71,7 +69,7 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
                 _log.warn("processes of {id} do not end", id=sandbox.plan.id)
     sandbox.room = sandbox.gate = sandbox.holder = None
     sandbox.close_descriptors()
-    if sandbox.plan.image is not None:
+    if sandbox.plan.ownership is not None:
         await host.containers.remove(sandbox.plan.id)
         sandbox.container = sandbox.holding = None
         host.workdirs.unmount(sandbox.plan.id)
@@ -135,3 +133,15 @@ async def _remove_cgroup(host: Host, name: str) -> None:
             host.reactor.callLater(0.02, pause.callback, None)
             await pause
     _log.warn("cgroup {name} still has processes", name=name)
+
+
+def why_ended(sandbox: Sandbox, ended: Sequence[str]) -> str:
+    """Which of its first processes nobody of ours ended is gone, and whether memory was short."""
+    names = {
+        "room": "its first process" if sandbox.plan.ownership is None else "its container",
+        "gate": "the first process of its git gate",
+        "holder": "the container that holds its network",
+    }
+    why = f"{' and '.join(names[each] for each in ended)} ended from outside"
+    times = out_of_memory(sandbox.cgroups.get("sandbox", ()))
+    return f"{why}; its memory was full {times} times" if times else why

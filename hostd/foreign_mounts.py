@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import Any
 
 from confine.directories import open_inside
@@ -23,6 +22,7 @@ from hostd.mounted import (
     why_forbidden,
 )
 from hostd.offlimits import forbidden_places, why_credentials
+from hostd.proc import mountinfo
 from hostd.runtimes.bwrap import RUN
 from hostd.runtimes.docker import Engine
 from hostd.sandbox import Sandbox
@@ -39,8 +39,8 @@ class MountJudge:
     async def wrong(self, sandbox: Sandbox, found: dict[str, Any], pid: int) -> list[str]:
         holder = sandbox.holding.id if sandbox.holding else ""
         made = Ours(str(found["Id"]), holder, await self._plain_volumes(found))
-        inside = parse_mountinfo(_mountinfo(pid))
-        outside = parse_mountinfo(_mountinfo("self"))
+        inside = parse_mountinfo(mountinfo(pid))
+        outside = parse_mountinfo(mountinfo("self"))
         ours = locate(os.path.realpath(sandbox.directories.run), outside)
         mine = [each for each in inside if each.target == RUN and each.place == ours]
         missing = [] if mine and mine[0].read_only else [f"{RUN} is not mounted read-only in it"]
@@ -52,10 +52,10 @@ class MountJudge:
 
     def shared(self, pid: int) -> list[str]:
         """Where, in a container, files of the host or of a volume are; not what Docker made."""
-        devices = _devices(parse_mountinfo(_mountinfo("self")))
+        devices = _devices(parse_mountinfo(mountinfo("self")))
         return [
             each.target
-            for each in parse_mountinfo(_mountinfo(pid))
+            for each in parse_mountinfo(mountinfo(pid))
             if each.place.device in devices and each.target not in ("/", RUN)
         ]
 
@@ -104,11 +104,3 @@ def _why_content(mount: MountLine, pid: int) -> str | None:
         return None if why is None else f"{mount.target}: {why}"
     finally:
         os.close(descriptor)
-
-
-def _mountinfo(pid: int | str) -> str:
-    """Empty when the process is gone."""
-    try:
-        return Path("/proc", str(pid), "mountinfo").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -34,8 +33,8 @@ from hostd.messages import (
     packed,
     unpack_answered,
 )
+from hostd.proc import boot_ticks, start_time
 from hostd.process import Process, Watch
-from hostd.registry import start_time
 from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
@@ -168,7 +167,7 @@ class Forks:
         message = packed(Asked(number=number, request=request))
         if len(message) > LONGEST_REQUEST:
             raise Failed("C105", "the command and its environment are too long", exit_code=126)
-        self._since = self._since if self._waiting else _ticks()
+        self._since = self._since if self._waiting else boot_ticks()
         self._waiting[number] = awaited = _Awaited(kind)
         if self._ready:
             self._bound(number)
@@ -320,11 +319,6 @@ def _children() -> set[int]:
         with contextlib.suppress(OSError):
             found |= set(map(int, (each / "children").read_text(encoding="ascii").split()))
     return found
-
-
-def _ticks() -> int:
-    """As `start_time` counts."""
-    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def _is_open(descriptor: int) -> bool:

@@ -12,10 +12,10 @@ from hostd.failures import Failed
 from hostd.gate_processes import GateProcesses, Stdio
 from hostd.gate_programs import GatePrograms
 from hostd.messages import Command
+from hostd.plan import Repository
 from hostd.programs import Finished
 from hostd.refspecs import lines, parse_objects
 from hostd.runtimes.bwrap import GATE
-from hostd.sandbox import Repository
 
 _PORT = 418
 _QUARANTINE = f"{GATE}/incoming"

@@ -12,6 +12,7 @@ from hostd.failures import Failed
 from hostd.gate_processes import GateProcesses
 from hostd.gate_programs import GatePrograms
 from hostd.messages import Command
+from hostd.plan import Repository
 from hostd.programs import Finished
 from hostd.refspecs import (
     is_tracking,
@@ -22,7 +23,6 @@ from hostd.refspecs import (
     parse_resolved,
     tracking,
 )
-from hostd.sandbox import Repository
 
 _ANY_NUMBER = 1_000_000
 

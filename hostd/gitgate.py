@@ -18,9 +18,10 @@ from hostd.gate_programs import GatePrograms
 from hostd.gate_repository import GateRepository
 from hostd.gate_transfer import deliver, take
 from hostd.gate_workspace import WorkspaceRepository
+from hostd.plan import Repository
 from hostd.programs import Programs
 from hostd.refspecs import GateRequest, Push
-from hostd.sandbox import Repository, Sandbox
+from hostd.sandbox import Sandbox
 
 
 class GitGate:

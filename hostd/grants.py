@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from attrs import evolve
@@ -18,6 +17,7 @@ from gitmoat.messages.host import Activate, Extend, Revoke, Verifying
 from hostd.broker_client import BrokerClient
 from hostd.failures import Failed
 from hostd.keys import Keys
+from hostd.proc import boot_id, boot_seconds
 from hostd.registry import Record
 from hostd.sandbox import Sandbox
 from identity.grant import Grant, sign_grant
@@ -25,15 +25,6 @@ from identity.report import sign_report
 from netpolicy.writing import policy_to_mapping
 
 _log = Logger()
-
-
-def boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def boot_seconds() -> float:
-    """Since this machine's boot, sleep included; no change of the wall clock moves it."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Grants:

@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any
 
-from attrs import asdict, evolve
+from attrs import evolve
 
 from audit.events import SandboxRemoved
 from gitmoat.messages.sidecar import MOST_EGRESS, SCHEMA, SidecarConfig, Uids
@@ -19,21 +19,23 @@ from hostd.attaching import look_for_sockets
 from hostd.cgroups import ResourceLimits
 from hostd.ending import destroy, record_end, remove_run_files, stop
 from hostd.failures import Failed
-from hostd.grants import SandboxSessions, boot_id, boot_seconds
+from hostd.grants import SandboxSessions
 from hostd.host import ROOMS, Host
 from hostd.messages import Listen
 from hostd.nft import apply_ruleset, find_program, loaded_hash
+from hostd.plan import Ours, Plan
 from hostd.probes import ACTIVATION
+from hostd.proc import boot_id, boot_seconds
 from hostd.registry import ProcessRecord, Record, Step
 from hostd.runtimes import bwrap
 from hostd.runtimes.bwrap import StartedRoom, start_room
-from hostd.sandbox import Plan, Sandbox
+from hostd.sandbox import Sandbox
 from hostd.sidecars import Setting, SidecarSupervisor
 from hostd.steps import save, save_if_possible
 from hostd.trials import try_all
 from identity.peer import Means
 from netpolicy.nftables import GIT_UNTRUSTED, render
-from netpolicy.upstreams import UpstreamTable, gitconfig_for
+from netpolicy.upstreams import gitconfig_for
 from netpolicy.writing import policy_to_mapping
 
 DIAL_CAP = 16
@@ -47,30 +49,20 @@ def _life(plan: Plan) -> dict[str, Any]:
     return {"expires": time.time() + ttl, "began": boot_seconds(), "ttl": ttl}
 
 
-def _first_record(plan: Plan, upstreams: UpstreamTable) -> Record:
-    now = time.time()
+def _first_record(plan: Plan) -> Record:
     return Record(
-        id=plan.id,
-        name=plan.name,
+        plan=plan.to_json(),
         step=Step.DIRECTORIES,
-        uid_index=plan.uid_index,
-        created=int(now),
-        policy=policy_to_mapping(plan.policy),
-        repositories=tuple(each.to_json() for each in plan.repositories),
-        upstreams=upstreams.to_mapping(),
-        limits=asdict(plan.limits),
-        source=None if plan.source is None else plan.source.to_json(),
-        image=plan.image,
+        created=int(time.time()),
         boot_id=boot_id(),
         **_life(plan),
     )
 
 
-async def create(host: Host, plan: Plan, upstreams: UpstreamTable) -> Sandbox:
+async def create(host: Host, plan: Plan) -> Sandbox:
     """A sandbox that is served and has its session, or a failure and nothing left of it."""
-    record = _first_record(plan, upstreams)
-    sandbox = Sandbox(plan, host.directories(plan.id), upstreams, record)
-    host.registry.claim(record)
+    sandbox = Sandbox(plan, host.directories(plan.id), _first_record(plan))
+    host.registry.claim(sandbox.record)
     try:
         _make_directories(sandbox)
         await _provision(host, sandbox)
@@ -79,7 +71,6 @@ async def create(host: Host, plan: Plan, upstreams: UpstreamTable) -> Sandbox:
         await destroy(host, sandbox, reason)
         record_end(host, SandboxRemoved(sandbox=plan.id, name=plan.name, reason=reason))
         raise
-    sandbox.state = "prepared" if plan.foreign else "running"
     return sandbox
 
 
@@ -99,12 +90,11 @@ async def start(host: Host, sandbox: Sandbox) -> None:
     except BaseException as problem:
         await stop(host, sandbox, _start_failed(problem))
         raise
-    sandbox.state = "prepared" if sandbox.plan.foreign else "running"
 
 
 async def _provision(host: Host, sandbox: Sandbox) -> None:
     """A stopped sandbox that is killed here stays at ENDING, which keeps its files."""
-    again = sandbox.record.step is Step.ENDING
+    again = sandbox.step is Step.ENDING
 
     def note(step: Step, **changes: Any) -> None:
         save(host, sandbox, Step.ENDING if again else step, **changes)
@@ -136,9 +126,7 @@ async def attach(host: Host, sandbox: Sandbox, plan: Plan, found: dict[str, Any]
     sandbox.plan = plan
     sandbox.record = evolve(
         sandbox.record,
-        policy=policy_to_mapping(plan.policy),
-        repositories=tuple(each.to_json() for each in plan.repositories),
-        upstreams=sandbox.upstreams.to_mapping(),
+        plan=plan.to_json(),
         rules=rules,
         ended=None,
         **_life(plan),
@@ -153,13 +141,12 @@ async def attach(host: Host, sandbox: Sandbox, plan: Plan, found: dict[str, Any]
     except BaseException:
         await detach(host, sandbox, "attach failed")
         raise
-    sandbox.state = "running"
     save(host, sandbox, Step.SERVED)
 
 
 async def detach(host: Host, sandbox: Sandbox, reason: str) -> None:
     """No session any more; network, rules and listeners stay for the next container."""
-    sandbox.state = "ending"
+    sandbox.record = sandbox.record.at(Step.ENDING)  # not on disk: nothing else begins meanwhile
     if sandbox.sidecar is not None:
         await sandbox.sidecar.stop(reason)
         sandbox.sidecar = None
@@ -167,14 +154,13 @@ async def detach(host: Host, sandbox: Sandbox, reason: str) -> None:
     sandbox.cgroups["sandbox"] = host.cgroups.directories(f"{sandbox.plan.id}-sandbox")
     sandbox.record = sandbox.record.ending(reason)
     save_if_possible(host, sandbox, Step.PREPARED, session=None, **_found(sandbox))
-    sandbox.state = "prepared"
 
 
 def _claim_workdir(host: Host, sandbox: Sandbox) -> None:
     if sandbox.plan.workdir is not None:
         workdir = host.workdirs.claim(sandbox.plan.id, sandbox.plan.workdir)
         sandbox.plan = evolve(sandbox.plan, workdir=workdir)
-        sandbox.record = evolve(sandbox.record, workdir=workdir.to_json())
+        sandbox.record = evolve(sandbox.record, plan=sandbox.plan.to_json())
 
 
 def _make_directories(sandbox: Sandbox) -> None:
@@ -191,9 +177,9 @@ def _make_run_directory(sandbox: Sandbox) -> None:
     """What is mounted at /run/gitmoat; gone with a reboot, so made at every start."""
     plan, directories = sandbox.plan, sandbox.directories
     directories.run.mkdir(mode=0o755)
-    if plan.image is not None and not plan.foreign:
+    if isinstance(plan.ownership, Ours):
         (directories.run / "pause").touch(mode=0o444)  # a container's first program goes over it
-    gitconfig = gitconfig_for(sandbox.upstreams, GIT_UNTRUSTED, bwrap.WORKSPACE)
+    gitconfig = gitconfig_for(plan.upstreams, GIT_UNTRUSTED, bwrap.WORKSPACE)
     (directories.run / "gitconfig").write_text(gitconfig, encoding="ascii")
     _write_policy(sandbox)
 
@@ -213,7 +199,7 @@ def join_cgroups(host: Host, sandbox: Sandbox) -> None:
 async def _make_rooms(host: Host, sandbox: Sandbox) -> None:
     plan, directories = sandbox.plan, sandbox.directories
     find_program("bwrap")
-    if plan.image is None:
+    if plan.ownership is None:
         sandbox.room = network = await _start_sandbox_room(host, sandbox)
         sandbox.descriptors.append(sandbox.room.pidfd)
     else:
@@ -243,7 +229,7 @@ async def _join_container(host: Host, sandbox: Sandbox) -> None:
         await host.containers.join(sandbox)
     finally:
         host.workdirs.unmount(sandbox.plan.id)
-    save(host, sandbox, sandbox.record.step, **_found(sandbox))
+    save(host, sandbox, sandbox.step, **_found(sandbox))
 
 
 async def _start_sandbox_room(host: Host, sandbox: Sandbox) -> StartedRoom:
@@ -339,7 +325,7 @@ def _remember(host: Host, sandbox: Sandbox, pid: int, session: str) -> None:
     processes = dict(sandbox.record.processes)
     if process is not None:
         processes["sidecar"] = process
-    save(host, sandbox, sandbox.record.step, processes=processes, session=session)
+    save(host, sandbox, sandbox.step, processes=processes, session=session)
 
 
 def _sidecar_configuration(host: Host, sandbox: Sandbox) -> SidecarConfig:
@@ -357,7 +343,7 @@ def _sidecar_configuration(host: Host, sandbox: Sandbox) -> SidecarConfig:
         peer=host.peer_means,
         broker_keys=host.keys.pinned,
         policy=plan.policy,
-        upstreams=sandbox.upstreams,
+        upstreams=plan.upstreams,
         dial_cap=DIAL_CAP,
         egress_cap=min(plan.policy.limits.egress_connections, MOST_EGRESS),
     )

@@ -105,7 +105,7 @@ class Operations:
         containers, seccomp = self._host.containers, self._host.paths.seccomp
         await containers.check()
         write_profile(seccomp, containers.seccomp)
-        sandbox = await self._sandboxes.create(prepared(name), channel.still_wanted)
+        sandbox = await self._sandboxes.create(prepared(name), channel.still_wanted, theirs=True)
         options = options_for(sandbox, seccomp)
         return {"sandbox": sandbox.plan.id, "name": name, "options": options}
 

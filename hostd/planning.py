@@ -13,8 +13,8 @@ from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
 
 from hostd.cgroups import ResourceLimits
 from hostd.failures import Failed
+from hostd.plan import Ours, Plan, PolicySource, Repository, Theirs
 from hostd.runtimes.bwrap import WORKSPACE
-from hostd.sandbox import FOREIGN, Plan, PolicySource, Repository
 from hostd.uids import UidRange
 from hostd.workdir import Workdir, parse_workdir
 from netpolicy.decision import Deny, decide_fetch
@@ -26,7 +26,6 @@ from netpolicy.policy import Policy, Tier
 from netpolicy.publicsuffix import is_shared
 from netpolicy.reading import PolicyError
 from netpolicy.upstreams import UpstreamTable
-from netpolicy.writing import policy_digest
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -75,7 +74,7 @@ def parse_run(body: Mapping[str, Any]) -> RunRequest:
         raise Failed("C105", "hostd does not understand this request", why=str(problem)) from None
     if not request.argv:
         raise Failed("C105", "there is no command to run", exit_code=2)
-    if request.image == FOREIGN:
+    if request.image == "":
         raise Failed("C105", "an image has a name", exit_code=2)
     check_variables(request.env)
     return request
@@ -83,7 +82,7 @@ def parse_run(body: Mapping[str, Any]) -> RunRequest:
 
 def prepared(name: str) -> RunRequest:
     """For a container of others: what it may do is said when it is attached."""
-    return RunRequest(argv=("-",), name=name, image=FOREIGN)
+    return RunRequest(argv=("-",), name=name)
 
 
 def check_variables(variables: Mapping[str, str]) -> None:
@@ -199,7 +198,7 @@ def _three_quarters_of_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
 
 
-def _image(request: RunRequest) -> str | None:
+def _ownership(request: RunRequest) -> Ours | None:
     """An image is Docker's; without one there is nothing that Docker could run."""
     if request.runtime not in (None, "bwrap", "docker"):
         raise Failed("R101", f"there is no runtime {request.runtime!r}", exit_code=2)
@@ -211,9 +210,11 @@ def _image(request: RunRequest) -> str | None:
             fix="hostctl run --image IMAGE, or neither --image nor --runtime docker",
             exit_code=2,
         )
-    if request.image not in (None, FOREIGN) and not _IMAGE.fullmatch(request.image or ""):
+    if request.image is None:
+        return None
+    if not _IMAGE.fullmatch(request.image):
         raise Failed("C105", f"{request.image!r:.60} is not the name of an image", exit_code=2)
-    return request.image
+    return Ours(request.image)
 
 
 def _source(request: RunRequest) -> PolicySource | None:
@@ -229,9 +230,11 @@ def make_plan(
     taken: Collection[str],
     uids: UidRange,
     uid_index: int,
+    *,
+    theirs: bool = False,
 ) -> Plan:
     """Raises Failed with what to change; has no effect."""
-    image = _image(request)
+    ownership = Theirs() if theirs else _ownership(request)
     identifier = secrets.token_hex(6)
     name = _name(request, identifier, taken)
     repositories = _repositories(request, upstreams)
@@ -243,14 +246,13 @@ def make_plan(
     return Plan(
         id=identifier,
         name=name,
-        runtime="bwrap" if image is None else "docker",
         uid_index=uid_index,
         uids=uids.at(uid_index),
         policy=policy,
-        policy_hash=policy_digest(policy),
+        upstreams=upstreams,
         repositories=repositories,
         limits=_limits(request),
         workdir=_workdir(request),
         source=_source(request),
-        image=image,
+        ownership=ownership,
     )

@@ -11,9 +11,10 @@ from attrs import evolve, frozen
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.nft import apply_ruleset
+from hostd.plan import Plan, PolicySource
 from hostd.planning import read_policy
 from hostd.registry import write_whole
-from hostd.sandbox import Plan, PolicySource, Sandbox
+from hostd.sandbox import Sandbox
 from hostd.steps import save
 from netpolicy.kind import Options
 from netpolicy.narrowing import narrow
@@ -55,19 +56,19 @@ async def replace(host: Host, change: Change) -> int:
     """How many connections were cut. The broker's word comes first: without it nothing changes."""
     sandbox, policy = change.sandbox, change.policy
     old, digest = sandbox.plan, policy_digest(policy)
-    sandbox.plan = evolve(old, policy=policy, policy_hash=digest)
+    sandbox.plan = evolve(old, policy=policy)
     mapping = policy_to_mapping(policy)
     try:
         cut = await _serve(host, sandbox, json.dumps(mapping).encode(), digest)
     except BaseException:
         sandbox.plan = old
         raise
-    save(host, sandbox, sandbox.record.step, policy=mapping)
+    save(host, sandbox, sandbox.step, plan=sandbox.plan.to_json())
     write_whole(sandbox.directories.run / "policy.json", json.dumps(mapping, indent=1))
     (sandbox.directories.run / "policy.json").chmod(0o644)
     ruleset = render(sandbox.plan.uids, digest)
     rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
-    save(host, sandbox, sandbox.record.step, rules=rules)
+    save(host, sandbox, sandbox.step, rules=rules)
     return cut
 
 

@@ -16,16 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from attrs import asdict, evolve, field, frozen
+from twisted.logger import Logger
 
 from hostd.failpoints import Failpoints
+from hostd.plan import KEYS, Ours, Theirs, ownership_of
+from hostd.proc import start_time
 
+_log = Logger()
 _STATE_FILE = "state.json"
 _SCHEMA = "gitmoat.sandbox/2"
 
 
 class Step(Enum):
-    """In the order of a life. Only a sandbox whose command was started, or that was prepared for
-    a container of others, is worth keeping."""
+    """Where a sandbox is in its life, in that order. Only one whose command was started, or that
+    was prepared for a container of others, is worth keeping."""
 
     DIRECTORIES = "directories"
     ROOMS = "rooms"
@@ -40,14 +44,32 @@ class Step(Enum):
     REMOVING = "removing"
     DAMAGED = "damaged"
 
+    @property
+    def runs(self) -> bool:
+        """It is served; in its workspace the git gate is at work before the command is."""
+        return self in (Step.WORKSPACE, Step.SERVED)
 
-def start_time(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot: with the pid, its identity."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return int(text.rpartition(")")[2].split()[19])
+    def leads_to(self, step: Step) -> bool:
+        """Every life can end, at any step, and whatever has ended can be removed."""
+        return step in (self, Step.ENDING, Step.REMOVING) or step in _NEXT[self]
+
+
+# A container of others comes and goes; what was stopped begins again at its end, so that a hostd
+# that is killed meanwhile keeps its files.
+_NEXT: Mapping[Step, tuple[Step, ...]] = {
+    Step.DIRECTORIES: (Step.ROOMS,),
+    Step.ROOMS: (Step.RULES,),
+    Step.RULES: (Step.LISTENERS,),
+    Step.LISTENERS: (Step.SIDECAR, Step.PREPARED),
+    Step.SIDECAR: (Step.WORKSPACE,),
+    Step.WORKSPACE: (Step.SERVED,),
+    Step.PREPARED: (Step.SERVED,),
+    Step.SERVED: (Step.PREPARED,),
+    Step.ENDING: (Step.STOPPED, Step.SERVED, Step.PREPARED),
+    Step.STOPPED: (),
+    Step.REMOVING: (),
+    Step.DAMAGED: (),
+}
 
 
 @frozen
@@ -66,22 +88,14 @@ class Record:
     """JSON-able; `processes` has the keys room, gate and holder, each also with -monitor, sidecar
     and command.
 
-    `image`, `environment`, `holding` and `container` are a Docker sandbox's.
+    `plan` is the plan as the disk has it; another version's may not be understood any more.
+    `environment`, `holding` and `container` are a Docker sandbox's.
     `attached`: somebody waits for the command. `remove`: the sandbox goes when the command ends.
     """
 
-    id: str
-    name: str
+    plan: Mapping[str, Any]
     step: Step
-    uid_index: int
     created: int
-    policy: Mapping[str, Any]
-    repositories: tuple[Mapping[str, Any], ...] = ()
-    upstreams: Mapping[str, Any] = field(factory=dict)
-    workdir: Mapping[str, Any] | None = None
-    limits: Mapping[str, Any] = field(factory=dict)
-    source: Mapping[str, Any] | None = None
-    image: str | None = None
     environment: Mapping[str, str] = field(factory=dict)
     holding: Mapping[str, Any] | None = None
     container: Mapping[str, Any] | None = None
@@ -102,21 +116,55 @@ class Record:
     def ending(self, reason: str) -> Record:
         return evolve(self, ended={"reason": reason, "at": int(time.time())})
 
-    def at(self, step: Step) -> Record:
-        return evolve(self, step=step)
+    def at(self, step: Step, **changes: Any) -> Record:
+        if not self.step.leads_to(step):
+            raise ValueError(f"{self.step.value} does not lead to {step.value}")
+        return evolve(self, step=step, **changes)
+
+    @property
+    def id(self) -> str:
+        return str(self.plan["id"])
+
+    @property
+    def name(self) -> str:
+        return str(self.plan["name"])
+
+    @property
+    def uid_index(self) -> int:
+        return int(self.plan["uid_index"])
+
+    @property
+    def ownership(self) -> Ours | Theirs | None:
+        return ownership_of(self.plan.get("image"))
+
+    def summary(self) -> dict[str, Any]:
+        """As `ls` shows it, of whatever version its plan is."""
+        return {
+            "sandbox": self.id,
+            "name": self.name,
+            "runtime": "bwrap" if self.ownership is None else "docker",
+            "state": "running" if self.step.runs else self.step.value,
+            "policy": self.plan["policy"].get("name"),
+            "created": self.created,
+            "exit": self.exit_status,
+        }
 
     def to_json(self) -> dict[str, Any]:
+        """The plan's keys lie beside the record's own."""
         data = asdict(self, recurse=False)
         processes = {key: [p.pid, p.started] for key, p in self.processes.items()}
-        return data | {"schema": _SCHEMA, "step": self.step.value, "processes": processes}
+        own = {"schema": _SCHEMA, "step": self.step.value, "processes": processes}
+        return {**data.pop("plan"), **data, **own}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Record:
         if data.pop("schema") != _SCHEMA:
             raise ValueError("written by another version")
         processes = {key: ProcessRecord(*pair) for key, pair in data["processes"].items()}
-        given = {"step": Step(data["step"]), "processes": processes}
-        return Record(**data | given | {"repositories": tuple(data["repositories"])})
+        plan = {key: data.pop(key) for key in KEYS if key in data}
+        record = Record(**data | {"step": Step(data["step"]), "processes": processes, "plan": plan})
+        record.summary(), record.uid_index  # without these nothing can be said of it
+        return record
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -145,14 +193,8 @@ class Loaded:
 
 def _damaged(identifier: str) -> Record:
     """Records are written whole: one that cannot be read was made, and its files are somebody's."""
-    return Record(
-        id=identifier,
-        name=identifier,
-        step=Step.DAMAGED,
-        uid_index=-1,
-        created=0,
-        policy={},
-    )
+    plan = {"id": identifier, "name": identifier, "uid_index": -1, "policy": {}}
+    return Record(plan=plan, step=Step.DAMAGED, created=0)
 
 
 class Registry:
@@ -175,6 +217,13 @@ class Registry:
     def save(self, record: Record) -> None:
         write_whole(self.parent / record.id / _STATE_FILE, json.dumps(record.to_json()))
         self._failpoints.reached(record.step.value, record.id)
+
+    def save_if_possible(self, record: Record) -> None:
+        """A disk that one sandbox has filled keeps nothing alive, nor hostd from the others."""
+        try:
+            self.save(record)
+        except OSError as problem:
+            _log.error("{id} not recorded: {why}", id=record.id, why=str(problem))
 
     def load(self) -> Loaded:
         loaded = Loaded()

@@ -1,4 +1,4 @@
-"""One sandbox: what was asked for, and what was made for it."""
+"""One sandbox while hostd runs: its plan, its record, and what was made for it."""
 
 from __future__ import annotations
 
@@ -9,86 +9,17 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, define, field, frozen
 from twisted.internet.defer import DeferredLock
 
-from gitwire.repository import RepositoryPath
-from hostd.cgroups import ResourceLimits
 from hostd.environment import UNTRUSTED
 from hostd.failures import Failed
 from hostd.messages import Room
-from hostd.registry import Record
+from hostd.plan import Plan, image_of
+from hostd.registry import Record, Step
 from hostd.runtimes.bwrap import WORKSPACE, Directories, StartedRoom
 from hostd.sealed import Mount
 from hostd.sidecars import SidecarSupervisor
-from hostd.workdir import Workdir
-from netpolicy.kind import NamedRepository
-from netpolicy.nftables import Uids
-from netpolicy.policy import Policy
-from netpolicy.upstreams import Upstream, UpstreamTable
 
 if TYPE_CHECKING:
     from hostd.outputs import Keeper
-
-
-@frozen
-class Repository:
-    """A repository to be cloned into the workspace, as typed and as understood."""
-
-    url: str
-    upstream: Upstream
-    path: RepositoryPath
-    directory: str
-
-    @property
-    def name(self) -> str:
-        return self.path.text.rpartition("/")[2]
-
-    @property
-    def named(self) -> NamedRepository:
-        return NamedRepository(self.upstream.name, self.path, self.upstream.case_insensitive)
-
-    def to_json(self) -> dict[str, str]:
-        return {"url": self.url, "directory": self.directory}
-
-    def gate_url(self, port: int) -> str:
-        return f"http://127.0.0.1:{port}/{self.upstream.hosts[0]}/{self.path.text}.git"
-
-
-# The image of a container that somebody else starts, and that `attach` is told of.
-FOREIGN = ""
-
-
-@frozen
-class PolicySource:
-    """The installed policy a sandbox was started with, and --push and --allow-host beside it."""
-
-    name: str
-    push: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "push": list(self.push), "hosts": list(self.hosts)}
-
-
-@frozen
-class Plan:
-    """Everything decided before anything is made."""
-
-    id: str
-    name: str
-    runtime: str
-    uid_index: int
-    uids: Uids
-    policy: Policy
-    policy_hash: str
-    repositories: tuple[Repository, ...]
-    limits: ResourceLimits
-    workdir: Workdir | None = None
-    source: PolicySource | None = None
-    image: str | None = None
-
-    @property
-    def foreign(self) -> bool:
-        """Its container is not ours to make, to start or to end."""
-        return self.image == FOREIGN
 
 
 @frozen
@@ -122,9 +53,7 @@ class Sandbox:
 
     plan: Plan
     directories: Directories
-    upstreams: UpstreamTable
     record: Record
-    state: str = "creating"
     room: StartedRoom | None = None
     gate: StartedRoom | None = None
     holder: StartedRoom | None = None
@@ -141,6 +70,14 @@ class Sandbox:
     cgroups: dict[str, tuple[str, ...]] = field(factory=dict)
     git_lock: DeferredLock = field(factory=DeferredLock)
 
+    @property
+    def step(self) -> Step:
+        return self.record.step
+
+    @property
+    def running(self) -> bool:
+        return self.record.step.runs
+
     def network(self) -> Room:
         """To join the network namespace alone."""
         room = self.holder or self.room
@@ -150,7 +87,7 @@ class Sandbox:
 
     def rooms(self) -> dict[str, StartedRoom | None]:
         """Those that must stand while it runs, or, if its container is another's, is prepared."""
-        if self.plan.image is None:
+        if self.plan.ownership is None:
             return {"room": self.room, "gate": self.gate}
         rooms = {"gate": self.gate, "holder": self.holder}
         return rooms if self.plan.foreign and self.room is None else {"room": self.room, **rooms}
@@ -162,28 +99,17 @@ class Sandbox:
         self.listeners = ()
         self.namespace = -1
 
-    def summary(self) -> dict[str, Any]:
-        return {
-            "sandbox": self.plan.id,
-            "name": self.plan.name,
-            "runtime": self.plan.runtime,
-            "state": self.state,
-            "policy": self.plan.policy.name,
-            "created": self.record.created,
-            "exit": self.record.exit_status,
-        }
-
     def inspection(self) -> dict[str, Any]:
         sidecar = self.sidecar
         uids = self.plan.uids
         return {
             "schema": "gitmoat.inspect/1",
-            **self.summary(),
+            **self.record.summary(),
             "ended": self.record.ended,
             "pid": self.room.pid if self.room else None,
             "netns": self.record.netns,
             "container": self.container.id if self.container else None,
-            "image": self.plan.image,
+            "image": image_of(self.plan.ownership),
             "epoch": self.record.epoch,
             "uids": {
                 "sidecar": uids.sidecar,
@@ -201,5 +127,5 @@ class Sandbox:
             "policy": {"name": self.plan.policy.name, "sha256": self.plan.policy_hash},
             "repositories": [repository.url for repository in self.plan.repositories],
             "workspace": WORKSPACE,
-            "workdir": self.record.workdir,
+            "workdir": None if self.plan.workdir is None else self.plan.workdir.to_json(),
         }

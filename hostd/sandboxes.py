@@ -7,7 +7,6 @@ there: of two that come together the second finds what the first has left.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from attrs import evolve
@@ -19,17 +18,17 @@ from hostd.adoption import Found, adopt_process, restore
 from hostd.attaching import find_prepared, refusal
 from hostd.broker_client import BrokerClient
 from hostd.commands import hang_up
-from hostd.ended import stopped_summary, why_ended
-from hostd.ending import destroy, remove_files, stop
+from hostd.ending import destroy, remove_files, stop, why_ended
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.lifecycle import attach, create, detach, start
 from hostd.patience import all_done, aside
+from hostd.plan import Plan
 from hostd.planning import RunRequest, make_plan
 from hostd.policies import changes, replace
 from hostd.process import Process
 from hostd.registry import ProcessRecord, Record, Step
-from hostd.sandbox import Plan, Sandbox
+from hostd.sandbox import Sandbox
 from hostd.steps import save
 from hostd.uids import UidRange, free_index
 from netpolicy.reading import PolicyError
@@ -72,8 +71,8 @@ class Sandboxes:
         return list(self._live.values())
 
     def summaries(self) -> list[dict[str, Any]]:
-        stopped = [stopped_summary(record) for record in self._stopped.values()]
-        return [each.summary() for each in self._live.values()] + stopped
+        live = [each.record for each in self._live.values()]
+        return [record.summary() for record in (*live, *self._stopped.values())]
 
     def find(self, wanted: object) -> Sandbox:
         """One that runs, or is being made or ended."""
@@ -84,7 +83,7 @@ class Sandboxes:
 
     def running(self, wanted: object) -> Sandbox:
         sandbox = self.find(wanted)
-        if sandbox.state != "running":
+        if not sandbox.running:
             raise Failed("R106", f"sandbox {wanted} is not running")
         return sandbox
 
@@ -95,11 +94,9 @@ class Sandboxes:
         if record is None:
             return self.find(identifier).inspection()
         try:
-            sandbox = restore(self._host, self._uids, record)
+            return restore(self._host, self._uids, record).inspection()
         except PolicyError:  # damaged, or of another version
-            return {**stopped_summary(record), "ended": record.ended}
-        sandbox.state = record.step.value
-        return sandbox.inspection()
+            return {**record.summary(), "ended": record.ended}
 
     def _identify(self, wanted: object) -> str:
         for sandbox in self._live.values():
@@ -115,14 +112,19 @@ class Sandboxes:
 
     # Beginning
 
-    async def create(self, request: RunRequest, still_wanted: Callable[[], None]) -> Sandbox:
-        """A sandbox that is served. Until its command is started it is no complete one."""
+    async def create(
+        self, request: RunRequest, still_wanted: Callable[[], None], *, theirs: bool = False
+    ) -> Sandbox:
+        """A sandbox that is served. Until its command is started it is no complete one.
+
+        `theirs`: one that is prepared for a container of others.
+        """
         upstreams = UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
         async with self._creations:
             still_wanted()
-            plan = self._plan(request, upstreams)
+            plan = self._plan(request, upstreams, theirs)
             try:
-                sandbox = await create(self._host, plan, upstreams)
+                sandbox = await create(self._host, plan)
                 self._live[plan.id] = sandbox
             finally:
                 del self._making[plan.id]
@@ -134,10 +136,10 @@ class Sandboxes:
             raise
         return sandbox
 
-    def _plan(self, request: RunRequest, upstreams: UpstreamTable) -> Plan:
+    def _plan(self, request: RunRequest, upstreams: UpstreamTable, theirs: bool) -> Plan:
         """Its name and its uids are taken from here on; there is no await in between."""
         index = self._free_index()
-        plan = make_plan(request, upstreams, self._names(), self._uids, index)
+        plan = make_plan(request, upstreams, self._names(), self._uids, index, theirs=theirs)
         self._host.registry.remember_index(index)
         self._making[plan.id] = plan
         return plan
@@ -155,10 +157,9 @@ class Sandboxes:
             plan = evolve(
                 sandbox.plan,
                 policy=given.policy,
-                policy_hash=given.policy_hash,
+                upstreams=given.upstreams,
                 repositories=given.repositories,
             )
-            sandbox.upstreams = upstreams
             try:
                 await attach(self._host, sandbox, plan, found)
             except Failed as problem:
@@ -168,7 +169,7 @@ class Sandboxes:
         return sandbox
 
     def _check_prepared(self, sandbox: Sandbox) -> None:
-        if sandbox.state != "prepared":
+        if sandbox.step is not Step.PREPARED:
             name = sandbox.plan.name
             raise Failed("R108", f"{name} has a container already", fix=f"hostctl rm {name}")
 
@@ -219,7 +220,7 @@ class Sandboxes:
 
     async def replace_policies(self, policies: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Each installed policy by its name; all are understood before one is swapped."""
-        running = [each for each in self._live.values() if each.state == "running"]
+        running = [each for each in self._live.values() if each.running]
         replaced = []
         for change in changes(running, policies):
             plan = change.sandbox.plan
@@ -262,9 +263,8 @@ class Sandboxes:
             await destroy(self._host, sandbox, reason)
             name = sandbox.plan.name
         elif record is not None:
-            self._stopped[identifier] = record = evolve(record, step=Step.REMOVING)
-            with suppress(OSError):  # a full disk: its removal makes room
-                self._host.registry.save(record)
+            self._stopped[identifier] = record = record.at(Step.REMOVING)
+            self._host.registry.save_if_possible(record)
             await remove_files(self._host, identifier)
             name = record.name
         else:
@@ -345,7 +345,7 @@ class Sandboxes:
         if sandbox.record.remove:
             sandbox.record = evolve(sandbox.record, exit_status=status)
             await self.destroy(sandbox, "its command ended")
-        elif sandbox.state == "running":
+        elif sandbox.running:
             left = {k: v for k, v in sandbox.record.processes.items() if k != "command"}
             save(self._host, sandbox, Step.SERVED, processes=left, exit_status=status)
 
@@ -377,7 +377,7 @@ class Sandboxes:
     def _room_ended(self, sandbox: Sandbox) -> None:
         rooms = sandbox.rooms()
         ended = [name for name, room in rooms.items() if room is None or not room.alive()]
-        if not ended or sandbox.state not in ("running", "prepared"):
+        if not ended or not (sandbox.running or sandbox.step is Step.PREPARED):
             return
         if sandbox.plan.foreign and ended == ["room"]:
             aside(self._detach(sandbox))
@@ -387,5 +387,5 @@ class Sandboxes:
     async def _detach(self, sandbox: Sandbox) -> None:
         async with self._turn(sandbox.plan.id):
             room = sandbox.room
-            if sandbox.state == "running" and room is not None and not room.alive():
+            if sandbox.running and room is not None and not room.alive():
                 await detach(self._host, sandbox, "its container ended")

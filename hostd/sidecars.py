@@ -40,6 +40,7 @@ from gitmoat.messages.sidecar import (
 from hostd.failures import Failed
 from hostd.messages import Sidecar
 from hostd.pipes import file_of
+from hostd.proc import wakeups
 from hostd.process import Process
 from hostd.spawner import Nursery
 from limits.buckets import TokenBucket
@@ -447,17 +448,6 @@ def _answer(waiting: deque[Deferred[bytes]], payload: bytes) -> None:
     asked = waiting.popleft()
     if not asked.called:
         asked.callback(payload)
-
-
-def wakeups(pid: int) -> int | None:
-    """How often a process has gone to sleep, if it sleeps now; None while it runs or is stopped."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            found = dict(line.split(":", 1) for line in file if ":" in line)
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    asleep = found["State"].strip().startswith("S")
-    return int(found["voluntary_ctxt_switches"]) if asleep else None
 
 
 def _never_ready(life: _Life) -> None:

@@ -17,11 +17,13 @@ from typing import Any
 
 from attrs import frozen
 
-from hostd.attempts_processes import privileges, status
+from hostd.attempts_processes import privileges
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.nft import loaded_hash
+from hostd.plan import Ours
 from hostd.probes import Judged
+from hostd.proc import network_of, status
 from hostd.sandbox import Sandbox
 from hostd.trials import try_all
 from hostd.verification_probes import Case, all_probes
@@ -37,7 +39,7 @@ _AT_MOST = 75
 _SIDECAR_HOLDS = ("anon_inode:[eventpoll]", "pipe:[", "socket:[")
 
 
-@frozen
+@frozen(kw_only=True)
 class Row:
     """One line of the report; `expect` is what must come out."""
 
@@ -66,7 +68,7 @@ class Row:
 async def verify(host: Host, sandbox: Sandbox, groups: tuple[str, ...]) -> dict[str, Any]:
     """The report, in the order of GROUPS; a control that could not be measured is not enforced."""
     with _planted(host) as marker:
-        probes = all_probes(Case(sandbox.plan, sandbox.upstreams, marker))
+        probes = all_probes(Case(sandbox.plan, marker))
         chosen = [probe for probe in probes if probe.group in groups]
         async with _announced(host, sandbox):
             judged = await try_all(host, sandbox, chosen)
@@ -161,16 +163,25 @@ async def _seen_from_outside(host: Host, sandbox: Sandbox) -> list[Row]:
 
 def _look(group: str, what: str, wrong: Sequence[str], good: str, code: str) -> Row:
     got = ", ".join(wrong)[:200] if wrong else good
-    return Row(group, what, "hostd", 0, "deny", got, not wrong, code)
+    return Row(
+        group=group,
+        probe=what,
+        tier="hostd",
+        uid=0,
+        expect="deny",
+        got=got,
+        ok=not wrong,
+        code=code,
+    )
 
 
 async def _network(host: Host, sandbox: Sandbox) -> list[Row]:
     rules = await _rules(host, sandbox)
     found = await host.spawner.ask_survey(sandbox.namespace)
     own = os.fstat(sandbox.namespace).st_ino
-    shared = own in (_namespace("self"), 0) or own != sandbox.record.netns
+    shared = own in (network_of("self"), 0) or own != sandbox.record.netns
     room = sandbox.room
-    inside = room is not None and _namespace(room.pid) == own
+    inside = room is not None and network_of(room.pid) == own
     elsewhere = [f"inode {own}"] if shared or not inside else []
     changed = [] if rules == sandbox.record.rules else [rules or "no rules"]
     same = f"sha256 {rules[:16]}"
@@ -187,13 +198,6 @@ async def _rules(host: Host, sandbox: Sandbox) -> str:
         return await loaded_hash(host.programs, sandbox.network())
     except Failed:
         return ""
-
-
-def _namespace(pid: int | str) -> int:
-    try:
-        return Path(f"/proc/{pid}/ns/net").stat().st_ino
-    except OSError:
-        return 0
 
 
 def _processes(sandbox: Sandbox) -> list[Row]:
@@ -244,8 +248,14 @@ async def _sidecar(sandbox: Sandbox) -> list[Row]:
     uid, pid = sandbox.plan.uids.sidecar, sidecar.pid
     rows = [
         Row(
-            *("sidecar", each["name"], "sidecar", uid, "deny"),
-            *("denied" if each["denied"] else "it works", each["denied"], "N205"),
+            group="sidecar",
+            probe=each["name"],
+            tier="sidecar",
+            uid=uid,
+            expect="deny",
+            got="denied" if each["denied"] else "it works",
+            ok=each["denied"],
+            code="N205",
         )
         for each in tested
     ]
@@ -258,7 +268,7 @@ def _sidecar_from_outside(pid: int, uid: int, sandbox: Sandbox) -> list[Row]:
         files = [path.name for path in Path(f"/proc/{pid}/root").iterdir()]
         held = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
         readable = [] if Path(f"/proc/{pid}/mem").stat().st_uid == 0 else ["by its own uid"]
-        elsewhere = [] if _namespace(pid) == sandbox.record.netns else ["another namespace"]
+        elsewhere = [] if network_of(pid) == sandbox.record.netns else ["another namespace"]
     except OSError:
         return [_look("sidecar", "the sidecar is away", ["it has just ended"], "", "N205")]
     strange = [
@@ -299,8 +309,8 @@ async def _facts(host: Host, sandbox: Sandbox) -> dict[str, Any]:
 
 async def _image(host: Host, sandbox: Sandbox) -> dict[str, Any] | None:
     """What it was made from, by the digest that the engine knows it by."""
-    name = sandbox.plan.image
-    if name is None:
+    ownership = sandbox.plan.ownership
+    if not isinstance(ownership, Ours):
         return None
-    found = await host.containers.engine.image(name)
-    return {"name": name, "digest": found.get("Id")}
+    found = await host.containers.engine.image(ownership.image)
+    return {"name": ownership.image, "digest": found.get("Id")}

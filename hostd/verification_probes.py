@@ -9,13 +9,13 @@ from attrs import frozen
 
 from gitwire.receivepack import Command, ObjectId, RefName
 from gitwire.repository import RepositoryPath
+from hostd.plan import Plan
 from hostd.probes import ACTIVATION, Probe, allow, deny
 from hostd.runtimes.bwrap import RUN
-from hostd.sandbox import Plan
 from netpolicy.decision import Deny, PushDenied, decide_push, decide_repository
 from netpolicy.nftables import GIT_HELPER, GIT_UNTRUSTED, SIDECAR_PORTS
 from netpolicy.policy import Tier
-from netpolicy.upstreams import Upstream, UpstreamTable
+from netpolicy.upstreams import Upstream
 
 _U, _H = "untrusted", "helper"
 _TIERS = (_U, _H)
@@ -131,7 +131,6 @@ class Case:
     """What a sandbox's probes depend on; `marker` is in places of the host's only."""
 
     plan: Plan
-    upstreams: UpstreamTable
     marker: str
 
 
@@ -218,7 +217,7 @@ def _repositories(case: Case) -> list[tuple[Upstream, RepositoryPath]]:
     """Those that the sandbox was made for, and those that its policy names in full."""
     found = [(each.upstream, each.path) for each in case.plan.repositories]
     for pattern in (pattern for rule in case.plan.policy.git for pattern in rule.repos):
-        upstream = case.upstreams.by_name(pattern.upstream)
+        upstream = case.plan.upstreams.by_name(pattern.upstream)
         if upstream is not None and "*" not in pattern.path:
             found.append((upstream, RepositoryPath(pattern.path)))
     return list(dict.fromkeys(found))
@@ -239,7 +238,7 @@ def _unknown(case: Case) -> dict[str, str]:
     """A git server that is not served; and, at one that is, what no tier may see."""
     name = RepositoryPath("gitmoat-verify/not-in-the-policy")
     found = {"a git server that is not served": f"{_UNKNOWN_HOST}/{name.text}.git"}
-    served = case.upstreams.upstreams
+    served = case.plan.upstreams.upstreams
     if served and not any(_visible(case, served[0], name, tier) for tier in Tier):
         found["a repository outside the policy"] = _path(served[0], name)
     return found

@@ -75,7 +75,7 @@ class Watchdog:
         self._host.containers.remove_overdue()
         if not self._asking:
             aside(self._reconcile())
-        running = [each for each in self._running() if each.state == "running"]
+        running = [each for each in self._running() if each.running]
         ids = {each.plan.id for each in running}
         self._unseen = {each: since for each, since in self._unseen.items() if each in ids}
         for sandbox in running:
@@ -91,14 +91,14 @@ class Watchdog:
 
     async def _ask_docker(self) -> None:
         for sandbox in list(self._running()):
-            if sandbox.state != "running" or sandbox.holder is None:
+            if not sandbox.running or sandbox.holder is None:
                 continue
             try:
                 wrong = await self._host.containers.what_is_wrong(sandbox)
             except Failed as problem:  # its processes and rules are watched without Docker's help
                 _log.warn("docker says nothing: {why}", why=str(problem))
                 return
-            if wrong is not None and sandbox.state == "running":
+            if wrong is not None and sandbox.running:
                 aside(self._freeze(sandbox, wrong))
 
     def _begin(self, sandbox: Sandbox) -> None:
@@ -112,10 +112,10 @@ class Watchdog:
         """To end one takes as long as its processes make it take: that is in nobody's turn."""
         try:
             async with self._turns:
-                if sandbox.state != "running":  # it ended while it waited; its namespace is closed
+                if not sandbox.running:  # it ended while it waited; its namespace is closed
                     return
                 wrong = await self._look_at(sandbox)
-            if wrong is not None and sandbox.state == "running":
+            if wrong is not None and sandbox.running:
                 await self._freeze(sandbox, wrong)
         finally:
             self._under_way.discard(sandbox.plan.id)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from hostd.sidecars import wakeups
+from hostd.proc import wakeups
 from tests.faults.world import World, ended, git_works, kill_and_wait
 from tests.stage.boxes import Box
 from tests.stage.command import outcome

@@ -74,10 +74,10 @@ APART = (
         "watchdog: to end one sandbox keeps the others waiting",
         "hostd/watchdog.py",
         """                wrong = await self._look_at(sandbox)
-            if wrong is not None and sandbox.state == "running":
+            if wrong is not None and sandbox.running:
                 await self._freeze(sandbox, wrong)""",
         """                wrong = await self._look_at(sandbox)
-                if wrong is not None and sandbox.state == "running":
+                if wrong is not None and sandbox.running:
                     await self._freeze(sandbox, wrong)""",
         (f"{WATCHDOG}::test_ends_that_take_for_ever_keep_nobody_from_being_looked_at",),
     ),
@@ -138,8 +138,8 @@ APART = (
     Mutation(
         "launcher: who is stopped counts as one that gets no processor",
         "hostd/children.py",
-        '.split()[0] == "R" and now',
-        '.split()[0] != "Z" and now',
+        'return state(self.pid) == "R" and now',
+        'return state(self.pid) != "Z" and now',
         ("tests/wire/hostd/test_children.py::test_one_that_is_stopped_or_waits_has_not",),
     ),
     Mutation(
@@ -155,7 +155,7 @@ APART = (
     Mutation(
         "watchdog: one that ended while it waited is looked at",
         "hostd/watchdog.py",
-        'if sandbox.state != "running":  # it ended',
+        "if not sandbox.running:  # it ended",
         "if not sandbox:  # it ended",
         (f"{WATCHDOG}::test_one_that_ends_while_it_waits_for_its_turn_is_not_looked_at",),
     ),
@@ -218,7 +218,7 @@ APART = (
     Mutation(
         "hostd: a full disk keeps it from starting",
         "hostd/adoption.py",
-        "            _save_if_possible(host, stopped)",
+        "            host.registry.save_if_possible(stopped)",
         "            host.registry.save(stopped)",
         (f"{BESIDE}::test_hostd_starts_on_a_disk_that_a_sandbox_has_filled",),
     ),

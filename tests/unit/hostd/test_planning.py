@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hostd.failures import Failed
+from hostd.plan import Plan, image_of
 from hostd.planning import make_plan, parse_run
-from hostd.sandbox import Plan
 from hostd.uids import UidRange, next_index
 from netpolicy.policy import Tier
 from netpolicy.upstreams import Upstream, UpstreamTable
@@ -110,7 +110,7 @@ def test_there_are_limits_also_when_nobody_asked_for_any() -> None:
 )
 def test_an_image_chooses_docker(body: dict[str, Any], runtime: str) -> None:
     made = plan(**body)
-    assert (made.runtime, made.image) == (runtime, body.get("image"))
+    assert (made.runtime, image_of(made.ownership)) == (runtime, body.get("image"))
 
 
 @pytest.mark.parametrize(

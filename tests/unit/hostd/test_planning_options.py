@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hostd.failures import Failed
+from hostd.plan import Plan
 from hostd.planning import make_plan, parse_run
-from hostd.sandbox import Plan
 from hostd.uids import UidRange
 from hostd.workdir import Workdir
 from netpolicy.upstreams import Upstream, UpstreamTable

@@ -6,18 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from hostd.registry import Loaded, ProcessRecord, Record, Registry, Step, start_time
+from hostd.proc import start_time
+from hostd.registry import Loaded, ProcessRecord, Record, Registry, Step
 
 
 def record(identifier: str = "a1", step: Step = Step.SERVED) -> Record:
     return Record(
-        id=identifier,
-        name="one",
+        plan={
+            "id": identifier,
+            "name": "one",
+            "uid_index": 3,
+            "policy": {"version": 1, "name": "one"},
+            "repositories": [{"url": "https://x/y.git", "directory": "/workspace"}],
+        },
         step=step,
-        uid_index=3,
         created=1,
-        policy={"version": 1, "name": "one"},
-        repositories=({"url": "https://x/y.git", "directory": "/workspace"},),
         processes={"room": ProcessRecord(12, 34)},
         netns=99,
         session="s",
@@ -40,6 +43,28 @@ def test_a_record_of_a_version_that_noted_no_end_is_read(tmp_path: Path) -> None
     del data["ended"]
     path.write_text(json.dumps(data))
     assert registry.load() == Loaded([record()], [])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("surprise", 1), ("name", None), ("policy", "x"), ("uid_index", None)]
+)
+def test_a_record_of_another_form_is_damaged(tmp_path: Path, key: str, value: object) -> None:
+    registry = Registry(tmp_path)
+    registry.claim(record())
+    path = tmp_path / "a1" / "state.json"
+    data = json.loads(path.read_text())
+    data.pop(key, None)
+    path.write_text(json.dumps(data if value is None else data | {key: value}))
+    assert [found.step for found in registry.load().records] == [Step.DAMAGED]
+
+
+def test_any_life_ends_and_none_begins_after_its_end() -> None:
+    for step in Step:
+        assert record(step=step).at(Step.REMOVING).step is Step.REMOVING
+        assert record(step=step).at(Step.ENDING).step is Step.ENDING
+    for over in (Step.STOPPED, Step.REMOVING, Step.DAMAGED):
+        with pytest.raises(ValueError, match="does not lead to served"):
+            record(step=over).at(Step.SERVED)
 
 
 def test_an_end_is_kept_with_its_reason(tmp_path: Path) -> None:

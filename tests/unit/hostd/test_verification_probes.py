@@ -1,4 +1,4 @@
-"""Which probes a sandbox gets: from its policy, its uids and its runtime."""
+"""Which probes a sandbox gets: from its policy, its uids and what runs it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hostd.attempts import ATTEMPTS
 from hostd.cgroups import ResourceLimits
 from hostd.failures import Failed
+from hostd.plan import Ours, Plan
 from hostd.probes import ACTIVATION, Probe
-from hostd.sandbox import Plan
 from hostd.verification import GROUPS, chosen_groups
 from hostd.verification_probes import Case, all_probes
 from netpolicy.codes import CODES
@@ -35,19 +35,19 @@ fetch = true
 """
 
 
-def probes(policy: str = BOTH, runtime: str = "bwrap") -> list[Probe]:
+def probes(policy: str = BOTH, ownership: Ours | None = None) -> list[Probe]:
     plan = Plan(
         id="0123456789ab",
         name="box",
-        runtime=runtime,
         uid_index=0,
         uids=Uids(sidecar=2001, helper=2002, untrusted=2003),
         policy=parse_policy(policy),
-        policy_hash="0" * 64,
+        upstreams=UPSTREAMS,
         repositories=(),
         limits=ResourceLimits(),
+        ownership=ownership,
     )
-    return all_probes(Case(plan, UPSTREAMS, "marker"))
+    return all_probes(Case(plan, "marker"))
 
 
 def named(found: list[Probe], attempt: str, tier: str) -> list[Probe]:
@@ -114,7 +114,7 @@ def test_a_policy_that_allows_everything_leaves_a_server_that_is_not_served() ->
 
 def test_process_1_is_left_alone_where_it_is_the_command() -> None:
     assert named(probes(), "trace", "untrusted")
-    assert not named(probes(runtime="docker"), "trace", "untrusted")
+    assert not named(probes(ownership=Ours("image")), "trace", "untrusted")
 
 
 def test_groups_are_chosen_by_name() -> None:

@@ -118,7 +118,8 @@ def failed(done: Deferred[Any]) -> Any:
 
 @pytest.mark.parametrize("step", [Step.STOPPED, Step.ENDING])
 def test_hostd_starts_on_a_disk_that_a_sandbox_has_filled(host: Host, step: Step) -> None:
-    made = Record(id="a1", name="one", step=step, uid_index=1, created=1, policy={})
+    plan = {"id": "a1", "name": "one", "uid_index": 1, "policy": {}}
+    made = Record(plan=plan, step=step, created=1)
     host.registry.claim(made)
     host.registry = FullDisk(host.registry.parent)
     found: list[Any] = []

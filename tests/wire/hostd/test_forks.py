@@ -31,8 +31,8 @@ from hostd.messages import (
     packed,
     unpack_asked,
 )
+from hostd.proc import start_time
 from hostd.process import Process
-from hostd.registry import start_time
 from tests.waiting import eventually
 
 FOUND = Surveyed(generation=1)

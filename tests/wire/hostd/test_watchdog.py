@@ -40,7 +40,7 @@ class Record:
 
 @define
 class Sandbox:
-    state: str = "running"
+    running: bool = True
     plan: Plan = field(factory=Plan)
     record: Record = field(factory=Record)
     sidecar: Sidecar = field(factory=Sidecar)
@@ -109,7 +109,7 @@ class World:
 
     async def _freeze(self, sandbox: Any, why: str) -> None:
         self.frozen.append(why)
-        sandbox.state = "stopped"
+        sandbox.running = False
 
     def rounds(self, number: int) -> None:
         self.host.reactor.pump([15] * number)
@@ -200,7 +200,7 @@ def test_a_sandbox_that_ended_unseen_is_forgotten() -> None:
     world = World()
     world.host.problem = Failed("R101", "the process that starts sandboxes ended")
     world.rounds(2)
-    world.sandbox.state = "stopped"
+    world.sandbox.running = False
     world.rounds(1)
     assert world.watchdog._unseen == {}
 
@@ -246,14 +246,14 @@ def test_one_that_ends_while_it_waits_for_its_turn_is_not_looked_at() -> None:
     host.ask_survey = survey  # type: ignore[method-assign]
     Watchdog(cast(Any, host), lambda: cast(Any, boxes), cast(Any, None), 15)
     host.reactor.advance(15)
-    boxes[4].state, boxes[4].namespace = "ending", -1
+    boxes[4].running, boxes[4].namespace = False, -1
     never.callback(None)
     assert looks == [0, 1, 2, 3]
 
 
 def test_what_is_being_made_or_ended_is_not_looked_at() -> None:
     world = World()
-    world.sandbox.state = "ending"
+    world.sandbox.running = False
     world.host.listing = ""
     world.rounds(3)
     assert world.frozen == []

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hostd.sidecars import wakeups
+from hostd.proc import wakeups
 from tests.fakes.sidecar_scope import config_bytes
 from tests.fakes.sidecar_world import BROKER_SEED, GitBackend, Hostd, World, public, run_beside
 from tests.waiting import ends_with_its_test, eventually
