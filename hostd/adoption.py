@@ -20,13 +20,14 @@ from hostd.containers import groups_of
 from hostd.ending import end_processes, record_end, remove_files
 from hostd.failures import Failed
 from hostd.host import ROOMS, Host
-from hostd.lifecycle import pin_namespace, supervisor
+from hostd.lifecycle import supervisor
 from hostd.outputs import keep_on
 from hostd.patience import all_done, within
 from hostd.plan import Plan, Theirs
 from hostd.proc import boot_id, start_time
 from hostd.process import Process, Watch
 from hostd.registry import ProcessRecord, Record, Step
+from hostd.rooms import pin_namespace
 from hostd.runtimes.bwrap import StartedRoom
 from hostd.sandbox import Container, Sandbox
 from hostd.uids import UidRange

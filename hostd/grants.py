@@ -166,23 +166,3 @@ class Grants:
         wanted = Revoke(sandbox=sandbox, reason=self._owed[sandbox])
         await self._broker.tell("/host/revoke", wanted)
         self._owed.pop(sandbox, None)
-
-
-class SandboxSessions:
-    """`Grants` for one sandbox, as its sidecar's supervisor needs it."""
-
-    def __init__(self, grants: Grants, sandbox: Sandbox) -> None:
-        self._grants = grants
-        self._sandbox = sandbox
-
-    async def register(self, public_key: bytes) -> str:
-        return await self._grants.register(self._sandbox, public_key)
-
-    async def activate(self, session: str, pid: int) -> None:
-        await self._grants.activate(self._sandbox, session, pid)
-
-    async def close(self, session: str, reason: str) -> None:
-        await self._grants.close(session, reason)
-
-    async def close_all(self, reason: str) -> None:
-        await self._grants.close_sandbox(self._sandbox.plan.id, reason)

@@ -16,10 +16,10 @@ from hostd.plan import Plan, image_of
 from hostd.registry import Record, Step
 from hostd.runtimes.bwrap import WORKSPACE, Directories, StartedRoom
 from hostd.sealed import Mount
-from hostd.sidecars import SidecarSupervisor
 
 if TYPE_CHECKING:
     from hostd.outputs import Keeper
+    from hostd.sidecars import SidecarSupervisor
 
 
 @frozen

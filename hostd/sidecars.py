@@ -1,60 +1,26 @@
 """Keeps one sandbox served: starts its sidecar, gets it a session, and replaces it when it dies
-or hangs.
-
-The sidecar is not believed: its messages are READY (a public key), DIAL and a self-test's answer,
-33 bytes each; anything else ends it.
-"""
+or hangs."""
 
 from __future__ import annotations
 
-import os
-import socket
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from attrs import define, field, frozen
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.defer import TimeoutError as TimedOut
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from gitmoat.messages.sidecar import (
-    DIAL,
-    READY,
-    SERVING,
-    SIZE,
-    TESTED,
-    Activate,
-    Connection,
-    DialFailed,
-    Order,
-    Pins,
-    ReplacePolicy,
-    SelfTest,
-    SidecarConfig,
-    Verifying,
-    format_config,
-    format_order,
-)
+from gitmoat.messages.sidecar import Activate, Pins, Verifying
 from hostd.failures import Failed
-from hostd.messages import Sidecar
-from hostd.pipes import file_of
 from hostd.proc import wakeups
 from hostd.process import Process
-from hostd.spawner import Nursery
-from limits.buckets import TokenBucket
-from streams.dialling import dial
-from streams.seqpacket import SeqpacketConnection
+from hostd.serving import Serving
+from hostd.sidecar_process import Dials, SidecarProcess
 
 _log = Logger()
 
-_DIALS_PER_SECOND = 16.0
-_DIAL_WITHIN = 5.0
-_DIAL_BURST = 64
 _FIRST_DELAY, _LAST_DELAY = 0.02, 5.0
-_READY_WITHIN = 10.0
-_ANSWERS_WITHIN = 5.0
 _STABLE_AFTER = 30.0
 _ASLEEP_AFTER = 0.5
 
@@ -71,73 +37,14 @@ SELFTEST_NAMES = (
 )
 
 
-@frozen
-class Setting:
-    """What every sidecar of one sandbox is started with; descriptors stay hostd's."""
-
-    sandbox: str
-    uid: int
-    netns: int
-    listeners: Callable[[], Awaitable[tuple[int, ...]]]
-    control_path: str
-    empty_root: str
-    cgroups: tuple[str, ...]
-    log: int
-    configuration: Callable[[], SidecarConfig]
-    # Raises when a protection does not hold; runs between the closed grant and activation.
-    probe: Callable[[], Awaitable[None]]
-    # Told the pid and session before the sidecar accepts anything.
-    started: Callable[[int, str], None]
-
-
-class Sessions(Protocol):
-    """What the supervisor asks of whoever talks to the broker."""
-
-    async def register(self, public_key: bytes) -> str: ...
-    async def activate(self, session: str, pid: int) -> None: ...
-    async def close(self, session: str, reason: str) -> None: ...
-    async def close_all(self, reason: str) -> None: ...
-
-
-@define(eq=False)
-class _Life:
-    """One sidecar process, from its fork to its end."""
-
-    process: Process
-    link: SeqpacketConnection
-    ready: Deferred[bytes] = field(factory=Deferred)
-    # Self-tests asked for and not answered, in order; also those nobody waits for any more.
-    tests: deque[Deferred[bytes]] = field(factory=deque)
-    # The same of policies it was given.
-    policies: deque[Deferred[bytes]] = field(factory=deque)
-    key: bytes = b""
-    session: str | None = None
-    started: float = 0.0
-    serving: bool = False
-    slept: int | None = None  # how often it had gone to sleep when it last did after an answer
-
-    def tell(self, order: Order, descriptors: Sequence[int] = ()) -> None:
-        self.link.send(format_order(order), descriptors)
-
-
 class SidecarSupervisor:
     """`start` returns once the first sidecar serves; later ones come by themselves."""
 
-    def __init__(
-        self,
-        reactor: Any,
-        nursery: Nursery,
-        setting: Setting,
-        broker: tuple[str, int],
-        sessions: Sessions,
-    ) -> None:
+    def __init__(self, reactor: Any, serving: Serving, broker: tuple[str, int]) -> None:
         self._reactor = reactor
-        self._nursery = nursery
-        self._setting = setting
-        self._broker = broker
-        self._sessions = sessions
-        self._budget = TokenBucket(_DIALS_PER_SECOND, _DIAL_BURST)
-        self._life: _Life | None = None
+        self._serving = serving
+        self._dials = Dials(reactor, broker)
+        self._life: SidecarProcess | None = None
         # Sessions of sidecars that are gone, to be closed before the next one begins.
         self._left: list[str] = []
         self._starting = DeferredLock()
@@ -156,7 +63,8 @@ class SidecarSupervisor:
     async def start(self) -> None:
         async with self._starting:
             await self._close_left()
-            life = await self._spawn()
+            self._check_wanted()
+            life = self._connect(await self._serving.fork())
             try:
                 await self._activate(life)
             except BaseException:
@@ -172,20 +80,20 @@ class SidecarSupervisor:
         async with self._starting:  # a start under way fails now, and cleans up after itself
             if self._life is not None:
                 self._end(self._life)
-            await self._sessions.close_all(reason)
+            await self._serving.close_all(reason)
 
     def leave(self) -> None:
         """hostd goes, the sidecar stays: the next hostd finds it by its control socket."""
         self._stopped = True
         if self._life is not None:
-            self._life.link.close()
+            self._life.leave()
 
     async def selftest(self) -> list[dict[str, Any]]:
         life = self._life
         if life is None:
             raise Failed("R101", "the sidecar is being replaced; try again")
         try:
-            results = await self._test(life)
+            results = await life.test()
         except TimedOut:
             raise Failed("R101", "the sidecar does not answer; it is being replaced") from None
         return [
@@ -206,24 +114,12 @@ class SidecarSupervisor:
                 return 0  # the next one is started with it
             cut = await regrant(life.session, life.key)
             try:
-                served = await self._give_policy(life, policy)
+                served = await life.give_policy(policy)
             except TimedOut:
                 return cut  # and it is being replaced
             if served.hex() != digest:
-                self._distrust(life)
+                life.distrust()
             return cut
-
-    def _give_policy(self, life: _Life, policy: bytes) -> Deferred[bytes]:
-        served: Deferred[bytes] = Deferred()
-        served.addTimeout(_ANSWERS_WITHIN, self._reactor)
-        served.addErrback(lambda failure: self._too_late(life, failure))
-        life.policies.append(served)
-        file = file_of(policy)
-        try:
-            life.tell(ReplacePolicy(), [file])
-        finally:
-            os.close(file)
-        return served
 
     def check(self) -> None:
         """Ask whether it still answers; the answer itself does not matter here.
@@ -231,14 +127,14 @@ class SidecarSupervisor:
         One that sleeps, and has slept since it last answered, cannot hang; it is let sleep.
         """
         life = self._life
-        if life is None or not life.serving or life.tests:
+        if life is None or not life.serving or life.is_tested:
             return
         slept = wakeups(life.process.pid)
         if slept is None or slept != life.slept:
-            asked = self._test(life)
+            asked = life.test()
             asked.addCallbacks(lambda _: self._note_sleep(life), lambda why: why.trap(TimedOut))
 
-    def _note_sleep(self, life: _Life) -> None:
+    def _note_sleep(self, life: SidecarProcess) -> None:
         """A moment later: it has only just answered."""
         life.slept = None
 
@@ -258,7 +154,7 @@ class SidecarSupervisor:
         life = self._connect(process)
         life.session = session
         self._serves(life)
-        life.ready.addCallbacks(lambda _: life.tell(Activate()), lambda _: self._stuck(life))
+        life.ready.addCallbacks(lambda _: life.tell(Activate()), lambda _: life.stuck())
 
     def pin(self, keys: frozenset[bytes]) -> None:
         """The broker's keys, as they are from now on; one that starts later gets them anyway."""
@@ -276,66 +172,34 @@ class SidecarSupervisor:
 
     # One life
 
-    async def _spawn(self) -> _Life:
-        self._check_wanted()
-        setting = self._setting
-        configuration = file_of(format_config(setting.configuration()))
-        try:
-            listeners = await setting.listeners()
-            process = await self._nursery.ask_sidecar(
-                Sidecar(uid=setting.uid, empty_root=setting.empty_root, cgroups=setting.cgroups),
-                [setting.netns, configuration, setting.log, *listeners],
-            )
-        finally:
-            os.close(configuration)
-        return self._connect(process)
+    def _connect(self, process: Process) -> SidecarProcess:
+        self._life = SidecarProcess(self._reactor, self._serving.id, process, self._dials)
+        self._life.connect(self._serving.control_path)
+        return self._life
 
-    def _connect(self, process: Process) -> _Life:
-        """A sidecar that cannot be reached is one that ends before it is ready."""
-        link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        link.setblocking(False)
-        try:
-            link.connect(self._setting.control_path)
-        except OSError as problem:
-            _log.warn("sidecar not reached: {why}", why=str(problem))
-            process.kill_session()
-        connection = SeqpacketConnection(
-            self._reactor,
-            link,
-            lambda data, descriptors: self._message(life, data, descriptors),
-            lambda: self._link_lost(life),
-        )
-        life = _Life(process, connection, started=self._reactor.seconds())
-        life.ready.addTimeout(_READY_WITHIN, self._reactor)
-        process.wait().addCallback(lambda _: _never_ready(life))
-        self._life = life
-        return life
-
-    async def _activate(self, life: _Life) -> None:
+    async def _activate(self, life: SidecarProcess) -> None:
         try:
             key = await life.ready
         except TimedOut:
             raise Failed("R101", "the sidecar did not become ready") from None
         self._check_wanted()
-        life.session = await self._sessions.register(key)
+        life.session = await self._serving.register(key)
         self._check_wanted()
-        await self._setting.probe()
+        await self._serving.probe()
         self._check_wanted()
-        await self._sessions.activate(life.session, life.process.pid)
-        self._setting.started(life.process.pid, life.session)
+        await self._serving.activate(life.session, life.process.pid)
         life.tell(Activate())
 
     def _check_wanted(self) -> None:
         if self._stopped:
             raise Failed("R106", "the sandbox is being ended")
 
-    def _serves(self, life: _Life) -> None:
+    def _serves(self, life: SidecarProcess) -> None:
         life.serving = True
         life.process.wait().addCallback(self._ended, life)
 
-    def _end(self, life: _Life) -> None:
-        life.process.kill_session()
-        life.link.close()
+    def _end(self, life: SidecarProcess) -> None:
+        life.end()
         if life.session is not None:
             self._left.append(life.session)
         if self._life is life:
@@ -343,78 +207,12 @@ class SidecarSupervisor:
 
     async def _close_left(self) -> None:
         while self._left:
-            await self._sessions.close(self._left[-1], "sidecar replaced")
+            await self._serving.close(self._left[-1], "sidecar replaced")
             self._left.pop()
-
-    # What it says
-
-    def _message(self, life: _Life, data: bytes, descriptors: list[int]) -> None:
-        for descriptor in descriptors:  # none is ever expected
-            os.close(descriptor)
-        kind, payload = data[:1], data[1:]
-        if len(data) != SIZE or descriptors:
-            self._distrust(life)
-        elif kind == READY and not life.ready.called:
-            life.key = payload
-            life.ready.callback(payload)
-        elif kind == DIAL[:1]:
-            self._dial(life)
-        elif kind == TESTED and life.tests:
-            _answer(life.tests, payload)
-        elif kind == SERVING and life.policies:
-            _answer(life.policies, payload)
-        else:
-            self._distrust(life)
-
-    def _distrust(self, life: _Life) -> None:
-        _log.warn("sidecar of {sandbox} broke its protocol", sandbox=self._setting.sandbox)
-        life.process.kill_session()
-
-    def _test(self, life: _Life) -> Deferred[bytes]:
-        """A sidecar that cannot do the quickest thing in time cannot serve either."""
-        tested: Deferred[bytes] = Deferred()
-        tested.addTimeout(_ANSWERS_WITHIN, self._reactor)
-        tested.addErrback(lambda failure: self._too_late(life, failure))
-        life.tests.append(tested)
-        life.tell(SelfTest())
-        return tested
-
-    def _too_late(self, life: _Life, failure: Failure) -> Failure:
-        self._stuck(life)
-        return failure
-
-    def _stuck(self, life: _Life) -> None:
-        if life.process.status is None:
-            _log.warn("sidecar of {sandbox} does not answer", sandbox=self._setting.sandbox)
-            life.process.kill_session()
-
-    def _dial(self, life: _Life) -> None:
-        if self._budget.take(self._reactor.seconds()):
-            life.tell(DialFailed())
-            return
-        done = Deferred.fromCoroutine(dial(self._reactor, *self._broker, _DIAL_WITHIN))
-        done.addCallbacks(
-            lambda connected: self._hand_over(life, connected),
-            lambda _: self._refuse_dial(life),
-        )
-
-    def _hand_over(self, life: _Life, connected: socket.socket) -> None:
-        with connected:
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if life is self._life:
-                life.tell(Connection(), [connected.fileno()])
-
-    def _refuse_dial(self, life: _Life) -> None:
-        if life is self._life:
-            life.tell(DialFailed())
 
     # Its end, and the next one
 
-    def _link_lost(self, life: _Life) -> None:
-        """The process's end decides what happens; a sidecar without a link is of no use."""
-        life.process.kill_session()
-
-    def _ended(self, status: int, life: _Life) -> None:
+    def _ended(self, status: int, life: SidecarProcess) -> None:
         if self._stopped or self._life is not life:
             return
         self._end(life)
@@ -422,7 +220,7 @@ class SidecarSupervisor:
             self._delay = _FIRST_DELAY
         _log.warn(
             "sidecar of {sandbox} ended ({status}); another in {delay} s",
-            sandbox=self._setting.sandbox,
+            sandbox=self._serving.id,
             status=status,
             delay=self._delay,
         )
@@ -441,16 +239,3 @@ class SidecarSupervisor:
         if not self._stopped:
             _log.warn("no new sidecar yet: {why}", why=failure.getErrorMessage())
             self._replace_later()
-
-
-def _answer(waiting: deque[Deferred[bytes]], payload: bytes) -> None:
-    """To who asked first; who has given up meanwhile is passed over."""
-    asked = waiting.popleft()
-    if not asked.called:
-        asked.callback(payload)
-
-
-def _never_ready(life: _Life) -> None:
-    """Whoever waits for a sidecar that has ended is told at once."""
-    if not life.ready.called:
-        life.ready.errback(Failed("R101", "the sidecar ended before it was ready"))

@@ -284,21 +284,21 @@ MUTATIONS = (
     # hostd
     Mutation(
         "hostd: probes are not judged",
-        "hostd/lifecycle.py",
+        "hostd/serving.py",
         "        if not judged.ok:\n",
         "        if False:\n",
         (f"{UNRULED}[losing a rule]", f"{UNRULED}[letting everybody in]"),
     ),
     Mutation(
         "hostd: an interface is no reason not to start",
-        "hostd/lifecycle.py",
+        "hostd/serving.py",
         "    if found.interfaces:\n",
         "    if False:\n",
         (f"{UNRULED}[leaving an interface]",),
     ),
     Mutation(
         "hostd: a setting is no reason not to start",
-        "hostd/lifecycle.py",
+        "hostd/serving.py",
         "    if found.sysctls:\n",
         "    if False:\n",
         (f"{UNRULED}[opening low ports, again and again]",),

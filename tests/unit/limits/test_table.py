@@ -16,7 +16,7 @@ from broker.settings import BrokerLimits, Timeouts
 from gitmoat.listeners import BUDGETS
 from gitwire.http import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
 from gitwire.receivepack import CommandReader
-from hostd import children, lifecycle, planning, sandboxes
+from hostd import children, planning, sandboxes, serving
 from limits.table import GROUPS, Limit
 from netpolicy.codes import CODES
 from netpolicy.policy import Limits
@@ -56,7 +56,7 @@ IN_FORCE: dict[str, float] = {
     "lookups": resolving.EACH,
     "credentials_per_minute": budgets.CREDENTIALS_PER_MINUTE,
     "credential_time": credential_socket.PATIENCE,
-    "broker_links": lifecycle.DIAL_CAP,
+    "broker_links": serving.DIAL_CAP,
     "descriptors": budgets.DESCRIPTORS,
     "head": TIMES.head,
     "head_bytes": REQUEST_HEAD_LIMIT,

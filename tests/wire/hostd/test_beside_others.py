@@ -15,7 +15,6 @@ from twisted.internet.task import Clock
 from hostd.adoption import take_over
 from hostd.containers import Containers
 from hostd.failures import Failed
-from hostd.lifecycle import probe
 from hostd.messages import Surveyed
 from hostd.patience import all_done
 from hostd.programs import Finished
@@ -23,6 +22,7 @@ from hostd.registry import Record, Registry, Step
 from hostd.runtimes.bwrap import StartedRoom
 from hostd.sandbox import Container
 from hostd.sandboxes import Sandboxes
+from hostd.serving import probe
 
 
 class FullDisk(Registry):

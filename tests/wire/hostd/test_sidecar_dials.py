@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import Deferred
 
 from gitmoat.messages.sidecar import DIAL, Connection, DialFailed, Order, parse_order
-from hostd.sidecars import SidecarSupervisor, _Life
+from hostd.sidecar_process import Dials, SidecarProcess
 from tests.fakes.reactor_tests import on_reactor
 from tests.waiting import PATIENCE
 
@@ -30,12 +30,10 @@ class Link:
 async def dial(address: tuple[str, int]) -> tuple[Order, Link]:
     from twisted.internet import reactor
 
-    link, nobody = Link(), object()
-    anything: Any = nobody
-    supervisor = SidecarSupervisor(reactor, anything, anything, address, anything)
-    life = _Life(anything, link)  # type: ignore[arg-type]
-    supervisor._life = life
-    supervisor._message(life, DIAL, [])
+    link, nobody = Link(), cast(Any, object())
+    sidecar = SidecarProcess(reactor, "a1", nobody, Dials(reactor, address))
+    sidecar._link = cast(Any, link)
+    sidecar._message(DIAL, [])
     return await link.told.addTimeout(PATIENCE, reactor), link
 
 
