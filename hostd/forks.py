@@ -44,6 +44,7 @@ _SIGN_OF_LIFE = 20.0
 _STARTING = 60.0  # a machine that is busy with other things takes long to import a sidecar
 _ENDING = 5.0
 _AGAIN = 1.0
+_LOOK_AGAIN = 0.02
 _ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
@@ -71,6 +72,17 @@ class _Awaited(Generic[T]):
             self.done.callback((answer, descriptors))
         else:
             self.done.errback(Failed("R101", "the process that starts sandboxes is not understood"))
+
+
+@define(eq=False)
+class _Gone:
+    """One that has ended, or was killed: what was asked of it, and what it had started."""
+
+    child: subprocess.Popen[bytes] | None
+    since: int
+    waiting: dict[int, _Awaited[Any]]
+    processes: dict[int, Process]
+    give_up: float = 0.0
 
 
 def _failed(refused: Refused) -> Failed:
@@ -258,25 +270,31 @@ class Forks:
 
     def _lost(self) -> None:
         """Another one first: who hears that his request failed may need it to clean up."""
-        self._link = None
+        gone = _Gone(self._child, self._since, self._waiting, self._processes)
+        gone.give_up = self._reactor.seconds() + _ENDING
+        self._link, self._child, self._waiting, self._processes = None, None, {}, {}
+        self._orphans |= gone.processes
         self._stop_timers()
-        self._end_child()
-        waiting, self._waiting = self._waiting, {}
+        if gone.child is not None:
+            gone.child.kill()
         if not self._stopping:
             _log.warn("{module} ended; starting another", module=self.module)
-            self._adopt_orphans()
-            if waiting:
-                self._kill_unheard_of()
             self._start_again()
-        for awaited in waiting.values():
-            awaited.done.errback(Failed("R101", "the process that starts sandboxes ended"))
+        self._bury(gone)
 
-    def _end_child(self) -> None:
-        child, self._child = self._child, None
-        if child is not None:
-            child.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # the rounds reap it
-                child.wait(_ENDING)
+    def _bury(self, gone: _Gone) -> None:
+        """Its children become ours when it has ended; one in a call of the kernel's may not for
+        long, and is left to the rounds."""
+        ended = gone.child is None or gone.child.poll() is not None
+        if not ended and self._reactor.seconds() < gone.give_up:
+            self._reactor.callLater(_LOOK_AGAIN, self._bury, gone)
+            return
+        if not self._stopping:
+            self._adopt(gone.processes)
+            if gone.waiting:
+                self._kill_unheard_of(gone.since)
+        for awaited in gone.waiting.values():
+            awaited.done.errback(Failed("R101", "the process that starts sandboxes ended"))
 
     def _start_again(self) -> None:
         """Until there is memory, a pid and a descriptor for it; meanwhile requests are refused."""
@@ -286,21 +304,19 @@ class Forks:
             _log.error("{module} does not start: {why}", module=self.module, why=str(problem))
             self._again = self._reactor.callLater(_AGAIN, self._start_again)
 
-    def _kill_unheard_of(self) -> None:
+    def _kill_unheard_of(self, since: int) -> None:
         """What it had forked and not told of would run although its request is said to have
         failed. It is ours since its parent died, and began after somebody began to wait."""
         for pid in _children():
             began = start_time(pid)
-            if began is None or began < self._since or any(k.waits_for(pid) for k in self._kin):
+            if began is None or began < since or any(k.waits_for(pid) for k in self._kin):
                 continue
             with contextlib.suppress(ProcessLookupError):
                 leads = os.getpgid(pid) == pid
                 (os.killpg if leads else os.kill)(pid, signal.SIGKILL)
 
-    def _adopt_orphans(self) -> None:
-        orphans, self._processes = self._processes, {}
-        for pid, process in orphans.items():
-            self._orphans[pid] = process
+    def _adopt(self, processes: dict[int, Process]) -> None:
+        for pid, process in processes.items():
             process.wait().addCallback(self._orphan_ended, pid)
             Watch(self._reactor, process)
 

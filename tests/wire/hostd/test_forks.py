@@ -56,12 +56,15 @@ class Link:
 class Child:
     pid: int = 7
     kills: int = 0
+    status: int | None = 0  # None: in an uninterruptible wait it does not end when it is killed
 
     def kill(self) -> None:
         self.kills += 1
 
+    def poll(self) -> int | None:
+        return self.status
+
     def wait(self, timeout: float) -> None:
-        """A process in an uninterruptible wait does not end when it is killed."""
         raise subprocess.TimeoutExpired("played", timeout)
 
 
@@ -158,13 +161,29 @@ def test_who_gives_no_sign_of_life_is_ended(forks: Played, clock: Clock) -> None
 def test_the_end_of_who_gives_no_sign_is_not_waited_for(forks: Played, clock: Clock) -> None:
     """What it forked may hold the link open, frozen, for as long as it likes."""
     link, (_, done) = forks.link, forks.ask()
+    forks.child.status = None
     clock.advance(13)
     clock.advance(21)
-    assert link.closed and failure(done).code == "R101"
+    assert link.closed and not done.called
     forks.lives(0)
     number, another = forks.ask()
     forks.says(number, FOUND)
     assert another.called
+    clock.pump([1] * 6)
+    assert failure(done).code == "R101"
+    assert clock.getDelayedCalls() == []
+
+
+def test_who_waited_hears_of_it_when_it_has_ended(forks: Played, clock: Clock) -> None:
+    """Only then are the children that it has not told of ours to end."""
+    child, (_, done) = forks.child, forks.ask()
+    child.status = None
+    forks._lost()
+    clock.advance(1)
+    assert not done.called
+    child.status = -9
+    clock.advance(1)
+    assert failure(done).code == "R101"
 
 
 def test_who_cannot_be_started_is_started_later_and_nobody_waits_for_that(
@@ -196,7 +215,7 @@ def test_what_was_forked_and_not_told_of_ends_with_its_request(
     begun = sleepers[-1]
     if known:
         forks._processes[begun.pid] = Process(begun.pid, os.pidfd_open(begun.pid))
-        forks._adopt_orphans = lambda: None  # type: ignore[method-assign]
+        forks._adopt = lambda processes: None  # type: ignore[method-assign]
     forks._lost()
     assert failure(done).code == "R101"
     if not known:
