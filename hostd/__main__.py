@@ -90,7 +90,8 @@ def main() -> int:
 
 def _not_started(descriptor: int | None, problem: Failed) -> int:
     _tell(descriptor, json.dumps({"error": problem.answer()}))
-    sys.stderr.write(f"hostd: {problem.what} [{problem.code}]\n  fix: {problem.fix}\n")
+    fix = problem.answer()["fix"]
+    sys.stderr.write(f"hostd: {problem.what} [{problem.code}]\n  fix: {fix}\n")
     return problem.exit_code
 
 
