@@ -5,7 +5,6 @@ A connection that is not uid 0 never gets a `Channel`, and only a `Channel` reac
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,14 +12,13 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IFileDescriptorReceiver
-from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from gitmoat.control.lines import object_of
+from gitmoat.control.server import Conversation, serve
 from hostd.failures import Failed
-from identity.controlsocket import peer_uid
-from streams.accepting import Acceptor
 
 _log = Logger()
 _LINE_LIMIT = 1024 * 1024
@@ -89,68 +87,51 @@ class Channel:
 
 
 @implementer(IFileDescriptorReceiver)
-class AdminConnection(Protocol):
+class AdminConnection(Conversation):
     def __init__(self, operations: Mapping[str, Operation], refused: Callable[[int], None]) -> None:
+        super().__init__(_LINE_LIMIT)
         self._operations = operations
         self._refused = refused
-        self._buffer = b""
         self._descriptors: list[int] = []
         self._channel: Channel | None = None
-        self._attested = False
 
-    def connectionMade(self) -> None:
-        transport: Any = self.transport
-        uid = peer_uid(transport.getHandle())
-        self._attested = uid == 0
-        if not self._attested:
-            self._refused(uid)
-            self._drop()
+    def permits(self, uid: int) -> bool:
+        if uid == 0:
+            return True
+        self._refused(uid)
+        return False
 
     def fileDescriptorReceived(self, descriptor: int) -> None:
-        if not self._attested or self._channel or len(self._descriptors) >= _MAX_DESCRIPTORS:
+        if not self.open or self._channel or len(self._descriptors) >= _MAX_DESCRIPTORS:
             os.close(descriptor)
-            self._drop()
+            self.drop()
             return
         os.set_inheritable(descriptor, False)
         self._descriptors.append(descriptor)
 
-    def dataReceived(self, data: bytes) -> None:
-        if not self._attested:
-            return
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        if len(self._buffer) > _LINE_LIMIT:
-            self._drop()
-            return
-        for line in lines:
-            self._line(line)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._attested = False
-        if self._channel is not None:
-            self._channel.lost()
-        else:
-            self._close_descriptors()
-
-    def _line(self, line: bytes) -> None:
-        try:
-            message = json.loads(line)
-        except ValueError:
-            message = None
-        if not isinstance(message, dict):
+    def heard(self, line: bytes) -> None:
+        message = object_of(line)
+        if message is None:
             self._answer_error(Failed("C105", "the request is not a JSON object"))
         elif self._channel is not None:
             self._channel.note(message)
         else:
             self._begin(message)
 
+    def lost(self) -> None:
+        if self._channel is not None:
+            self._channel.lost()
+        else:
+            self._close_descriptors()
+
     def _begin(self, message: dict[str, Any]) -> None:
         operation = self._operations.get(str(message.pop("op", None)))
         if operation is None:
             self._answer_error(Failed("C105", "hostd does not know this operation"))
             return
-        self._channel = Channel(self._send, self._descriptors)
+        self._channel = Channel(self.say, self._descriptors)
         done = Deferred.fromCoroutine(_run(operation, self._channel, message))
-        done.addCallbacks(lambda answer: self._send({"ok": True, **answer}), self._failed)
+        done.addCallbacks(lambda answer: self.say({"ok": True, **answer}), self._failed)
         done.addErrback(lambda failure: _log.failure("answering failed", failure))
         done.addBoth(lambda _: self._end())
 
@@ -165,24 +146,18 @@ class AdminConnection(Protocol):
         self._answer_error(Failed("R101", "hostd could not do this", why=text[:300]))
 
     def _answer_error(self, problem: Failed) -> None:
-        self._send({"error": problem.answer()})
+        self.say({"error": problem.answer()})
         if self._channel is None:
-            self._drop()
-
-    def _send(self, message: dict[str, Any]) -> None:
-        if self._attested:
-            transport: Any = self.transport
-            transport.write(json.dumps(message).encode() + b"\n")
+            self.drop()
 
     def _end(self) -> None:
         if self._channel is not None:
             self._channel.release()
-        self._drop()
+        self.drop()
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
         self._close_descriptors()
-        transport: Any = self.transport
-        transport.loseConnection()
+        super().drop()
 
     def _close_descriptors(self) -> None:
         if self._channel is None:
@@ -195,30 +170,10 @@ async def _run(operation: Operation, channel: Channel, message: dict[str, Any]) 
     return await operation(channel, message)
 
 
-class _Connections(Factory[AdminConnection]):
-    noisy = False
-
-    def __init__(self, operations: Mapping[str, Operation], refused: Callable[[int], None]) -> None:
-        self._operations = operations
-        self._refused = refused
-
-    def buildProtocol(self, addr: object) -> AdminConnection:
-        return AdminConnection(self._operations, self._refused)
-
-
 def serve_admin(
     reactor: Any,
     listener: socket.socket,
     operations: Mapping[str, Operation],
     refused: Callable[[int], None],
-) -> Acceptor:
-    """Takes over a listening socket."""
-    factory = _Connections(operations, refused)
-
-    def accepted(connection: socket.socket) -> None:
-        reactor.adoptStreamConnection(connection.fileno(), connection.family, factory)
-        connection.close()
-
-    acceptor = Acceptor(reactor, listener, None, accepted)
-    acceptor.start()
-    return acceptor
+) -> None:
+    serve(reactor, listener, lambda: AdminConnection(operations, refused))

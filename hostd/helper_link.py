@@ -6,7 +6,6 @@ says there is between it and the broker. hostd holds the descriptor for the time
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from typing import Any
@@ -20,6 +19,7 @@ from zope.interface import implementer
 
 from audit.events import AdminOperation
 from audit.journal import Journal
+from gitmoat.control.lines import LineReader, TooLong, line_of, object_of
 from hostd.failures import Failed, NotStarted
 from hostd.helper_files import HelperFiles
 from hostd.messages import Command
@@ -135,13 +135,13 @@ class _Connection(Protocol):
 
     def __init__(self, link: HelperLink) -> None:
         self._link = link
-        self._held = b""
+        self._lines = LineReader(_LINE_LIMIT)
         self._descriptors: list[int] = []
         self._greeted = False
 
     def connectionMade(self) -> None:
         self._link.made(self)
-        self._transport.write(b'{"op": "helpers"}\n')
+        self._transport.write(line_of({"op": "helpers"}))
 
     @property
     def _transport(self) -> Any:
@@ -152,9 +152,11 @@ class _Connection(Protocol):
         self._descriptors.append(descriptor)
 
     def dataReceived(self, data: bytes) -> None:
-        *lines, self._held = (self._held + data).split(b"\n")
-        if len(self._held) > _LINE_LIMIT:
+        try:
+            lines = self._lines.feed(data)
+        except TooLong:
             self.hang_up()
+            return
         for line in lines:
             self._line(line)
 
@@ -163,10 +165,10 @@ class _Connection(Protocol):
             self._greeted = True
             return
         try:
-            message = json.loads(line)
+            message = object_of(line) or {}
             number, provider = int(message["id"]), str(message["provider"])
             descriptor = self._descriptors.pop(0)
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        except (ValueError, TypeError, KeyError, IndexError):
             _log.error("the broker's link is not understood")
             self.hang_up()
             return
@@ -177,7 +179,7 @@ class _Connection(Protocol):
     def _tell(self, failure: Failure, number: int) -> None:
         failure.trap(Failed)
         answer = {"id": number, "what": str(getattr(failure.value, "what", ""))}
-        self._transport.write(json.dumps(answer).encode() + b"\n")
+        self._transport.write(line_of(answer))
 
     def hang_up(self) -> None:
         self._transport.abortConnection()

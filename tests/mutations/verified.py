@@ -198,8 +198,8 @@ VERIFIED = (
     Mutation(
         "hostd: whoever connects may command",
         "hostd/admin.py",
-        "        self._attested = uid == 0\n",
-        "        self._attested = True\n",
+        "        if uid == 0:\n",
+        "        if True:\n",
         ("tests/wire/hostd/test_admin_peers.py",),
     ),
     Mutation(

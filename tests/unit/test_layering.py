@@ -75,8 +75,9 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         {"gitwire"}, {"netpolicy"}, set(), "what bytes mean does not depend on what is allowed",
     ),
     (
-        {"gitmoat"}, PROGRAMS | {"credential_helper", "streams", "confine", "audit"}, set(),
-        "what the programs share knows none of them, and no connection",
+        {"gitmoat"}, PROGRAMS | {"credential_helper", "streams", "confine", "audit"},
+        {"gitmoat.control.server"},
+        "what the programs share knows none of them, and no connection but a control socket's",
     ),
     (
         {"limits"}, OURS - {"limits"}, set(), "counting depends on nothing that is counted",
@@ -99,7 +100,8 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "a connection knows no policy and no key",
     ),
     (
-        {"confine", "netpolicy", "gitmoat", "gitwire", "audit", "hostctl"}, {"twisted"}, set(),
+        {"confine", "netpolicy", "gitmoat", "gitwire", "audit", "hostctl"}, {"twisted"},
+        {"gitmoat.control.server"},
         "a reactor belongs to daemons; hostctl must start fast",
     ),
     (
