@@ -19,6 +19,7 @@ class Conversation(Protocol):
 
     def __init__(self, limit: int) -> None:
         self._lines = LineReader(limit)
+        self._closing = False
         self.uid = -1
         self.open = False
 
@@ -40,7 +41,8 @@ class Conversation(Protocol):
             self.wire.write(line_of(message))
 
     def drop(self) -> None:
-        """What was said still goes out."""
+        """What was said still goes out; what comes in now is not looked at any more."""
+        self._closing = True
         self.wire.loseConnection()
 
     def connectionMade(self) -> None:
@@ -50,7 +52,7 @@ class Conversation(Protocol):
             self.drop()
 
     def dataReceived(self, data: bytes) -> None:
-        if not self.open:
+        if not self.open or self._closing:
             return
         try:
             lines = self._lines.feed(data)
@@ -58,7 +60,8 @@ class Conversation(Protocol):
             self.drop()
             return
         for line in lines:
-            self.heard(line)
+            if not self._closing:
+                self.heard(line)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         was_open, self.open = self.open, False

@@ -203,6 +203,13 @@ VERIFIED = (
         ("tests/wire/hostd/test_admin_peers.py",),
     ),
     Mutation(
+        "control: whoever connects is heard",
+        "gitmoat/control/server.py",
+        "        if not self.open or self._closing:\n",
+        "        if self._closing:\n",
+        ("tests/wire/hostd/test_control_server.py",),
+    ),
+    Mutation(
         "verify: a secret of the host lies in the sandbox",
         "hostd/verification.py",
         "paths.run, paths.etc, paths.log_dir)",
