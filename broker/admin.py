@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sqlite3
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from attrs import define
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
-from twisted.protocols.basic import LineOnlyReceiver
 from twisted.python.failure import Failure
 
 from audit.events import PeerRefused
 from audit.journal import Journal, JournalUnavailable
 from broker.errors import Problem
 from broker.helper_link import HelperLink
-from identity.controlsocket import peer_uid
+from gitmoat.control.lines import object_of
+from gitmoat.control.server import Conversation, serve
 from streams.accepting import Acceptor
 
 log = Logger()
@@ -54,21 +53,17 @@ class Admin:
         return False
 
     def offers_helpers(self, line: bytes) -> bool:
-        try:
-            return bool(json.loads(line) == {"op": HELPERS})
-        except (ValueError, RecursionError):
-            return False
+        return object_of(line) == {"op": HELPERS}
 
     def answer(self, line: bytes, uid: int) -> Deferred[Fields]:
         return maybeDeferred(self._run, line, uid).addCallbacks(_done, _failed)
 
     def _run(self, line: bytes, uid: int) -> Fields | Deferred[Fields]:
-        try:
-            fields = json.loads(line)
-            operation = self.operations[fields["op"]]
-        except (ValueError, RecursionError, KeyError, TypeError):
+        fields = object_of(line) or {}
+        operation = self.operations.get(str(fields.get("op")))
+        if operation is None:
             fix = "one JSON object on one line, with a known op"
-            raise Problem("C105", "the request is not understood", "", fix) from None
+            raise Problem("C105", "the request is not understood", "", fix)
         return operation(fields, uid)
 
 
@@ -84,26 +79,19 @@ def _failed(failure: Failure) -> Fields:
     return {"error": problem.mapping()}
 
 
-class _Conversation(LineOnlyReceiver):
+class _Conversation(Conversation):
     """One request, one answer, the end; but for hostd's link, which stays."""
 
-    delimiter = b"\n"
-    MAX_LENGTH = _LINE
-
     def __init__(self, admin: Admin, clock: Any) -> None:
+        super().__init__(_LINE)
         self._admin = admin
-        self._clock = clock
-        self._uid = -1
-        self._timer: Any = None
+        self._timer = clock.callLater(_SECONDS, self.drop)
         self._is_link = False
 
-    def connectionMade(self) -> None:
-        self._uid = peer_uid(cast(Any, self.transport).socket)
-        self._timer = self._clock.callLater(_SECONDS, self._abort)
-        if not self._admin.permits(self._uid):
-            self._abort()
+    def permits(self, uid: int) -> bool:
+        return self._admin.permits(uid)
 
-    def lineReceived(self, line: bytes) -> None:
+    def heard(self, line: bytes) -> None:
         if self._is_link:
             self._admin.link.heard(line)
         elif self._admin.offers_helpers(line):
@@ -112,51 +100,31 @@ class _Conversation(LineOnlyReceiver):
             self._admin.link.attend(self.transport)
         else:
             self._timer.reset(_ANSWER_SECONDS)
-            answered = self._admin.answer(line, self._uid)
-            answered.addCallbacks(self._say, self._broken)
+            answered = self._admin.answer(line, self.uid)
+            answered.addCallbacks(self._answer, self._broken)
 
-    def _say(self, answer: Fields) -> None:
-        transport = cast(Any, self.transport)
-        transport.write(json.dumps(answer).encode() + b"\n")
-        transport.loseConnection()
+    def _answer(self, answer: Fields) -> None:
+        self.say(answer)
+        super().drop()
 
     def _broken(self, failure: Failure) -> None:
         """A fault of ours ends this one request, and shows in the log."""
         log.failure("an operation failed", failure)
-        self._abort()
+        self.drop()
 
-    def lineLengthExceeded(self, line: bytes) -> None:
-        self._abort()
+    def drop(self) -> None:
+        super().drop()
+        self.wire.abortConnection()
 
-    def connectionLost(self, reason: object = None) -> None:
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
         if self._timer.active():
             self._timer.cancel()
+        super().connectionLost(reason)
+
+    def lost(self) -> None:
         if self._is_link:
             self._admin.link.lost(self.transport)
 
-    def _abort(self) -> None:
-        cast(Any, self.transport).abortConnection()
-
-
-class _Conversations(Factory[Protocol]):
-    noisy = False
-
-    def __init__(self, admin: Admin, clock: Any) -> None:
-        self._admin = admin
-        self._clock = clock
-
-    def buildProtocol(self, addr: object) -> Protocol:
-        return _Conversation(self._admin, self._clock)
-
 
 def serve_admin(reactor: Any, sock: socket.socket, admin: Admin) -> Acceptor:
-    """Takes over a listening socket."""
-    factory = _Conversations(admin, reactor)
-
-    def accepted(connection: socket.socket) -> None:
-        reactor.adoptStreamConnection(connection.fileno(), connection.family, factory)
-        connection.close()
-
-    acceptor = Acceptor(reactor, sock, None, accepted)
-    acceptor.start()
-    return acceptor
+    return serve(reactor, sock, lambda: _Conversation(admin, reactor))
