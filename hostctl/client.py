@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gitmoat.control.lines import LineReader, TooLong, object_of
 from hostctl.failure import Failure, NotReached, failure_from, plain
 from hostctl.waiting import Waiting
 from identity.controlsocket import ControlSocketError, connect_control
@@ -42,12 +43,9 @@ Message = Progress | Event | Done
 
 def parse_message(line: bytes) -> Message:
     """One line of an answer; raises the Failure that the daemon reports."""
-    try:
-        data = json.loads(line)
-    except ValueError:
-        raise failure_from(None) from None
-    if not isinstance(data, dict):
-        raise failure_from(data)
+    data = object_of(line)
+    if data is None:
+        raise failure_from(None)
     if "error" in data:
         raise failure_from(data["error"])
     if "progress" in data:
@@ -65,29 +63,13 @@ def line_of(message: Mapping[str, object]) -> bytes:
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
-class LineReader:
-    """Cuts the stream into lines; refuses one that grows past the bound."""
-
-    def __init__(self, limit: int = LINE_LIMIT) -> None:
-        self._limit = limit
-        self._held = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        self._held += data
-        *lines, rest = bytes(self._held).split(b"\n")
-        self._held = bytearray(rest)
-        if len(rest) > self._limit:
-            raise Failure("C107", "the daemon's answer is too long", fix="see its log file")
-        return lines
-
-
 class Connection:
     """One request's connection to a daemon."""
 
     def __init__(self, sock: socket.socket, daemon: str) -> None:
         self._socket = sock
         self._daemon = daemon
-        self._reader = LineReader()
+        self._reader = LineReader(LINE_LIMIT)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -118,7 +100,12 @@ class Connection:
             raise self._gone(error.strerror or "") from None
         if not data:
             raise self._gone("it closed the connection")
-        return [parse_message(line) for line in self._reader.feed(data)]
+        try:
+            lines = self._reader.feed(data)
+        except TooLong:
+            what = "the daemon's answer is too long"
+            raise Failure("C107", what, fix="see its log file") from None
+        return [parse_message(line) for line in lines]
 
     def finish(self, on_progress: Callable[[str], None]) -> Mapping[str, object]:
         """Waits for the end of the answer; who waits long is told what for."""

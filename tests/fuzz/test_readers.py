@@ -45,7 +45,7 @@ NOT_HOSTILE = {
     "gitwire/http.py:_HeadReader": "through `RequestReader`",
     "gitwire/pushcapabilities.py:parse_capabilities": "through `CommandReader`",
     "gitwire/pushcertificate.py:PushCertificate": "through `CommandReader`",
-    "hostctl/client.py:LineReader": "hostd",
+    "gitmoat/control/lines.py:LineReader": "root, on control sockets",
     "hostctl/client.py:parse_message": "hostd",
     "hostctl/configfile.py:read_document": "a file of root's",
     "hostctl/cp.py:parse_place": "the command line",

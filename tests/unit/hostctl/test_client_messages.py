@@ -15,7 +15,6 @@ from hostctl.client import (
     Connection,
     Done,
     Event,
-    LineReader,
     Progress,
     items_of,
     line_of,
@@ -51,24 +50,6 @@ def test_progress_cannot_steer_the_terminal() -> None:
     message = parse_message(json.dumps({"progress": "a\x1b[2J\r\nb"}).encode())
     assert isinstance(message, Progress)
     assert message.text.isprintable()
-
-
-@given(st.lists(st.binary().filter(lambda line: b"\n" not in line)), st.data())
-def test_any_chunking_gives_the_same_lines(lines: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(line + b"\n" for line in lines)
-    reader, seen = LineReader(), []
-    while stream:
-        size = data.draw(st.integers(1, len(stream)))
-        seen += reader.feed(stream[:size])
-        stream = stream[size:]
-    assert seen == lines
-
-
-def test_a_line_without_an_end_is_bounded() -> None:
-    reader = LineReader(limit=100)
-    with pytest.raises(Failure):
-        for _ in range(200):
-            reader.feed(b"x")
 
 
 def test_items_are_mappings_whatever_was_sent() -> None:
