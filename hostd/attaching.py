@@ -14,6 +14,7 @@ from typing import Any
 from hostd.containers import Containers, name_of
 from hostd.environment import PLACES
 from hostd.failures import Failed
+from hostd.files import write_whole
 from hostd.host import Host
 from hostd.probes import deny
 from hostd.runtimes.bwrap import RUN
@@ -95,7 +96,4 @@ async def look_for_sockets(host: Host, sandbox: Sandbox) -> None:
 
 def write_profile(path: Path, profile: Mapping[str, Any]) -> None:
     """Where whoever starts containers can read it."""
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(profile), encoding="ascii")
-    fresh.chmod(0o644)
-    fresh.replace(path)
+    write_whole(path, json.dumps(profile), 0o644)

@@ -7,16 +7,13 @@ import socket
 import struct
 from collections.abc import Callable, Mapping
 
+from hostd import netlink
 from hostd.refused import Refused
 
 _AT_ONCE = 1.0
 _PATIENCE = 5.0
 _ANSWER = 4096
 _UDP_LITE = 136
-_NETLINK_NETFILTER = 12
-
-_REQUEST, _ACKNOWLEDGE, _CREATE, _EXCLUSIVE = 0x01, 0x04, 0x400, 0x200
-_NLMSG_ERROR = 2
 _RTM_NEWLINK = 16
 _IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_INFO_KIND = 3, 18, 1
 _NFNL_BEGIN, _NFNL_END = 16, 17
@@ -111,43 +108,26 @@ def _tls(address: str, port: int, name: str) -> str:
     return "a server answers"
 
 
-def _attribute(kind: int, body: bytes) -> bytes:
-    size = 4 + len(body)
-    return struct.pack("=HH", size, kind) + body + b"\0" * (-size % 4)
-
-
-def _message(kind: int, flags: int, body: bytes) -> bytes:
-    return struct.pack("=IHHII", 16 + len(body), kind, flags, 1, 0) + body
-
-
-def _netlink(protocol: int, data: bytes) -> str:
-    """Raises what the kernel answers to a change."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol) as kernel:
-        kernel.settimeout(_AT_ONCE)
-        kernel.send(data)
-        answer = kernel.recv(_ANSWER)
-    kind, error = struct.unpack_from("=H", answer, 4)[0], struct.unpack_from("=i", answer, 16)[0]
-    if kind == _NLMSG_ERROR and error:
-        raise OSError(-error, os.strerror(-error))
-    return "changed"
-
-
 def _add_interface(name: str) -> str:
-    kind = _attribute(_IFLA_LINKINFO, _attribute(_IFLA_INFO_KIND, b"dummy"))
-    body = bytes(16) + _attribute(_IFLA_IFNAME, name.encode() + b"\0") + kind
-    flags = _REQUEST | _ACKNOWLEDGE | _CREATE | _EXCLUSIVE
-    return _netlink(socket.NETLINK_ROUTE, _message(_RTM_NEWLINK, flags, body))
+    kind = netlink.attribute(_IFLA_LINKINFO, netlink.attribute(_IFLA_INFO_KIND, b"dummy"))
+    body = bytes(16) + netlink.attribute(_IFLA_IFNAME, name.encode() + b"\0") + kind
+    flags = netlink.REQUEST | netlink.ACKNOWLEDGE | netlink.CREATE | netlink.EXCLUSIVE
+    netlink.ask(socket.NETLINK_ROUTE, netlink.message(_RTM_NEWLINK, flags, body), _AT_ONCE)
+    return "changed"
 
 
 def _change_rules(table: str) -> str:
     """Adds an empty table: whoever can do that can flush the others too."""
     batch = struct.pack("=BBH", 0, 0, socket.htons(_NFT_SUBSYSTEM))
     named = struct.pack("=BBH", _NFPROTO_INET, 0, 0)
-    named += _attribute(_TABLE_NAME, table.encode() + b"\0")
-    data = _message(_NFNL_BEGIN, _REQUEST, batch)
-    data += _message(_NFT_NEWTABLE, _REQUEST | _ACKNOWLEDGE | _CREATE, named)
-    data += _message(_NFNL_END, _REQUEST, batch)
-    return _netlink(_NETLINK_NETFILTER, data)
+    named += netlink.attribute(_TABLE_NAME, table.encode() + b"\0")
+    data = netlink.message(_NFNL_BEGIN, netlink.REQUEST, batch)
+    data += netlink.message(
+        _NFT_NEWTABLE, netlink.REQUEST | netlink.ACKNOWLEDGE | netlink.CREATE, named
+    )
+    data += netlink.message(_NFNL_END, netlink.REQUEST, batch)
+    netlink.ask(netlink.NETFILTER, data, _AT_ONCE)
+    return "changed"
 
 
 _4, _6 = socket.AF_INET, socket.AF_INET6

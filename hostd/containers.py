@@ -20,6 +20,7 @@ from confine.profiles import SANDBOX
 from hostd.cgroups import directories_of
 from hostd.environment import container_environment
 from hostd.failures import Failed
+from hostd.files import write_whole
 from hostd.foreign_mounts import MountJudge
 from hostd.plan import Ours
 from hostd.proc import mountinfo, text_of
@@ -161,10 +162,7 @@ class Containers:
     def _write_pause(self) -> None:
         """Not below /run, where many hosts let nothing be executed."""
         if not self.pause.exists():
-            fresh = self.pause.with_suffix(".new")
-            fresh.write_bytes(pause.program())
-            fresh.chmod(0o755)
-            fresh.replace(self.pause)
+            write_whole(self.pause, pause.program(), 0o755)
 
     async def join(self, sandbox: Sandbox) -> None:
         """Start the sandbox's own container; from here on it has a room."""

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gitmoat.listeners import LISTENERS, LOOPBACK, Listener
+from hostd import netlink
 from hostd.messages import Surveyed
 from netpolicy.nftables import SYNTHETIC
 
@@ -23,9 +24,6 @@ _LO = 1  # the index of `lo` in every network namespace
 
 _EVERY = "0.0.0.0"
 _RTM_NEWROUTE, _RTA_DST, _RTA_OIF = 24, 1, 4
-_REPLACE = 0x1 | 0x4 | 0x100 | 0x400  # a request, acknowledged; replace, or make
-
-_NETFILTER = 12
 _NFT_NEWGEN, _NFT_GETGEN, _NFTA_GEN_ID = 10 << 8 | 15, 10 << 8 | 16, 1
 
 _SYSCTLS = {
@@ -66,15 +64,12 @@ def survey() -> Surveyed:
 
 def rules_generation() -> int:
     """The kernel's count of changes to the rules of this namespace: nft has made none unseen."""
-    header = struct.pack("=IHHII", 20, _NFT_GETGEN, 0x1, 1, 0)
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER) as link:
-        link.send(header + bytes(4))
-        answer = link.recv(4096)
-    kind = struct.unpack_from("=H", answer, 4)[0]
-    attribute = struct.unpack_from("=HH", answer, 20) if len(answer) >= 28 else (0, 0)
+    asked = netlink.message(_NFT_GETGEN, netlink.REQUEST, bytes(4))
+    kind, body = netlink.ask(netlink.NETFILTER, asked)
+    attribute = struct.unpack_from("=HH", body, 4) if len(body) >= 12 else (0, 0)
     if kind != _NFT_NEWGEN or attribute != (8, _NFTA_GEN_ID):
         raise OSError("the kernel does not say how often its rules were changed")
-    found: int = struct.unpack_from("!I", answer, 24)[0]
+    found: int = struct.unpack_from("!I", body, 8)[0]
     return found
 
 
@@ -91,16 +86,15 @@ def add_synthetic_route() -> None:
     """Every address that DNS hands out is local here: `ip route replace local NET dev lo`."""
     network, _, length = SYNTHETIC.partition("/")
     # struct rtmsg: family, lengths, tos, local table, static, host scope, local type, flags
-    message = struct.pack("=8BI", socket.AF_INET, int(length), 0, 0, 255, 4, 254, 2, 0)
-    message += struct.pack("=HH4s", 8, _RTA_DST, socket.inet_aton(network))
-    message += struct.pack("=HHI", 8, _RTA_OIF, _LO)
-    header = struct.pack("=IHHII", 16 + len(message), _RTM_NEWROUTE, _REPLACE, 1, 0)
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
-        link.send(header + message)
-        answer = link.recv(4096)
-    code = struct.unpack_from("=i", answer, 16)[0]
-    if code != 0:
-        raise OSError(-code, f"no route to the synthetic addresses: {os.strerror(-code)}")
+    route = struct.pack("=8BI", socket.AF_INET, int(length), 0, 0, 255, 4, 254, 2, 0)
+    route += netlink.attribute(_RTA_DST, socket.inet_aton(network))
+    route += netlink.attribute(_RTA_OIF, struct.pack("=I", _LO))
+    flags = netlink.REQUEST | netlink.ACKNOWLEDGE | netlink.REPLACE | netlink.CREATE
+    try:
+        netlink.change(socket.NETLINK_ROUTE, netlink.message(_RTM_NEWROUTE, flags, route))
+    except OSError as problem:
+        what = f"no route to the synthetic addresses: {problem.strerror}"
+        raise OSError(problem.errno, what) from None
 
 
 def _tcp_listener(uid: int, port: int, address: str) -> int:

@@ -9,11 +9,11 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hostd.failures import Failed
+from hostd.files import write_whole
 from hostd.host import Host
 from hostd.nft import apply_ruleset
 from hostd.plan import Plan, PolicySource
 from hostd.planning import read_policy
-from hostd.registry import write_whole
 from hostd.sandbox import Sandbox
 from hostd.steps import save
 from netpolicy.kind import Options
@@ -64,8 +64,7 @@ async def replace(host: Host, change: Change) -> int:
         sandbox.plan = old
         raise
     save(host, sandbox, sandbox.step, plan=sandbox.plan.to_json())
-    write_whole(sandbox.directories.run / "policy.json", json.dumps(mapping, indent=1))
-    (sandbox.directories.run / "policy.json").chmod(0o644)
+    write_whole(sandbox.directories.run / "policy.json", json.dumps(mapping, indent=1), 0o644)
     ruleset = render(sandbox.plan.uids, digest)
     rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
     save(host, sandbox, sandbox.step, rules=rules)

@@ -7,7 +7,6 @@ take it away; whatever ran without being named here is found by its cgroup.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from attrs import asdict, evolve, field, frozen
 from twisted.logger import Logger
 
 from hostd.failpoints import Failpoints
+from hostd.files import write_whole
 from hostd.plan import KEYS, Ours, Theirs, ownership_of
 from hostd.proc import start_time
 
@@ -165,22 +165,6 @@ class Record:
         record = Record(**data | {"step": Step(data["step"]), "processes": processes, "plan": plan})
         record.summary(), record.uid_index  # without these nothing can be said of it
         return record
-
-
-def write_whole(path: Path, text: str) -> None:
-    """On disk entirely, or the old text still."""
-    fresh = path.with_suffix(".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 @frozen
