@@ -22,7 +22,6 @@ from hostd.failures import Failed
 from hostd.host import ROOMS, Host
 from hostd.lifecycle import supervisor
 from hostd.outputs import keep_on
-from hostd.patience import all_done, within
 from hostd.plan import Plan, Theirs
 from hostd.proc import boot_id, start_time
 from hostd.process import Process, Watch
@@ -31,11 +30,12 @@ from hostd.rooms import pin_namespace
 from hostd.runtimes.bwrap import StartedRoom
 from hostd.sandbox import Container, Sandbox
 from hostd.uids import UidRange
+from hostd.waiting import all_done, within
 from netpolicy.reading import PolicyError
 
 _log = Logger()
 _AT_A_TIME = 8
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _REMOVAL = 10.0
 
 
@@ -155,7 +155,7 @@ async def _end_recorded(host: Host, record: Record) -> None:
             process = adopt_process(host, recorded)
             if process is not None:
                 process.kill()
-                await within(host.reactor, _PATIENCE, process.wait())
+                await within(host.reactor, _TIMEOUT, process.wait())
     await host.grants.close_sandbox(record.id, "its sandbox is gone")
     await end_processes(host, record.id)
     if record.ownership is not None:

@@ -17,9 +17,9 @@ from hostd.failures import Failed
 from hostd.files import write_whole
 from hostd.host import Host
 from hostd.probes import deny
+from hostd.probing import try_all
 from hostd.runtimes.bwrap import RUN
 from hostd.sandbox import Sandbox
-from hostd.trials import try_all
 
 SEALING = (
     ("--cap-drop", "ALL"),

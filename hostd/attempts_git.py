@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from hostd.refused import Refused
 
-_PATIENCE = 15.0
+_TIMEOUT = 15.0
 _MOST = 1 << 16
 _SOCKET = "/run/gitmoat/cred.sock"
 _NO_OBJECT = "0" * 40
@@ -21,7 +21,7 @@ _EMPTY_PACK = b"PACK\0\0\0\2\0\0\0\0" + bytes.fromhex("029d08823bd8a8eab510ad6ac
 def _ask_credential(path: str) -> str | None:
     question = f"action=get\nprotocol=http\nhost=127.0.0.1:418\npath={path}\n"
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(_PATIENCE)
+        client.settimeout(_TIMEOUT)
         client.connect(_SOCKET)
         try:
             client.sendall(question.encode())
@@ -60,7 +60,7 @@ def _request(port: int, line: str, path: str | None, body: bytes = b"") -> bytes
         head += "Content-Type: application/x-git-receive-pack-request\r\n"
         head += f"Content-Length: {len(body)}\r\n"
     with socket.socket() as client:
-        client.settimeout(_PATIENCE)
+        client.settimeout(_TIMEOUT)
         client.connect(("127.0.0.1", port))
         client.sendall(head.encode() + b"\r\n" + body)
         return _read_all(client)

@@ -11,7 +11,7 @@ from hostd import netlink
 from hostd.refused import Refused
 
 _AT_ONCE = 1.0
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 _ANSWER = 4096
 _UDP_LITE = 136
 _RTM_NEWLINK = 16
@@ -57,7 +57,7 @@ def _resolve(name: str) -> str:
     question = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     query = struct.pack("!6H", 0x6D67, 0x0100, 1, 0, 0, 0) + question + b"\0\0\1\0\1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.settimeout(_PATIENCE)
+        client.settimeout(_TIMEOUT)
         client.connect(("127.0.0.1", 53))
         client.send(query)
         answer = client.recv(_ANSWER)
@@ -70,7 +70,7 @@ def _resolve(name: str) -> str:
 def _proxy(target: str) -> str:
     """CONNECT at the sandbox's own proxy."""
     with socket.socket() as client:
-        client.settimeout(_PATIENCE)
+        client.settimeout(_TIMEOUT)
         client.connect(("127.0.0.1", 480))
         client.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
         answer = client.recv(_ANSWER)
@@ -99,7 +99,7 @@ def client_hello(name: str) -> bytes:
 def _tls(address: str, port: int, name: str) -> str:
     """Whether a TLS server answers there to this name."""
     with socket.socket() as client:
-        client.settimeout(_PATIENCE)
+        client.settimeout(_TIMEOUT)
         client.connect((address, port))
         client.sendall(client_hello(name))
         answer = client.recv(_ANSWER)

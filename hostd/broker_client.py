@@ -28,7 +28,7 @@ from streams.whole import NoAnswer, WholeAnswer
 _ANSWER_LIMIT = 1024 * 1024
 _CONNECT_TIMEOUT = 5.0
 # A broker that hangs must not hang what waits for it: `rm`, or a hostd that starts.
-_PATIENCE = Timeouts(head=5.0, idle=10.0)
+_TIMEOUT = Timeouts(head=5.0, idle=10.0)
 # A sandbox's start asks three times within a second: a handshake is more work than a question.
 _KEPT_SECONDS = 2.0
 
@@ -141,7 +141,7 @@ class BrokerClient:
             if not ready.called:  # TLS: most likely one of the two keys is not the pinned one
                 ready.errback(_unreachable(f"no TLS connection: {reason.getErrorMessage()}"))
 
-        protocol = ClientConnection(self._reactor, _PATIENCE, on_ready=ready.callback, on_lost=lost)
+        protocol = ClientConnection(self._reactor, _TIMEOUT, on_ready=ready.callback, on_lost=lost)
         creator = PinnedClient(host.encode(), lambda: self._keys.pinned)
         try:
             sock = await dial(self._reactor, *self._address, _CONNECT_TIMEOUT)

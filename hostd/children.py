@@ -106,7 +106,7 @@ class Children:
     def overdue(self, now: float) -> list[Child]:
         return [each for each in self._waiting() if each.deadline <= now]
 
-    def patience(self, now: float) -> float | None:
+    def until_next_deadline(self, now: float) -> float | None:
         """Milliseconds until the next deadline, for poll()."""
         deadlines = [each.deadline for each in self._waiting()]
         return max(0.0, min(deadlines) - now) * 1000 + 1 if deadlines else None

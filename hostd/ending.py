@@ -19,13 +19,13 @@ from hostd.failures import Failed
 from hostd.host import ROOMS, Host
 from hostd.nft import tool
 from hostd.outputs import end_output, remove_output
-from hostd.patience import within
 from hostd.registry import Step
 from hostd.sandbox import Sandbox
 from hostd.steps import save_if_possible
+from hostd.waiting import within
 
 _log = Logger()
-_PATIENCE = 30.0  # a process that was killed while it waits for a disk goes when that answers
+_TIMEOUT = 30.0  # a process that was killed while it waits for a disk goes when that answers
 
 
 async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
@@ -65,7 +65,7 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
     for room in ours:
         if room is not None:
             room.end()
-            if not await within(host.reactor, _PATIENCE, room.monitor.wait()):
+            if not await within(host.reactor, _TIMEOUT, room.monitor.wait()):
                 _log.warn("processes of {id} do not end", id=sandbox.plan.id)
     sandbox.room = sandbox.gate = sandbox.holder = None
     sandbox.close_descriptors()

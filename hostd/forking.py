@@ -83,7 +83,7 @@ class Forker:
         """False when hostd has gone. Requests come last: a fork reuses descriptors' numbers."""
         wanted = select.POLLOUT if self._unsent else select.POLLIN
         self._poller.register(self._link.fileno(), wanted)
-        ready = dict(self._poller.poll(self._children.patience(time.monotonic())))
+        ready = dict(self._poller.poll(self._children.until_next_deadline(time.monotonic())))
         for pipe, child in self._children.by_pipe().items():
             if pipe in ready:
                 self._hear(child)

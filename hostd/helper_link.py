@@ -31,7 +31,7 @@ from identity.controlsocket import connect_control
 _log = Logger()
 _LINE_LIMIT = 4096
 _MOST = 8
-_PATIENCE = 12.0  # a little more than the broker has
+_TIMEOUT = 12.0  # a little more than the broker has
 _AGAIN = 2.0
 _BROKER_ASKS = 0  # the broker's socket was made by root before it became somebody else
 
@@ -113,7 +113,7 @@ class HelperLink:
         self._journal.record(event, durable=False)
 
     async def _attend(self, process: Process) -> None:
-        late = self._reactor.callLater(_PATIENCE, process.kill_session)
+        late = self._reactor.callLater(_TIMEOUT, process.kill_session)
         status = await process.wait()
         if late.active():
             late.cancel()

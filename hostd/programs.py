@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 
 from hostd.failures import Failed
 from hostd.messages import Command, Probe
-from hostd.patience import within
 from hostd.pipes import collect, file_of
 from hostd.process import Process
 from hostd.spawner import Spawner
+from hostd.waiting import within
 
 _OUTPUT_LIMIT = 4 * 1024 * 1024
 _PROBLEM_LIMIT = 64 * 1024

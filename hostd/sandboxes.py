@@ -22,7 +22,6 @@ from hostd.ending import destroy, remove_files, stop, why_ended
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.lifecycle import attach, create, detach, start
-from hostd.patience import all_done, aside
 from hostd.plan import Plan
 from hostd.planning import RunRequest, make_plan
 from hostd.policies import changes, replace
@@ -31,6 +30,7 @@ from hostd.registry import ProcessRecord, Record, Step
 from hostd.sandbox import Sandbox
 from hostd.steps import save
 from hostd.uids import UidRange, free_index
+from hostd.waiting import all_done, aside
 from netpolicy.reading import PolicyError
 from netpolicy.upstreams import UpstreamTable
 

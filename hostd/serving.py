@@ -11,12 +11,12 @@ from hostd.host import Host
 from hostd.messages import Listen, Sidecar
 from hostd.pipes import file_of
 from hostd.probes import ACTIVATION
+from hostd.probing import try_all
 from hostd.process import Process
 from hostd.registry import ProcessRecord
 from hostd.rooms import join_container
 from hostd.sandbox import Sandbox
 from hostd.steps import save
-from hostd.trials import try_all
 from identity.peer import Means
 
 DIAL_CAP = 16

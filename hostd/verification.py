@@ -23,9 +23,9 @@ from hostd.host import Host
 from hostd.nft import loaded_hash
 from hostd.plan import Ours
 from hostd.probes import Judged
+from hostd.probing import try_all
 from hostd.proc import network_of, status
 from hostd.sandbox import Sandbox
-from hostd.trials import try_all
 from hostd.verification_probes import Case, all_probes
 from hostd.version import VERSION
 

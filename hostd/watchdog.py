@@ -14,8 +14,8 @@ from twisted.logger import Logger
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.nft import loaded_hash
-from hostd.patience import aside
 from hostd.sandbox import Sandbox
+from hostd.waiting import aside
 
 _log = Logger()
 _UNSEEN_FOR = 45.0

@@ -30,7 +30,7 @@ RUN = "/run/gitmoat"
 _BWRAP = "/usr/bin/bwrap"
 _TMP_SIZE = str(2 << 30)
 _SHM_SIZE = str(1 << 30)
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 # `ready` goes to hostd when the mounts are made; then nothing is left but a sleep.
 _PAUSE = ("/bin/sh", "-c", "echo ready; exec sleep infinity >/dev/null 2>&1")
 # What programs below /usr need of the host's /etc, and nothing that names this host.
@@ -164,7 +164,7 @@ async def start_room(
             os.close(descriptor)
     problems = collect(reactor, err_r, 4096)
     information = collect(reactor, info_r, 4096)
-    slow = reactor.callLater(_PATIENCE, monitor.kill_session)
+    slow = reactor.callLater(_TIMEOUT, monitor.kill_session)
     ready = await first_line(reactor, out_r)
     if slow.active():
         slow.cancel()

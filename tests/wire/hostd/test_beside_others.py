@@ -16,13 +16,13 @@ from hostd.adoption import take_over
 from hostd.containers import Containers
 from hostd.failures import Failed
 from hostd.messages import Surveyed
-from hostd.patience import all_done
 from hostd.programs import Finished
 from hostd.registry import Record, Registry, Step
 from hostd.runtimes.bwrap import StartedRoom
 from hostd.sandbox import Container
 from hostd.sandboxes import Sandboxes
 from hostd.serving import probe
+from hostd.waiting import all_done
 
 
 class FullDisk(Registry):

@@ -11,7 +11,7 @@ from hostd.host import Host
 from hostd.probes import Judged, Probe, attempts_of, judge, read_outcomes
 from hostd.sandbox import Sandbox
 
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 
 async def try_all(host: Host, sandbox: Sandbox, probes: Sequence[Probe]) -> list[Judged]:
@@ -36,5 +36,5 @@ async def _try_as(host: Host, sandbox: Sandbox, tier: str, probes: Sequence[Prob
         attempts=tuple(attempts_of(probes)),
         cause=f"{sandbox.plan.id}-probe",
     )
-    finished = await host.programs.run(tried, timeout=_PATIENCE)
+    finished = await host.programs.run(tried, timeout=_TIMEOUT)
     return judge(probes, read_outcomes(finished.output, len(probes)))

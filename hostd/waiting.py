@@ -1,4 +1,4 @@
-"""Waiting for something only so long."""
+"""Waiting for something only so long, for all of several, or for nothing."""
 
 from __future__ import annotations
 
