@@ -6,11 +6,22 @@ import os
 import re
 import secrets
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
-from attrs import field, frozen
-from attrs.validators import deep_iterable, deep_mapping, instance_of, optional
+from attrs import frozen
 
+from gitmoat.shape import (
+    Misshapen,
+    Shape,
+    by_name,
+    flag,
+    in_order,
+    key,
+    number,
+    optional,
+    read,
+    text,
+)
 from hostd.cgroups import ResourceLimits
 from hostd.failures import Failed
 from hostd.plan import Ours, Plan, PolicySource, Repository, Theirs
@@ -31,46 +42,56 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _DEFAULT_PIDS = 4096
-_texts = deep_iterable(instance_of(str), instance_of(tuple))
+_WORD = text(1 << 20, least=0, printable=False)  # a request is no longer than that
+_WORDS = in_order(_WORD, most=1 << 20)
+_NUMBER = number(-(2**63), 2**63 - 1)
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _object(value: object, path: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise Misshapen(path, "must be a table")
+    return value
 
 
-@frozen(kw_only=True)
+def _policy_given(value: object, path: str) -> str | Mapping[str, Any]:
+    return value if isinstance(value, str) else _object(value, path)
+
+
+def _cpus(value: object, path: str) -> float:
+    if type(value) not in (int, float):
+        raise Misshapen(path, "must be a number")
+    return cast(float, value)
+
+
+@frozen
 class RunRequest:
-    """The body of a `run` request; unknown or mistyped members are refused."""
+    """The body of a `run` request."""
 
-    argv: tuple[str, ...] = field(converter=_as_tuple, validator=_texts)
-    name: str | None = field(default=None, validator=optional(instance_of(str)))
-    runtime: str | None = field(default=None, validator=optional(instance_of(str)))
-    image: str | None = field(default=None, validator=optional(instance_of(str)))
-    policy: str | Mapping[str, Any] | None = field(
-        default=None, validator=optional(instance_of((str, dict)))
-    )
-    policy_name: str | None = field(default=None, validator=optional(instance_of(str)))
-    repos: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
-    push: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
-    hosts: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_texts)
-    agent: bool = field(default=False, validator=instance_of(bool))
-    ttl: int | None = field(default=None, validator=optional(instance_of(int)))
-    env: Mapping[str, str] = field(
-        factory=dict, validator=deep_mapping(instance_of(str), instance_of(str), instance_of(dict))
-    )
-    detach: bool = field(default=False, validator=instance_of(bool))
-    tty: bool = field(default=False, validator=instance_of(bool))
-    rm: bool = field(default=False, validator=instance_of(bool))
-    workdir: Mapping[str, Any] | None = field(default=None, validator=optional(instance_of(dict)))
-    memory: int | None = field(default=None, validator=optional(instance_of(int)))
-    pids: int | None = field(default=None, validator=optional(instance_of(int)))
-    cpus: float | None = field(default=None, validator=optional(instance_of((int, float))))
+    argv: tuple[str, ...] = key(_WORDS)
+    name: str | None = key(optional(_WORD), None)
+    runtime: str | None = key(optional(_WORD), None)
+    image: str | None = key(optional(_WORD), None)
+    policy: str | Mapping[str, Any] | None = key(optional(Shape(_policy_given)), None)
+    policy_name: str | None = key(optional(_WORD), None)
+    repos: tuple[str, ...] = key(_WORDS, ())
+    push: tuple[str, ...] = key(_WORDS, ())
+    hosts: tuple[str, ...] = key(_WORDS, ())
+    agent: bool = key(flag(), False)
+    ttl: int | None = key(optional(_NUMBER), None)
+    env: Mapping[str, str] = key(by_name(_WORD), {})
+    detach: bool = key(flag(), False)
+    tty: bool = key(flag(), False)
+    rm: bool = key(flag(), False)
+    workdir: Mapping[str, Any] | None = key(optional(Shape(_object)), None)
+    memory: int | None = key(optional(_NUMBER), None)
+    pids: int | None = key(optional(_NUMBER), None)
+    cpus: float | None = key(optional(Shape(_cpus)), None)
 
 
 def parse_run(body: Mapping[str, Any]) -> RunRequest:
     try:
-        request = RunRequest(**body)
-    except (TypeError, ValueError) as problem:
+        request = read(RunRequest, body)
+    except Misshapen as problem:
         raise Failed("C105", "hostd does not understand this request", why=str(problem)) from None
     if not request.argv:
         raise Failed("C105", "there is no command to run", exit_code=2)
