@@ -23,7 +23,7 @@ from typing import NoReturn
 from gitmoat.shape import Misshapen
 from hostd.children import DEADLINE, Child, Children, Problem
 from hostd.messages import (
-    LONGEST,
+    LONGEST_MESSAGE,
     MOST_DESCRIPTORS,
     Alive,
     Answer,
@@ -170,7 +170,7 @@ class Forker:
         child.close()
 
     def _answer_one(self) -> bool:
-        data, descriptors, flags, _ = socket.recv_fds(self._link, LONGEST, MOST_DESCRIPTORS)
+        data, descriptors, flags, _ = socket.recv_fds(self._link, LONGEST_MESSAGE, MOST_DESCRIPTORS)
         if not data:
             return False
         number = 0  # of a request that is not understood, which is nobody's

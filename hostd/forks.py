@@ -23,7 +23,6 @@ from hostd.failures import Failed, NotStarted
 from hostd.messages import (
     LONGEST_REQUEST,
     Alive,
-    Answer,
     Asked,
     Ended,
     Ping,
@@ -71,6 +70,7 @@ class _Awaited(Generic[T]):
         elif isinstance(answer, self.kind):
             self.done.callback((answer, descriptors))
         else:
+            _end_unwanted(answer, descriptors)
             self.done.errback(Failed("R101", "the process that starts sandboxes is not understood"))
 
 
@@ -261,7 +261,7 @@ class Forks:
             case answer if said.number in self._waiting:
                 self._taken(said.number).answered(answer, descriptors)
             case answer:
-                _too_late(answer, descriptors)
+                _end_unwanted(answer, descriptors)
 
     def _exited(self, pid: int, status: int) -> None:
         process = self._processes.pop(pid, None)
@@ -353,8 +353,8 @@ def reap_strays(*known: Forks) -> None:
             os.waitpid(found.si_pid, 0)
 
 
-def _too_late(answer: Answer, descriptors: list[int]) -> None:
-    """Nobody waits for it any more: a process that began after all is ended."""
+def _end_unwanted(answer: object, descriptors: list[int]) -> None:
+    """Nobody waits for it, or not any more: a process that began after all is ended."""
     for descriptor in descriptors:
         if isinstance(answer, Started):
             with contextlib.suppress(ProcessLookupError):

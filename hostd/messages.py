@@ -33,14 +33,14 @@ from gitmoat.shape import (
 )
 
 LONGEST_REQUEST: Final = 160 * 1024  # what one message of a socket's usual buffer holds
-LONGEST: Final = 256 * 1024
+LONGEST_MESSAGE: Final = 256 * 1024
 MOST_DESCRIPTORS: Final = 16
 
 _ID = number(0, 2**32 - 2)
 _PID = number(1, 2**31 - 1)
 _NUMBER = number(0, 2**63 - 1)
-_WORD = text(LONGEST, least=0, printable=False)
-_WORDS = in_order(_WORD, most=LONGEST)
+_WORD = text(LONGEST_MESSAGE, least=0, printable=False)
+_WORDS = in_order(_WORD, most=LONGEST_MESSAGE)
 
 
 def _read_limits(value: object, path: str) -> Limits:
@@ -101,7 +101,7 @@ class _Child:
 class Command(_Child):
     """A program."""
 
-    argv: tuple[str, ...] = key(in_order(_WORD, least=1, most=LONGEST))
+    argv: tuple[str, ...] = key(in_order(_WORD, least=1, most=LONGEST_MESSAGE))
     environment: Mapping[str, str] = key(by_name(_WORD))
     cwd: str = key(_WORD, "/")
     tty: bool = key(flag(), False)
@@ -112,7 +112,7 @@ class Command(_Child):
 class Probe(_Child):
     """Attempts, in the place of a program."""
 
-    attempts: tuple[Sequence[Any], ...] = key(in_order(Shape(_read_attempt), most=LONGEST))
+    attempts: tuple[Sequence[Any], ...] = key(in_order(Shape(_read_attempt), most=LONGEST_MESSAGE))
 
 
 @frozen
@@ -252,8 +252,8 @@ def packed(message: Asked | Answered) -> bytes:
 
 
 def unpack_asked(data: bytes) -> Asked:
-    return read(Asked, read_json(data, LONGEST))
+    return read(Asked, read_json(data, LONGEST_MESSAGE))
 
 
 def unpack_answered(data: bytes) -> Answered:
-    return read(Answered, read_json(data, LONGEST))
+    return read(Answered, read_json(data, LONGEST_MESSAGE))

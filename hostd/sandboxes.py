@@ -324,6 +324,9 @@ class Sandboxes:
 
     def command_started(self, sandbox: Sandbox, process: Process, request: RunRequest) -> None:
         """From here on the sandbox is complete: the next hostd keeps it."""
+        if not sandbox.running:  # it was ended meanwhile; a record of its end stays what it is
+            process.kill_session()
+            raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
         self._commands[sandbox.plan.id] = process
         processes = dict(sandbox.record.processes)
         recorded = ProcessRecord.of(process.pid)
