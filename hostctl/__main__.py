@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
-TYPE_CHECKING = False  # `typing` would double the time to the first line of output
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hostctl.failure import Failure
+from hostctl.arguments import parse, verb_module
+from hostctl.failure import Failure, Interrupted
+from hostctl.helptext import HELP
+from hostctl.output import Output, wants_colour
+from hostctl.waiting import Waiting
+from identity.paths import Paths
+from identity.version import VERSION
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -17,37 +20,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments in ([], ["-h"], ["--help"], ["help"]):
         return _print_help(bool(arguments))
     if arguments == ["--version"]:
-        from identity.version import VERSION
-
         print(f"gitmoat {VERSION}")
         return 0
     return _guarded(arguments)
 
 
 def _print_help(asked: bool) -> int:
-    from hostctl.helptext import HELP
-
     print(HELP, end="", file=sys.stdout if asked else sys.stderr)
     return 0 if asked else 2
 
 
 def _guarded(arguments: list[str]) -> int:
-    from hostctl.failure import Failure, Interrupted
-    from hostctl.output import Output
-
     out = Output(json="--json" in arguments[: _before_command(arguments)])
     verbose = 0
     try:
-        from hostctl.arguments import parse, verb_module
-        from hostctl.output import wants_colour
-        from hostctl.waiting import Waiting
-
         args = parse(arguments, os.environ.get("GITMOAT_ROOT") or "/")
         verbose = args.verbose
         colour = wants_colour(os.environ, args.no_color, sys.stdout)
         out = Output(args.json, args.quiet, colour)
         Waiting.quiet = args.quiet
-        return verb_module(args.verb).main(args, out)
+        return verb_module(args.verb).main(args, Paths(args.root), out)
     except Failure as failure:
         out.failure(failure)
         _trace(verbose)
@@ -69,8 +61,6 @@ def _before_command(arguments: list[str]) -> int:
 
 
 def _unexpected(error: Exception) -> Failure:
-    from hostctl.failure import Failure
-
     # Only an OSError's text is known to hold nothing of what was being handled.
     why = f"{type(error).__name__}: {error}" if isinstance(error, OSError) else type(error).__name__
     return Failure("C107", "hostctl failed unexpectedly", why, "-vv shows where; please report it")
@@ -78,9 +68,7 @@ def _unexpected(error: Exception) -> Failure:
 
 def _trace(verbose: int) -> None:
     if verbose > 1:
-        import traceback
-
-        traceback.print_exc()
+        sys.__excepthook__(*sys.exc_info())
 
 
 def _reader_left() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from os.path import abspath, exists, isdir
 from typing import NoReturn, Protocol
@@ -11,6 +12,7 @@ from typing import NoReturn, Protocol
 from hostctl.failure import usage
 from hostctl.gone import refuse_gone
 from hostctl.output import Output
+from identity.paths import Paths
 
 VERBS = (
     "attach", "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec",
@@ -32,7 +34,7 @@ class VerbModule(Protocol):
 
     def arguments(self, parser: ArgumentParser) -> None: ...
 
-    def main(self, args: Namespace, out: Output) -> int: ...
+    def main(self, args: Namespace, paths: Paths, out: Output) -> int: ...
 
 
 class Parser(ArgumentParser):
@@ -153,8 +155,6 @@ def _verb_place(argv: Sequence[str]) -> int:
 def _check_verb(verb: str) -> None:
     if verb in VERBS:
         return
-    from difflib import get_close_matches
-
     close = get_close_matches(verb, VERBS, 1)
     fix = f"did you mean `hostctl {close[0]}`?" if close else "hostctl --help lists the commands"
     raise usage(f"there is no command {verb!r}", fix)

@@ -35,13 +35,12 @@ def arguments(parser: ArgumentParser) -> None:
     add("--ttl", type=duration, metavar="8h", help="hard end of the session")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     if (args.container is None) == (args.prepare is None):
         raise usage(
             "give a container, or --prepare and a name",
             "hostctl attach CONTAINER, or hostctl attach --prepare NAME",
         )
-    paths = Paths(args.root)
     return _prepare(args, out, paths) if args.prepare else _attach(args, out, paths)
 
 

@@ -60,10 +60,10 @@ def _filters(query: ArgumentParser) -> None:
     add("-f", "--follow", action="store_true", help="go on with what comes, until Ctrl-C")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl audit`")
     action = {"query": _query, "export": _export, "verify": _verify}[args.action]
-    return action(args, out, Paths(args.root))
+    return action(args, out, paths)
 
 
 def _query(args: Namespace, out: Output, paths: Paths) -> int:

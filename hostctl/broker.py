@@ -21,10 +21,10 @@ def arguments(parser: ArgumentParser) -> None:
     add("accept-clock", "Says that the clock is right though it was later before.")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl broker`")
     actions = {"rotate-key": _rotate, "accept-clock": _accept}
-    return actions[args.action](args, out, Paths(args.root))
+    return actions[args.action](args, out, paths)
 
 
 def _rotate(args: Namespace, out: Output, paths: Paths) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from hostctl.arguments import VERBS, verb_parser
+from hostctl.client import ask, items_of
 from hostctl.failure import Failure
 from hostctl.helptext import HELP
 from identity.paths import Paths
@@ -108,7 +109,6 @@ def _files(paths: Paths) -> list[str]:
 
 def _sandboxes(paths: Paths) -> list[str]:
     """Names before ids; nothing where hostd does not answer at once."""
-    from hostctl.client import ask, items_of
 
     try:
         items = items_of(ask(paths.hostd_socket, {"op": "ls"}, timeout=_QUICK))
@@ -123,6 +123,7 @@ def _policies(paths: Paths) -> list[str]:
 
 
 def _codes(paths: Paths) -> list[str]:
+    # attrs alone takes longer to import than anything else that a key has to wait for.
     from netpolicy.codes import CODES
 
     return [f"{code.id}\t{code.text}" for code in CODES.values()]

@@ -8,6 +8,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from pwd import getpwall
 from typing import Any
 
 from hostctl.checkup import NOTE, Finding, good, note, or_good, problem
@@ -16,6 +17,8 @@ from hostctl.defaults import BROKER_UID, UID_BASE, UID_COUNT, Wanted, broker_uid
 from hostctl.failure import Failure
 from hostctl.status import daemon_status
 from identity.paths import Paths
+from netpolicy.document import parse_policy
+from netpolicy.reading import PolicyError
 
 DESCRIPTORS = 16384  # as the broker has; some eight hundred sandboxes of a hostd
 _LEAST_ROOM = 256 << 20
@@ -90,8 +93,6 @@ def _narrower(each: Wanted, seen: os.stat_result) -> Callable[[], None]:
 
 
 def policies(paths: Paths) -> Iterator[Finding]:
-    from netpolicy.document import parse_policy
-    from netpolicy.reading import PolicyError
 
     files = sorted(paths.policies.glob("*.toml")) if paths.policies.is_dir() else []
     for file in files:
@@ -217,7 +218,6 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _conflicts(base: int, count: int) -> Iterator[Finding]:
-    from pwd import getpwall
 
     fix = "choose another uids.base in hostd.toml, then hostctl down; hostctl up"
     ours = range(base, base + count)

@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from confine.landlock import abi_version
 from hostctl.checkup import Finding, good, note, or_good, problem
+from netpolicy.nftables import Uids, render
 
 _SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _PROGRAMS = {
@@ -54,7 +56,6 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def kernel() -> Iterator[Finding]:
-    from confine.landlock import abi_version
 
     release, landlock = platform.release(), abi_version()
     if version_of(release) < _OLDEST:
@@ -110,7 +111,6 @@ def programs() -> Iterator[Finding]:
 
 def rules() -> Iterator[Finding]:
     """Whether this kernel takes rules like ours, in a network namespace of their own."""
-    from netpolicy.nftables import Uids, render
 
     nft, unshare = (shutil.which(name, path=_SYSTEM_PATH) for name in ("nft", "unshare"))
     if nft is None or unshare is None:

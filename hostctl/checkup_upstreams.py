@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,7 +33,6 @@ def upstreams(paths: Paths) -> Iterator[Finding]:
 
 
 def _reach(name: str, values: Mapping[str, Any]) -> Finding:
-    import ssl
 
     url = urlsplit(str(values.get("url", "")))
     host, port = url.hostname or "", url.port or 443

@@ -8,7 +8,9 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from hostctl.candidates import candidates
 from hostctl.output import Output
+from identity.paths import Paths
 
 ABOUT = """\
 Prints a completion script for a shell.
@@ -72,11 +74,10 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=(*SCRIPTS, "words"))
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     if args.shell in SCRIPTS:
         out.line(SCRIPTS[args.shell].rstrip("\n"))
         return 0
-    from hostctl.candidates import candidates
 
     words = sys.stdin.read(_LIMIT).removesuffix("\n").split("\n")
     for word in candidates(words[1:], args.root):

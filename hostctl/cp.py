@@ -63,14 +63,14 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--max-size", type=size, default=_SIZE, metavar="4g", help="default 4g")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     source, target = parse_place(args.source), parse_place(args.target)
     if (source.sandbox is None) == (target.sandbox is None):
         raise usage("one of the two must be in a sandbox", "hostctl cp S:PATH DIR, or PATH S:DIR")
     copy = _copy_out if source.sandbox is not None else _copy_in
     try:
         with Waiting("copying"):
-            entries, size = copy(args, out, Paths(args.root).hostd_socket, source, target)
+            entries, size = copy(args, out, paths.hostd_socket, source, target)
     except OSError as problem:
         raise Failure("R112", "the copy was not finished", _why(problem)) from None
     except Failure as failure:

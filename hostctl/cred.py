@@ -6,6 +6,8 @@ import os
 from argparse import ArgumentParser, Namespace
 from base64 import b64encode
 from collections.abc import Mapping
+from resource import RLIMIT_CORE, setrlimit
+from shlex import split
 
 from hostctl.arguments import sub_parsers
 from hostctl.brokerfiles import (
@@ -19,6 +21,7 @@ from hostctl.brokerfiles import (
 from hostctl.client import ask, items_of
 from hostctl.clock import until
 from hostctl.configfile import Value, replace_secret
+from hostctl.credplaces import first_repository
 from hostctl.failure import FAILED, Failure, plain, usage
 from hostctl.output import Column, Output, need_root
 from identity.paths import Paths
@@ -57,10 +60,10 @@ def arguments(parser: ArgumentParser) -> None:
     gone.add_argument("name", metavar="NAME")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl cred`")
     actions = {"add": _add, "ls": _ls, "test": _test, "rotate": _rotate, "rm": _rm}
-    return actions[args.action](args, out, Paths(args.root))
+    return actions[args.action](args, out, paths)
 
 
 def _add(args: Namespace, out: Output, paths: Paths) -> int:
@@ -115,7 +118,6 @@ def provider_values(args: Namespace, caller: str | None) -> dict[str, Value]:
 
 
 def _helper_values(args: Namespace, caller: str | None) -> dict[str, Value]:
-    from shlex import split
 
     user = args.user or caller
     if not user or user == "root":
@@ -130,7 +132,6 @@ def _helper_values(args: Namespace, caller: str | None) -> dict[str, Value]:
 
 def read_secret(descriptor: int = 0) -> bytes:
     """The secret from stdin without its last newline; never echoed, never kept, in no core file."""
-    from resource import RLIMIT_CORE, setrlimit
 
     setrlimit(RLIMIT_CORE, (0, 0))
     if os.isatty(descriptor):
@@ -184,7 +185,6 @@ def _known(paths: Paths, name: str) -> dict[str, object]:
 
 
 def _test(args: Namespace, out: Output, paths: Paths) -> int:
-    from hostctl.credplaces import first_repository
 
     repo = args.repo or first_repository(paths, args.name)
     if repo is None:

@@ -16,6 +16,7 @@ from hostctl.demo_stage import CheckFailed, Stage, close_stage, open_stage
 from hostctl.failure import NOT_ENFORCED, Failure, usage
 from hostctl.interrupts import ignore_signals, raise_on_signals
 from hostctl.output import Output, need_root
+from identity.paths import Paths
 
 ABOUT = """\
 Sets up a git server with a password, a broker and hostd under a throw-away root, runs two
@@ -68,7 +69,7 @@ CHECKS = (
 )
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     _check_runtime(args)
     need_root("`hostctl demo`")
     begun = time.monotonic()

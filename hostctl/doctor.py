@@ -5,6 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
+from hostctl import checkup_files as files
+from hostctl import checkup_host as host
+from hostctl import checkup_upstreams as servers
 from hostctl.checkup import NOTE, OK, PROBLEM, Check, Finding
 from hostctl.failure import NOT_ENFORCED, plain
 from hostctl.output import Output, need_root
@@ -25,10 +28,10 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--fix", action="store_true", help="do the fixes that can harm nobody")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl doctor`")
     with Waiting("looking at this host"):
-        results = [(finding, _mend(finding, args.fix)) for finding in examine(Paths(args.root))]
+        results = [(finding, _mend(finding, args.fix)) for finding in examine(paths)]
     if not out.json:
         for finding, mended in results:
             _show(finding, mended, out)
@@ -41,9 +44,6 @@ def examine(paths: Paths) -> Iterator[Finding]:
 
 
 def _checks(paths: Paths) -> list[Check]:
-    from hostctl import checkup_files as files
-    from hostctl import checkup_host as host
-    from hostctl import checkup_upstreams as servers
 
     return [
         *(host.kernel, host.settings, host.programs, host.rules, host.cgroups, host.clock),

@@ -19,9 +19,9 @@ def arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl down`")
-    stopped = stop_all(Paths(args.root), out)
+    stopped = stop_all(paths, out)
     text = "gitmoat is down" if stopped else "gitmoat was not running"
     out.result(text, {"schema": "gitmoat.down/1", "stopped": stopped})
     return 0

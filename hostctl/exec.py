@@ -37,10 +37,10 @@ def exec_request(args: Namespace, command: list[str]) -> dict[str, object]:
     }
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     request = exec_request(args, need_command(args))
     ends = terminal_ends(args.interactive) if args.tty else pipe_ends(args.interactive)
-    socket = Paths(args.root).hostd_socket
+    socket = paths.hostd_socket
     code, _ = run_attached(socket, request, ends, out.progress, at_once=True)
     out.summary({"schema": "gitmoat.exec/1", "sandbox": args.sandbox, "exit": code})
     return code

@@ -9,6 +9,7 @@ from hostctl.failure import NOT_FOUND, Failure
 from hostctl.journals import event_line, events
 from hostctl.output import Output
 from identity.paths import Paths
+from netpolicy.codes import CODES
 
 ABOUT = "Says what an error code (G101) means, or what the audit knows of a request id."
 
@@ -17,12 +18,10 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="CODE|REQUEST-ID")
 
 
-def main(args: Namespace, out: Output) -> int:
-    from netpolicy.codes import CODES
-
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     code = CODES.get(args.what.upper())
     if code is None:
-        return _request(args, out)
+        return _request(args, paths, out)
     if out.json:
         about = {"code": code.id, "text": code.text, "fix": code.fix}
         out.emit({"schema": "gitmoat.explain/1", **about})
@@ -32,8 +31,8 @@ def main(args: Namespace, out: Output) -> int:
     return 0
 
 
-def _request(args: Namespace, out: Output) -> int:
-    found = [event for event in events(Paths(args.root)) if event.get("req") == args.what]
+def _request(args: Namespace, paths: Paths, out: Output) -> int:
+    found = [event for event in events(paths) if event.get("req") == args.what]
     if not found:
         what = f"{args.what} is neither an error code nor a request id"
         why = "no code is called that, and no audit record has that id"

@@ -35,9 +35,9 @@ def git_request(sandbox: str, words: list[str]) -> dict[str, object]:
     return {"op": "git", "sandbox": sandbox, "args": words}
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     request = git_request(args.sandbox, need_command(args))
-    socket = Paths(args.root).hostd_socket
+    socket = paths.hostd_socket
     code, _ = run_attached(socket, request, pipe_ends(interactive=False), out.progress)
     out.summary({"schema": "gitmoat.git/1", "sandbox": args.sandbox, "exit": code})
     return code

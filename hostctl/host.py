@@ -33,10 +33,10 @@ def arguments(parser: ArgumentParser) -> None:
     step.add_argument("--switch", action="store_true", help="the broker elsewhere knows it by now")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl host`")
     actions = {"enrol": _enrol, "ls": _ls, "rm": _rm, "rotate-key": _rotate}
-    return actions[args.action](args, out, Paths(args.root))
+    return actions[args.action](args, out, paths)
 
 
 def host_values(args: Namespace) -> dict[str, Value]:

@@ -42,9 +42,8 @@ def arguments(parser: ArgumentParser) -> None:
     add("-y", "--yes", action="store_true", help="do not ask")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl init`")
-    paths = Paths(args.root)
     user = _user(args)
     run = runner(user, paths.root)
     url, login = _choose(args, user, logins(run, _host(args.url) if args.url else ""))

@@ -24,8 +24,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--fleet", action="store_true", help="the broker's session of it")
 
 
-def main(args: Namespace, out: Output) -> int:
-    paths = Paths(args.root)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     if args.fleet:
         return _session(args.sandbox, paths, out)
     request = {"op": "inspect", "sandbox": args.sandbox}

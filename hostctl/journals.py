@@ -11,6 +11,7 @@ from heapq import merge
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from audit.verify import JournalBroken, read_events
 from hostctl.clock import moment_text
 from hostctl.failure import Failure, plain
 from hostctl.quantities import duration
@@ -36,7 +37,6 @@ def records(paths: Paths) -> Iterator[Record]:
 
 
 def _read(path: Path) -> Iterator[Record]:
-    from audit.verify import JournalBroken, read_events
 
     try:
         yield from read_events(path)

@@ -33,8 +33,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
 
 
-def main(args: Namespace, out: Output) -> int:
-    paths = Paths(args.root)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     sandbox = _identifier(paths, args.sandbox)
     log = paths.sandbox_log(sandbox)
     if not log.exists():

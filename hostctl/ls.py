@@ -27,8 +27,7 @@ def arguments(parser: ArgumentParser) -> None:
     add("--interval", type=duration, default=2, metavar="T", help="with --watch: between (2s)")
 
 
-def main(args: Namespace, out: Output) -> int:
-    paths = Paths(args.root)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     if args.watch:
         return watch(paths, args.once, args.interval, out)
     if args.fleet:

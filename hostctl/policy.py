@@ -8,6 +8,7 @@ from importlib import import_module
 from hostctl.arguments import sub_parsers
 from hostctl.output import Output
 from hostctl.quantities import duration
+from identity.paths import Paths
 
 ABOUT = "Makes, checks, explains and compares policies."
 _CHECK = """Parses a policy file, runs the tests in it, and warns of what is wider than it looks.
@@ -83,6 +84,6 @@ def _learn(parser: ArgumentParser) -> None:
     add("--since", type=duration, default=24 * 3600, metavar="1h", help="default 24h")
 
 
-def main(args: Namespace, out: Output) -> int:
-    code: int = import_module(f"hostctl.policies.{args.action}").main(args, out)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
+    code: int = import_module(f"hostctl.policies.{args.action}").main(args, paths, out)
     return code

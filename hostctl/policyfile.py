@@ -9,6 +9,8 @@ from pathlib import Path
 from hostctl.client import ask
 from hostctl.failure import NOT_FOUND, Failure
 from hostctl.policytext import NAMES, policy_path, read_text
+from hostctl.presets import expand
+from hostctl.upstreamtable import known_upstreams
 from identity.paths import Paths
 from netpolicy.document import PolicyError, parse_policy, policy_from_mapping, policy_to_mapping
 from netpolicy.kind import Remark
@@ -62,14 +64,12 @@ def effective_policy(paths: Paths, path: Path) -> Policy:
 def _resolved(paths: Paths, policy: Policy) -> Policy:
     if not policy.presets:
         return policy
-    from hostctl.presets import expand  # reads formats of seven package managers
 
     return expand(paths, policy)[0]
 
 
 def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
     """What `policy check` warns of; a Failure for what must be corrected first."""
-    from hostctl.upstreamtable import known_upstreams
 
     remarks = lint(policy, is_shared, known_upstreams(paths))
     for remark in remarks:

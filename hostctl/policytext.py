@@ -8,10 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostctl.failure import Failure
-
-TYPE_CHECKING = False  # `typing` costs more than all that is done here
-if TYPE_CHECKING:
-    from identity.paths import Paths
+from identity.paths import Paths
 
 _SHORT = 128 * 1024  # characters: however they are written, hostd's longest line has room for them
 NAMES = "give a path to a .toml file, or the name of one in etc/gitmoat/policies"

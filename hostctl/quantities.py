@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 
+from netpolicy.units import parse_duration
+
 _SIZE = re.compile(r"([1-9][0-9]{0,14})([kmgt]?)(?:i?b)?")
 _STEP = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def duration(text: str) -> int:
-    from netpolicy.units import parse_duration
 
     try:
         return parse_duration(text)

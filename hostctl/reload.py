@@ -9,6 +9,7 @@ from hostctl.brokerfiles import reload_broker
 from hostctl.client import ask
 from hostctl.failure import Failure
 from hostctl.output import Output, need_root
+from hostctl.policyfile import load_policy_mapping
 from identity.paths import Paths
 
 ABOUT = """\
@@ -25,9 +26,8 @@ def arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl reload`")
-    paths = Paths(args.root)
     policies = _policies(paths)
     reload_broker(paths, out.progress)
     _pin(paths)
@@ -40,7 +40,6 @@ def main(args: Namespace, out: Output) -> int:
 
 def _policies(paths: Paths) -> dict[str, Any]:
     """Every installed policy; one that is invalid is an error, and nothing is changed."""
-    from hostctl.policyfile import load_policy_mapping
 
     names = sorted(path.stem for path in paths.policies.glob("*.toml"))
     return {name: load_policy_mapping(paths, name) for name in names}

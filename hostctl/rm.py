@@ -18,8 +18,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-f", "--force", action="store_true", help="also while its command runs")
 
 
-def main(args: Namespace, out: Output) -> int:
-    socket, removed = Paths(args.root).hostd_socket, []
+def main(args: Namespace, paths: Paths, out: Output) -> int:
+    socket, removed = paths.hostd_socket, []
     failed: Failure | None = None
     for sandbox in args.sandboxes:
         try:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from hostctl.arguments import need_command
 from hostctl.failure import FAILED, RUNTIME_FAILED, Failure, NotReached, usage
 from hostctl.output import Output
-from hostctl.policytext import policy_path
+from hostctl.policytext import policy_as_written, policy_path
 from hostctl.pump import run_attached
 from hostctl.quantities import count, cpus, duration, size
 from hostctl.stdio import null_ends, pipe_ends, terminal_ends
@@ -61,14 +61,11 @@ def arguments(parser: ArgumentParser) -> None:
     add("--runtime", choices=("bwrap", "docker"), help="default: docker with --image, else bwrap")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     command = need_command(args)
     _refuse_misuse(args)
-    paths = Paths(args.root)
     policy = None
     if args.policy is not None:
-        from hostctl.policytext import policy_as_written
-
         policy = policy_as_written(paths, args.policy)
     request = run_request(args, command, policy)
     try:

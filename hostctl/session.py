@@ -27,9 +27,9 @@ def arguments(parser: ArgumentParser) -> None:
     revoke.add_argument("--reason", default="", metavar="T", help="goes into the audit")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     action = {"extend": _extend, "revoke": _revoke}[args.action]
-    return action(args, out, Paths(args.root))
+    return action(args, out, paths)
 
 
 def _extend(args: Namespace, out: Output, paths: Paths) -> int:

@@ -21,9 +21,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("sandbox", metavar="S", help="id or name")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     request = {"op": "start", "sandbox": args.sandbox}
-    answer = ask(Paths(args.root).hostd_socket, request, out.progress, timeout=_PATIENCE)
+    answer = ask(paths.hostd_socket, request, out.progress, timeout=_PATIENCE)
     fields = {"schema": "gitmoat.start/1", "sandbox": answer.get("sandbox")}
     out.result(args.sandbox, fields)
     return 0

@@ -19,8 +19,7 @@ def arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def main(args: Namespace, out: Output) -> int:
-    paths = Paths(args.root)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     broker, hostd = daemon_status(paths.broker_admin_socket), daemon_status(paths.hostd_socket)
     sandboxes = hostd.pop("sandboxes", 0)
     if out.json:

@@ -19,8 +19,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("sandbox", metavar="S", help="id or name")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     request = {"op": "stop", "sandbox": args.sandbox}
-    ask(Paths(args.root).hostd_socket, request, out.progress, timeout=_PATIENCE)
+    ask(paths.hostd_socket, request, out.progress, timeout=_PATIENCE)
     out.result(args.sandbox, {"schema": "gitmoat.stop/1", "sandbox": args.sandbox})
     return 0

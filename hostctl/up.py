@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from pathlib import Path
 
 from hostctl.daemons import Daemon, start_daemon
 from hostctl.defaults import write_defaults
@@ -25,11 +24,10 @@ def arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl up`")
-    paths = Paths(args.root)
-    if not Path(args.root).is_dir():
-        raise usage(f"--root names no directory: {args.root}", f"mkdir -m 0755 {args.root}")
+    if not paths.root.is_dir():
+        raise usage(f"--root names no directory: {paths.root}", f"mkdir -m 0755 {paths.root}")
     raise_on_signals()
     write_defaults(paths)
     started = start_missing(paths, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from urllib.parse import urlsplit
 
 from hostctl.arguments import sub_parsers
 from hostctl.brokerfiles import add_file, check_name, configured, remove_file
@@ -32,15 +33,14 @@ def arguments(parser: ArgumentParser) -> None:
     gone.add_argument("name", metavar="NAME")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl upstream`")
     actions = {"add": _add, "ls": _ls, "rm": _rm}
-    return actions[args.action](args, out, Paths(args.root))
+    return actions[args.action](args, out, paths)
 
 
 def ignores_case(url: str) -> bool:
     """Where nobody said. A wrong yes would widen rules, a wrong no only narrows them."""
-    from urllib.parse import urlsplit
 
     try:
         return urlsplit(url).hostname == "github.com"

@@ -35,12 +35,12 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--key", metavar="KEY", help="with --check: the public key of its host")
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     if args.check is not None:
-        return _check(args, out)
+        return _check(args, paths, out)
     if args.sandbox is None or args.key is not None:
         raise usage("name a sandbox, or --check FILE", "hostctl verify S")
-    report = measure(args, out)
+    report = measure(args, paths, out)
     if args.sign or out.json:
         out.emit(report)
     if not out.json:
@@ -48,11 +48,11 @@ def main(args: Namespace, out: Output) -> int:
     return 0 if report["enforced"] == report["total"] else NOT_ENFORCED
 
 
-def measure(args: Namespace, out: Output) -> dict[str, Any]:
+def measure(args: Namespace, paths: Paths, out: Output) -> dict[str, Any]:
     request: dict[str, object] = {"op": "verify", "sandbox": args.sandbox, "sign": args.sign}
     if args.only is not None:
         request["groups"] = args.only.split(",")
-    answer = ask(Paths(args.root).hostd_socket, request, out.progress, _PATIENCE)
+    answer = ask(paths.hostd_socket, request, out.progress, _PATIENCE)
     report = answer.get("report")
     if not isinstance(report, dict):
         raise Failure("C107", "hostd gave no report")
@@ -83,12 +83,12 @@ def _wrong(row: Mapping[str, Any]) -> str:
     return f"{plain(row['got'])} [{plain(row['code'])}]"
 
 
-def _check(args: Namespace, out: Output) -> int:
+def _check(args: Namespace, paths: Paths, out: Output) -> int:
     """Needs no daemon: the key is that of this host, or the one that is named."""
 
     from identity.report import ReportRefused, check_report
 
-    key = args.key if args.key is not None else _own_key(args.root)
+    key = args.key if args.key is not None else _own_key(paths)
     try:
         report = loads(Path(args.check).read_text(encoding="utf-8"))
         check_report(report, key)
@@ -107,11 +107,11 @@ def _check(args: Namespace, out: Output) -> int:
     return 0 if enforced == total else NOT_ENFORCED
 
 
-def _own_key(root: str) -> str:
+def _own_key(paths: Paths) -> str:
     from identity.keyfile import KeyFileUnsafe, load_key, public_text
 
     try:
-        return public_text(load_key(Paths(root).host_key, 0))
+        return public_text(load_key(paths.host_key, 0))
     except (KeyFileUnsafe, OSError) as problem:
         fix = "run it as root on the host that signed, or give its public key with --key"
         raise Failure("N104", "this host's key cannot be read", str(problem), fix) from None

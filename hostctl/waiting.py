@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from threading import Event, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from threading import Event, Thread
 
 LONG = 2.0
 _CLEAR = "\r\x1b[K"
@@ -32,8 +29,6 @@ class Waiting:
 
     def __enter__(self) -> Waiting:
         if not self.quiet and _can_take_back():
-            from threading import Event, Thread
-
             self._over = Event()
             self._thread = Thread(target=self._tell, args=(self._over,), daemon=True)
             self._thread.start()

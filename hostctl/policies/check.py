@@ -15,8 +15,7 @@ from netpolicy.expectations import run_tests
 from netpolicy.kinds import KINDS
 
 
-def main(args: Namespace, out: Output) -> int:
-    paths = Paths(args.root)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     path = policy_path(paths, args.policy)
     policy, answers = expand(paths, load_policy(path))
     failures = run_tests(policy, git_hosts=known_upstreams(paths).names)

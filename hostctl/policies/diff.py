@@ -11,8 +11,7 @@ from identity.paths import Paths
 from netpolicy.difference import Difference, compare
 
 
-def main(args: Namespace, out: Output) -> int:
-    paths = Paths(args.root)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     found = compare(named_policy(paths, args.before), named_policy(paths, args.after))
     counts = Counter(str(each.direction) for each in found)
     if out.json:

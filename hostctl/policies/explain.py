@@ -17,8 +17,7 @@ from netpolicy.matchers import BadPattern
 from netpolicy.policy import Tier
 
 
-def main(args: Namespace, out: Output) -> int:
-    paths = Paths(args.root)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     policy = named_policy(paths, args.policy)
     upstreams = known_upstreams(paths)
     kind = next(kind for kind in KINDS if args.operation in kind.operations)

@@ -39,8 +39,7 @@ class Answers:
     ttl: int
 
 
-def main(args: Namespace, out: Output) -> int:
-    paths = Paths(args.root)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     answers = _answers(args, paths)
     text = policy_text(answers)
     path = _place(args, paths, answers.name)

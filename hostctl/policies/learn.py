@@ -26,9 +26,8 @@ from netpolicy.presets.names import PRESETS
 from netpolicy.toml_text import table_lines
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl policy learn`")
-    paths = Paths(args.root)
     answers = resolve(paths.root, PRESETS)
     records = _records(paths, args.sandbox)
     policy = _policy(paths, args.sandbox)

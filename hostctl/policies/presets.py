@@ -12,12 +12,12 @@ from netpolicy.presets.places import Answer
 from netpolicy.presets.table import PRESETS
 
 
-def main(args: Namespace, out: Output) -> int:
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     names = args.names or list(PRESETS)
     for name in names:
         if name not in PRESETS:
             raise usage(f"there is no preset {name!r}", f"there are: {', '.join(PRESETS)}")
-    _show(out, resolve(Paths(args.root).root, names))
+    _show(out, resolve(paths.root, names))
     return 0
 
 

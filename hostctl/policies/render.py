@@ -16,8 +16,7 @@ from netpolicy.presets.table import rule_notes
 from netpolicy.writing import policy_to_toml
 
 
-def main(args: Namespace, out: Output) -> int:
-    paths = Paths(args.root)
+def main(args: Namespace, paths: Paths, out: Output) -> int:
     policy, notes = _policy(paths, args.policy)
     digest = policy_digest(policy)
     if out.json:

@@ -15,6 +15,7 @@ from hostctl.demo import CHECKS, Check, Outcome, line, main, report
 from hostctl.demo_probes import CREDENTIAL, SCAN, spellings
 from hostctl.failure import Failure
 from hostctl.output import Output
+from identity.paths import Paths
 
 CHECK = Check("agent-clone", "agent: git clone works", lambda stage: "")
 
@@ -38,7 +39,7 @@ def test_there_are_exactly_sixteen_checks_with_names_of_their_own() -> None:
 @pytest.mark.parametrize("words", [["--runtime", "docker"], ["--runtime", "bwrap", "--image", "a"]])
 def test_a_runtime_without_its_image_is_a_usage_error(words: list[str]) -> None:
     with pytest.raises(Failure) as raised:
-        main(parse(["demo", *words], "/"), output()[0])
+        main(parse(["demo", *words], "/"), Paths("/"), output()[0])
     assert raised.value.code == "C105"
     assert "image" in str(raised.value)
 

@@ -17,6 +17,7 @@ from hostctl.output import Output
 from hostctl.run import main, run_request
 from hostctl.session import revoke_request
 from hostctl.upstream import upstream_values
+from identity.paths import Paths
 
 
 def args_of(*argv: str) -> Namespace:
@@ -101,7 +102,7 @@ def test_a_work_directory_is_made_absolute_and_nothing_more(text: str, path: str
 )
 def test_combinations_that_make_no_sense_are_refused(words: str) -> None:
     with pytest.raises(Failure) as caught:
-        main(args_of(*words.split()), Output())
+        main(args_of(*words.split()), Paths("/"), Output())
     assert caught.value.exit_code == 2
 
 
