@@ -196,7 +196,7 @@ class _Asking(Protocol):
             return
         if status is not None and 200 <= status < 300:
             self._timer.cancel()
-            self._opened.callback(self._transport.release())
+            self._opened.callback(self._transport.detach())
         elif status is not None:
             self._fail("wants another credential" if status == 407 else f"answered {status}")
 

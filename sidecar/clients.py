@@ -31,7 +31,6 @@ from streams.raw import Raw, RawConnection
 from streams.server import ServerConnection
 from streams.timing import Timer, cancel
 from streams.tunnel import OPENING
-from streams.wire import Transport
 
 _ESTABLISHED: Final = format_response(200, (), b"Connection established")
 
@@ -125,7 +124,7 @@ class HttpConnection(ServerConnection):
     def close(self) -> None:
         """At once where nothing runs; else in order, after it."""
         if self._running is None:
-            cast(Transport, self.transport).loseConnection()
+            cast(Descriptor, self.transport).loseConnection()
         else:
             super().close()
 

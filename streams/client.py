@@ -1,14 +1,11 @@
 """The client's end of an HTTP/1.1 connection: one exchange at a time, reused after a clean one."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
-from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from gitwire.errors import Malformed
 from gitwire.http import (
@@ -21,11 +18,11 @@ from gitwire.http import (
     body_reader,
 )
 from streams.causes import Cause, Why
+from streams.connection import Connection
 from streams.outgoing import Outgoing
 from streams.raw import Raw
 from streams.sinks import ResponseSink
 from streams.timing import Alarm, Clock, Timeouts
-from streams.wire import Wire
 
 # Of an answer, so much may be framing, and half of what it frames on top: chunks of a dozen bytes
 # pass, single bytes do not. They cost a thousand times what they carry.
@@ -112,8 +109,7 @@ class _Exchange:
         return rest
 
 
-@implementer(IHalfCloseableProtocol, IHandshakeListener)
-class ClientConnection(Protocol):
+class ClientConnection(Connection):
     """Call `send` while `idle`. `on_ready` tells the first time, `on_lost` the end of it all."""
 
     def __init__(
@@ -124,6 +120,7 @@ class ClientConnection(Protocol):
         on_ready: "Callable[[ClientConnection], None] | None" = None,
         on_lost: "Callable[[ClientConnection, Failure], None] | None" = None,
     ) -> None:
+        super().__init__()
         self._clock = clock
         self._timeouts = timeouts
         self._secure = secure
@@ -132,11 +129,8 @@ class ClientConnection(Protocol):
         self._alarm = Alarm(clock, self._ring)
         self._ready = False
         self._exchange: _Exchange | None = None
-        self._inbox: deque[bytes] = deque()
-        self._pumping = False
         self._ended = False
         self._whole = False
-        self._raw: Raw | None = None
 
     @property
     def idle(self) -> bool:
@@ -168,11 +162,11 @@ class ClientConnection(Protocol):
     def pause_reading(self) -> None:
         """Deliver no more of the response until `resume_reading`."""
         if self._exchange is not None:
-            self._wire.hold(_CONSUMER)
+            self._transport.hold(_CONSUMER)
 
     def resume_reading(self) -> None:
-        self._wire.release(_CONSUMER)
-        self._pump()
+        self._transport.release(_CONSUMER)
+        self.pump()
 
     def close(self) -> None:
         """Close in order when idle; otherwise the same as `abort`."""
@@ -180,7 +174,7 @@ class ClientConnection(Protocol):
             self.abort()
         elif not self._ended:
             self._retire()
-            self._wire.close()
+            self._transport.loseConnection()
 
     def abort(self) -> None:
         """Cut the connection; the exchange on it, if any, fails."""
@@ -189,7 +183,7 @@ class ClientConnection(Protocol):
     # Twisted's callbacks
 
     def connectionMade(self) -> None:
-        self._wire = Wire(self.transport, self._secure, self._flow)
+        super().connectionMade()
         self._alarm.set(self._timeouts.head)
         if not self._secure:
             self.handshakeCompleted()
@@ -202,25 +196,7 @@ class ClientConnection(Protocol):
         if self._on_ready is not None:
             self._on_ready(self)
 
-    def dataReceived(self, data: bytes) -> None:
-        if self._raw is not None:
-            self._raw.received(data)
-            return
-        self._inbox.append(data)
-        self._pump()
-
-    def readConnectionLost(self) -> None:
-        self._wire.ended()
-        if self._raw is not None:
-            self._raw.has_ended()
-            return
-        self._end(whole=True)
-
-    def writeConnectionLost(self) -> None:
-        """We never half-close."""
-
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._wire.lost()
         if self._raw is not None:
             self._raw.was_lost(isinstance(reason.value, ConnectionDone))
         else:
@@ -230,63 +206,52 @@ class ClientConnection(Protocol):
 
     # What the outgoing request asks of us
 
-    @property
-    def blocked(self) -> bool:
-        return self._wire.blocked
-
     def put(self, pieces: Sequence[Piece]) -> None:
         self._alarm.set(self._timeouts.idle)
-        self._wire.write(pieces)
+        self._transport.write(*pieces)
 
     def sent(self) -> None:
         """The response decides what comes next."""
 
-    def _pump(self) -> None:
-        if self._pumping:
-            return
-        self._pumping = True
-        try:
-            while self._inbox and self._step():
-                pass
-        finally:
-            self._pumping = False
-        if self._ended and not self._inbox:
+    # What the transport leads to
+
+    def _pumped(self) -> None:
+        if self._ended and not self.inbox:
             self._at_end()
+
+    def _peer_ended(self) -> None:
+        self._end(whole=True)
+
+    def _flowed(self) -> None:
+        if self._exchange is not None:
+            self._alarm.set(self._timeouts.idle)
+            if self._exchange.out is not None:
+                self._exchange.out.flow()
 
     def _step(self) -> bool:
         if self._exchange is None:
             # Nothing was asked, or the answer went on behind its end.
-            self._inbox.clear()
+            self.inbox.clear()
             self._cut()
             return False
-        if self._wire.held:
+        if self._transport.held:
             return False
         self._alarm.set(self._timeouts.idle)
         try:
-            rest = self._exchange.take(self._inbox.popleft())
+            rest = self._exchange.take(self.inbox.popleft())
         except (_Failed, Malformed) as problem:
             self._fail(_why(problem))
             return False
         if rest:
-            self._inbox.appendleft(rest)
+            self.inbox.appendleft(rest)
         exchange = self._exchange
         if exchange is not None and exchange.on_open is not None and exchange.switched:
-            self._switch(exchange.on_open)
+            self._exchange = None
+            self._alarm.clear()
+            exchange.on_open(self._switch())
             return False
         self._settle()
         return True
-
-    def _switch(self, on_open: Callable[[Raw], None]) -> None:
-        """No HTTP is spoken here any more."""
-        self._exchange = None
-        self._alarm.clear()
-        self._wire.release_all()
-        self._raw = raw = Raw(self._wire)
-        early = b"".join(self._inbox)
-        self._inbox.clear()
-        if early:
-            raw.received(early)
-        on_open(raw)
 
     def _settle(self) -> None:
         exchange = self._exchange
@@ -294,11 +259,10 @@ class ClientConnection(Protocol):
             return
         self._exchange = None
         self._alarm.clear()
-        if self._wire.held:
-            self._wire.release_all()
-        reusable = exchange.clean and not self._inbox
+        self._transport.release_all()
+        reusable = exchange.clean and not self.inbox
         if not reusable:
-            self._inbox.clear()
+            self.inbox.clear()
             self._cut()
         if exchange.out is not None and exchange.out.alive:
             exchange.out.detach()
@@ -311,12 +275,12 @@ class ClientConnection(Protocol):
             self._whole = whole
         if self._exchange is not None and self._exchange.out is not None:
             self._exchange.out.detach()
-        self._pump()
+        self.pump()
 
     def _at_end(self) -> None:
         exchange = self._exchange
         if exchange is None:
-            self._wire.close()
+            self._transport.loseConnection()
             return
         try:
             if not self._whole:
@@ -329,7 +293,7 @@ class ClientConnection(Protocol):
 
     def _fail(self, why: Why) -> None:
         exchange, self._exchange = self._exchange, None
-        self._inbox.clear()
+        self.inbox.clear()
         self._cut()
         if exchange is not None:
             if exchange.out is not None:
@@ -338,26 +302,18 @@ class ClientConnection(Protocol):
 
     def _cut(self) -> None:
         self._retire()
-        self._wire.abort()
+        self._transport.abortConnection()
 
     def _retire(self) -> None:
         self._ended = True
         if self._exchange is None:
             self._alarm.clear()
 
-    def _flow(self) -> None:
-        if self._raw is not None:
-            self._raw.flowed()
-        elif self._exchange is not None:
-            self._alarm.set(self._timeouts.idle)
-            if self._exchange.out is not None:
-                self._exchange.out.flow()
-
     def _ring(self) -> None:
         exchange = self._exchange
         unsent = exchange is not None and exchange.out is not None and not exchange.out.finished
         # A peer that takes what we have waits for the rest, and is not the one who is late.
-        late = unsent and not self._wire.blocked
+        late = unsent and not self._transport.blocked
         self._fail(Why(Cause.NO_REQUEST if late else Cause.NO_ANSWER))
 
 

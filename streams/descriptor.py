@@ -6,7 +6,7 @@ Twisted's own reads 64 KiB at a time, joins what is written and sends it a turn 
 import socket
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from itertools import islice
@@ -39,12 +39,12 @@ class Then(Enum):
 
 @implementer(IReadWriteDescriptor, IHalfCloseableDescriptor)
 class Descriptor:
-    """Owns `sock`. Speaks to `protocol` as Twisted's transports do, and offers what they offer.
+    """Owns `sock`. Speaks to `protocol` as Twisted's transports do, and is closed as they are.
 
-    Its producer is paused while anything is queued, so a connection holds one piece at most.
+    In place of their producers: it is `blocked` while anything is queued, so that a connection
+    holds one piece at most, and tells `on_flow`, which belongs to the protocol, when that changes.
+    The peer is not read while anybody has a reason to `hold` it.
     """
-
-    takes_views = True
 
     def __init__(self, loop: Reactor, sock: socket.socket, protocol: Any) -> None:
         sock.setblocking(False)
@@ -54,10 +54,12 @@ class Descriptor:
         self._loop = loop
         self._sock = sock
         self._queue: deque[memoryview] = deque()
-        self._producer: Any = None
-        self._producer_paused = False
+        self._reasons: set[Hashable] = set()
+        self.blocked = False
+        self.on_flow: Callable[[], None] | None = None
         self._then = Then.GO_ON
         self._reading = False
+        self._peer_ended = False
         self._broken = False
         self._gone = False
         self._appetite = Appetite()
@@ -67,7 +69,7 @@ class Descriptor:
         self._read_on()
         self.protocol.makeConnection(self)
 
-    def release(self) -> socket.socket:
+    def detach(self) -> socket.socket:
         """Give the socket away; this transport is then nobody's."""
         self._gone = True
         self._stop()
@@ -79,39 +81,41 @@ class Descriptor:
 
     # What protocols ask
 
-    def write(self, data: bytes | memoryview) -> None:
-        self.writeSequence((data,))
-
-    def writeSequence(self, pieces: Sequence[bytes | memoryview]) -> None:
+    def write(self, *pieces: bytes | memoryview) -> None:
         if self._open:
             self._send(pieces)
 
-    def pauseProducing(self) -> None:
+    @property
+    def held(self) -> bool:
+        return bool(self._reasons)
+
+    def hold(self, reason: Hashable) -> None:
+        """Read no more until every reason is released."""
+        self._reasons.add(reason)
         self._read_no_more()
 
-    def resumeProducing(self) -> None:
-        if self._then is not Then.CLOSE:
+    def release(self, reason: Hashable) -> None:
+        if reason in self._reasons:
+            self._reasons.remove(reason)
+            if not self._reasons:
+                self._read_on()
+
+    def release_all(self) -> None:
+        if self._reasons:
+            self._reasons.clear()
             self._read_on()
 
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        if self._gone:
-            producer.stopProducing()
-            return
-        self._producer = producer
-        self._producer_paused = False
-        self._flow()
-
-    def unregisterProducer(self) -> None:
-        self._producer = None
-
     def loseWriteConnection(self) -> None:
-        """Send what is written, then our end; what the peer sends is still read."""
+        """Send what is written, then our end; what the peer sends is read, so that it is not reset
+        before it has read all."""
         if self._open:
+            self.release_all()
             self._end(Then.HALF_CLOSE)
 
     def loseConnection(self) -> None:
         """Send what is written, then close; what the peer sends is not read any more."""
         if not self._gone and not self._broken and self._then is not Then.CLOSE:
+            self._reasons.clear()
             self._read_no_more()
             self._end(Then.CLOSE)
 
@@ -159,6 +163,7 @@ class Descriptor:
 
     def readConnectionLost(self, reason: Failure) -> None:
         """The peer sends no more; it may still read."""
+        self._peer_ended = True
         self._read_no_more()
         if IHalfCloseableProtocol.providedBy(self.protocol):
             self.protocol.readConnectionLost()
@@ -175,9 +180,7 @@ class Descriptor:
         self._gone = True
         self._stop()
         self._queue.clear()
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.stopProducing()
+        self.on_flow = None  # which knows us
         _close(self._sock, orderly=not reason.check(ConnectionAborted))
         self.protocol.connectionLost(reason)
 
@@ -223,14 +226,11 @@ class Descriptor:
             self._queue.popleft()
 
     def _flow(self) -> None:
-        if self._producer is None or self._gone:
-            return
-        if self._queue and not self._producer_paused:
-            self._producer_paused = True
-            self._producer.pauseProducing()
-        elif not self._queue and self._producer_paused:
-            self._producer_paused = False
-            self._producer.resumeProducing()
+        """Once all is said there is nothing to hold back any more."""
+        if self._open and self.blocked is not bool(self._queue):
+            self.blocked = not self.blocked
+            if self.on_flow is not None:
+                self.on_flow()
 
     def _end(self, then: Then) -> None:
         self._then = then
@@ -271,7 +271,8 @@ class Descriptor:
             self._loop.callLater(0, self.connectionLost, Failure(reason))
 
     def _read_on(self) -> None:
-        if not self._reading and not self._gone and not self._broken:
+        over = self._peer_ended or self._gone or self._broken or self._then is Then.CLOSE
+        if not (self._reading or self._reasons or over):
             self._reading = True
             self._loop.addReader(self)
 

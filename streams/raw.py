@@ -1,6 +1,6 @@
 """One end of a tunnel: a connection on which no HTTP is spoken any more."""
 
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHalfCloseableProtocol
@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gitwire.http import Piece
-from streams.wire import Wire
+from streams.descriptor import Descriptor
 
 _BUSY: Final = "the other end is busy"
 
@@ -32,8 +32,8 @@ class RawUser(Protocol):
 class Raw:
     """Octets in, octets out. What happens before `attach` is told then."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, transport: Descriptor) -> None:
+        self._transport = transport
         self._user: RawUser | None = None
         self._early: list[bytes] = []
         self._has_ended = False
@@ -42,12 +42,12 @@ class Raw:
 
     @property
     def blocked(self) -> bool:
-        return self._wire.blocked
+        return self._transport.blocked
 
     def attach(self, user: RawUser) -> None:
         self._user = user
         early, self._early = self._early, []
-        self._wire.release(_BUSY)
+        self._transport.release(_BUSY)
         for octets in early:
             user.data(octets)
         if self._has_ended:
@@ -56,25 +56,25 @@ class Raw:
             user.lost(self._gone)
 
     def write(self, *pieces: Piece) -> None:
-        self._wire.write(pieces)
+        self._transport.write(*pieces)
 
     def finish(self) -> None:
         """Our end, after all that was written; the peer may still send."""
         self._finished = True
         if self._has_ended:
-            self._wire.close()
+            self._transport.loseConnection()
         elif self._gone is None:
-            self._wire.finish()
+            self._transport.loseWriteConnection()
 
     def abort(self) -> None:
-        self._wire.abort()
+        self._transport.abortConnection()
 
     def hold(self) -> None:
         if self._gone is None:
-            self._wire.hold(_BUSY)
+            self._transport.hold(_BUSY)
 
     def release(self) -> None:
-        self._wire.release(_BUSY)
+        self._transport.release(_BUSY)
 
     # What the connection tells
 
@@ -91,7 +91,7 @@ class Raw:
         if self._user is not None:
             self._user.ended()
         if self._finished:
-            self._wire.close()
+            self._transport.loseConnection()
 
     def was_lost(self, cleanly: bool) -> None:
         if self._gone is None:
@@ -109,19 +109,18 @@ class RawConnection(TwistedProtocol):
     """A plain connection that is an end of a tunnel from its first octet."""
 
     def connectionMade(self) -> None:
-        self._wire = Wire(self.transport, False, lambda: self.raw.flowed())
-        self.raw = Raw(self._wire)
+        transport = cast(Descriptor, self.transport)
+        self.raw = Raw(transport)
+        transport.on_flow = self.raw.flowed
 
     def dataReceived(self, data: bytes) -> None:
         self.raw.received(data)
 
     def readConnectionLost(self) -> None:
-        self._wire.ended()
         self.raw.has_ended()
 
     def writeConnectionLost(self) -> None:
         """What the peer still sends is read."""
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._wire.lost()
         self.raw.was_lost(isinstance(reason.value, ConnectionDone))

@@ -1,23 +1,20 @@
 """The server's end of an HTTP/1.1 connection: one exchange at a time, in order."""
 
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from enum import Enum, auto
 from typing import Final, assert_never
 
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
-from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from gitwire.errors import Malformed
 from gitwire.http import Length, Piece, RequestReader, format_response, framing_headers
 from streams.causes import Cause, Why
+from streams.connection import Connection
 from streams.incoming import Incoming
 from streams.raw import Raw
 from streams.timing import Alarm, Clock, Timeouts
-from streams.wire import Wire
 
 _INBOX: Final = "bytes are waiting"
 _DEFAULT: Final = Timeouts()
@@ -33,8 +30,7 @@ class Phase(Enum):
     GONE = auto()
 
 
-@implementer(IHalfCloseableProtocol, IHandshakeListener)
-class ServerConnection(Protocol):
+class ServerConnection(Connection):
     """Calls `on_request` for each request; anything malformed gets one answer and the end."""
 
     def __init__(
@@ -47,9 +43,9 @@ class ServerConnection(Protocol):
         on_lost: Callable[[], None] | None = None,
         reader: Callable[[], RequestReader] = RequestReader,
     ) -> None:
+        super().__init__()
         self._clock = clock
         self._new_reader = reader
-        self._raw: Raw | None = None
         self._on_request = on_request
         self._timeouts = timeouts
         self._patience = timeouts.idle + timeouts.grace
@@ -61,10 +57,8 @@ class ServerConnection(Protocol):
         self._phase = Phase.WAITING
         self._reader = reader()
         self._exchange: Incoming | None = None
-        self._pumping = False
         self._unwanted = False
         self._eof = False
-        self.inbox: deque[bytes] = deque()
 
     def abort(self) -> None:
         """Cut the connection and whatever runs on it."""
@@ -91,7 +85,7 @@ class ServerConnection(Protocol):
     # Twisted's callbacks
 
     def connectionMade(self) -> None:
-        self._wire = Wire(self.transport, self._secure, self._flow)
+        super().connectionMade()
         if self._secure:
             self._enter(Phase.SHAKING, self._timeouts.head)
         else:
@@ -103,27 +97,11 @@ class ServerConnection(Protocol):
             if self._unwanted:
                 self._end()
 
-    def dataReceived(self, data: bytes) -> None:
-        if self._raw is not None:
-            self._raw.received(data)
-            return
-        self.inbox.append(data)
-        self.pump()
-
-    def readConnectionLost(self) -> None:
-        self._eof = True
-        self._wire.ended()
-        if self._raw is not None:
-            self._raw.has_ended()
-            return
-        self.pump()
-
     def writeConnectionLost(self) -> None:
         if self._raw is None:
             self._alarm.set(self._timeouts.linger)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._wire.lost()
         self._stop(Why(Cause.LOST))
         if self._raw is not None:
             self._raw.was_lost(isinstance(reason.value, ConnectionDone))
@@ -132,19 +110,15 @@ class ServerConnection(Protocol):
 
     # What an exchange asks of us
 
-    @property
-    def blocked(self) -> bool:
-        return self._wire.blocked
-
     def put(self, pieces: Sequence[Piece]) -> None:
         self.progress()
-        self._wire.write(pieces)
+        self._transport.write(*pieces)
 
     def hold(self, reason: Hashable) -> None:
-        self._wire.hold(reason)
+        self._transport.hold(reason)
 
     def release(self, reason: Hashable) -> None:
-        self._wire.release(reason)
+        self._transport.release(reason)
 
     def progress(self) -> None:
         if self._phase is Phase.EXCHANGE:
@@ -156,34 +130,11 @@ class ServerConnection(Protocol):
         self._phase = Phase.TUNNEL
         self._alarm.clear()
         self._drain.clear()
-        self._raw = raw = Raw(self._wire)
-        self._wire.write([head])
-        self._wire.release_all()
-        early = b"".join(self.inbox)
-        self.inbox.clear()
-        if early:
-            raw.received(early)
+        raw = self._switch()
+        self._transport.write(head)
         if self._eof:
             raw.has_ended()
         return raw
-
-    def pump(self) -> None:
-        """Use what has arrived, as far as it can be used now."""
-        if self._pumping:
-            return
-        self._pumping = True
-        try:
-            while self.inbox and self._step():
-                pass
-        finally:
-            self._pumping = False
-        if self.inbox:
-            self._wire.hold(_INBOX)
-            return
-        if self._wire.held:
-            self._wire.release(_INBOX)
-        if self._eof:
-            self._at_eof()
 
     def settle(self) -> None:
         """Go on to the next request, or to the end, once this one is answered and read."""
@@ -202,6 +153,27 @@ class ServerConnection(Protocol):
         else:
             self._drain.set(self._timeouts.drain)
 
+    # What the transport leads to
+
+    def _pumped(self) -> None:
+        if self.inbox:
+            self._transport.hold(_INBOX)
+            return
+        self._transport.release(_INBOX)
+        if self._eof:
+            self._at_eof()
+
+    def _peer_ended(self) -> None:
+        self._eof = True
+        self.pump()
+
+    def _flowed(self) -> None:
+        self.progress()
+        if self._exchange is not None:
+            self._exchange.flow()
+        if not self.blocked:
+            self.pump()
+
     def _step(self) -> bool:
         match self._phase:
             case Phase.SHAKING | Phase.WAITING | Phase.HEAD:
@@ -216,7 +188,7 @@ class ServerConnection(Protocol):
 
     def _step_head(self) -> bool:
         # Who does not read its answers gets no further ones.
-        if self._wire.blocked:
+        if self._transport.blocked:
             return False
         try:
             head = self._reader.feed(self.inbox.popleft())
@@ -256,7 +228,7 @@ class ServerConnection(Protocol):
         if begun:
             self._cut(why)
         else:
-            self._wire.write([_refusal(malformed)])
+            self._transport.write(_refusal(malformed))
             self._end()
 
     def _end(self) -> None:
@@ -266,9 +238,9 @@ class ServerConnection(Protocol):
         self.inbox.clear()
         self._enter(Phase.ENDING, self._timeouts.idle)
         if self._eof:
-            self._wire.close()
+            self._transport.loseConnection()
         else:
-            self._wire.finish()
+            self._transport.loseWriteConnection()
 
     def _at_eof(self) -> None:
         if self._phase is Phase.EXCHANGE:
@@ -278,7 +250,7 @@ class ServerConnection(Protocol):
             self._end()
 
     def _cut(self, why: Why) -> None:
-        self._wire.abort()
+        self._transport.abortConnection()
         self._stop(why)
 
     def _stop(self, why: Why) -> None:
@@ -292,16 +264,6 @@ class ServerConnection(Protocol):
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.fail(why)
-
-    def _flow(self) -> None:
-        if self._raw is not None:
-            self._raw.flowed()
-            return
-        self.progress()
-        if self._exchange is not None:
-            self._exchange.flow()
-        if not self._wire.blocked:
-            self.pump()
 
     def _enter(self, phase: Phase, seconds: float) -> None:
         self._phase = phase

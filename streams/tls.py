@@ -65,6 +65,7 @@ class Tls(Descriptor):
                 self.abortConnection()
                 return
             self._then = Then.HALF_CLOSE
+            self.release_all()
             self._read_on()
             self._linger = self._loop.callLater(_LINGER, self.abortConnection)
             self._say_goodbye()

@@ -147,7 +147,7 @@ class UnderTls:
     options: Any
     client: bool
 
-    def connect(self, loop: HandLoop, sock: socket.socket) -> Tls:
+    def connect(self, loop: Any, sock: socket.socket) -> Tls:
         connection = SSL.Connection(self.options.getContext(), None)
         if self.client:
             connection.set_connect_state()

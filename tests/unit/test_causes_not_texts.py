@@ -36,7 +36,7 @@ EXCEPTIONS = {
     ("hostctl/cp.py", "'unrecognized option' in complaint"): "tar's, in the sandbox: also exit 1",
     ("hostctl/explain.py", "event.get('req') == args.what"): "what the user named: a request's id",
     ("streams/incoming.py", "reason in self._reasons"): "who holds it up, any hashable object",
-    ("streams/wire.py", "reason in self._reasons"): "who holds it up, any hashable object",
+    ("streams/descriptor.py", "reason in self._reasons"): "who holds it up, any hashable object",
 }
 
 

@@ -45,18 +45,11 @@ class Notes(Protocol):
         self.told.append(type(reason.value).__name__)
 
 
-class Producer:
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def pauseProducing(self) -> None:
-        self.told.append("pause")
-
-    def resumeProducing(self) -> None:
-        self.told.append("resume")
-
-    def stopProducing(self) -> None:
-        self.told.append("stop")
+def flows_of(transport: Any) -> list[bool]:
+    """What it tells of its being blocked."""
+    told: list[bool] = []
+    transport.on_flow = lambda: told.append(transport.blocked)
+    return told
 
 
 @pytest.fixture(autouse=True)
@@ -88,40 +81,88 @@ def read_all(loop: HandLoop, far: socket.socket) -> bytes:
 
 def test_small_writes_leave_at_once() -> None:
     _, transport, _, far = connected()
-    transport.writeSequence([b"one ", b"", b"two"])
+    transport.write(b"one ", b"", b"two")
     assert far.recv(100) == b"one two"
     assert transport.queued == 0
 
 
 def test_what_the_kernel_does_not_take_waits_and_keeps_its_order() -> None:
     loop, transport, _, far = connected()
-    producer = Producer()
-    transport.registerProducer(producer, True)
+    flows = flows_of(transport)
     transport.write(LARGE)
-    transport.writeSequence([b"behind ", b"it"])
-    assert producer.told == ["pause"] and transport.queued
+    transport.write(b"behind ", b"it")
+    assert flows == [True] and transport.queued
     assert read_all(loop, far) == LARGE + b"behind it"
-    assert producer.told == ["pause", "resume"] and not transport.queued
+    assert flows == [True, False] and not transport.queued
 
 
 def test_what_waits_is_copied_only_where_somebody_may_write() -> None:
     loop, transport, _, far = connected()
     lent = bytearray(b"mine until it was written")
-    transport.writeSequence([memoryview(LARGE), memoryview(lent)])
+    transport.write(memoryview(LARGE), memoryview(lent))
     lent[:] = bytes(len(lent))
     kept = [piece.obj for piece in transport._queue]
     assert kept == [LARGE, b"mine until it was written"] and kept[0] is LARGE
     assert read_all(loop, far) == LARGE + b"mine until it was written"
 
 
-def test_producer_that_comes_late_is_paused_at_once() -> None:
+def test_nobody_is_held_back_for_what_is_written_last() -> None:
     loop, transport, _, far = connected()
+    flows = flows_of(transport)
     transport.write(LARGE)
-    producer = Producer()
-    transport.registerProducer(producer, True)
-    assert producer.told == ["pause"]
-    read_all(loop, far)
-    assert producer.told == ["pause", "resume"]
+    transport.loseWriteConnection()
+    assert read_all(loop, far) == LARGE + b"(end)"
+    assert flows == [True]
+
+
+def test_reading_goes_on_only_when_the_last_reason_has_gone() -> None:
+    loop, transport, notes, far = connected()
+    far.send(b"hello")
+    for reason in ("one", "two", "one"):
+        transport.hold(reason)
+    for reason in ("one", "one", "three"):
+        transport.release(reason)
+    loop.settle()
+    assert notes.heard == b"" and transport.held
+    transport.release("two")
+    loop.settle()
+    assert notes.heard == b"hello" and not transport.held
+
+
+def test_reading_is_not_resumed_behind_the_peers_end() -> None:
+    loop, transport, notes, far = connected()
+    far.shutdown(socket.SHUT_WR)
+    loop.settle()
+    transport.hold("one")
+    transport.release("one")
+    assert not loop.readers and notes.told == ["made", "peer ended"]
+
+
+def test_whoever_says_the_last_word_hears_the_peer_again() -> None:
+    loop, transport, notes, far = connected()
+    transport.hold("one")
+    far.send(b"hello")
+    transport.loseWriteConnection()
+    transport.write(b"late")
+    loop.settle()
+    assert notes.heard == b"hello" and not transport.held
+    assert far.recv(10) == b""
+
+
+def test_what_is_lost_is_left_alone() -> None:
+    loop, transport, notes, far = connected()
+    far.close()
+    transport.abortConnection()
+    loop.settle()
+    told = list(notes.told)
+    transport.hold("one")
+    transport.release("one")
+    transport.write(b"x")
+    transport.loseWriteConnection()
+    transport.loseConnection()
+    transport.abortConnection()
+    loop.settle()
+    assert notes.told == told and not loop.readers and loop.getDelayedCalls() == []
 
 
 def test_closing_sends_what_is_written_first() -> None:
@@ -145,8 +186,7 @@ def test_closing_is_never_told_inside_the_call() -> None:
 
 def test_failed_write_is_told_in_the_next_turn_and_once() -> None:
     loop, transport, notes, far = connected()
-    producer = Producer()
-    transport.registerProducer(producer, True)
+    flows = flows_of(transport)
     far.close()
     transport.write(b"to nobody")
     transport.write(b"again")
@@ -154,7 +194,7 @@ def test_failed_write_is_told_in_the_next_turn_and_once() -> None:
     assert notes.told == ["made"]
     loop.settle()
     assert notes.told == ["made", ConnectionLost.__name__]
-    assert producer.told == ["stop"]
+    assert flows == [] and transport.on_flow is None
 
 
 def test_abort_resets_and_drops_what_waits() -> None:
@@ -185,13 +225,13 @@ def test_each_half_ends_by_itself() -> None:
     assert notes.told[3:] == [ConnectionDone.__name__]
 
 
-def test_paused_transport_reads_nothing() -> None:
+def test_held_transport_reads_nothing() -> None:
     loop, transport, notes, far = connected()
-    transport.pauseProducing()
+    transport.hold("us")
     far.send(b"hello")
     loop.settle()
     assert notes.heard == b""
-    transport.resumeProducing()
+    transport.release("us")
     loop.settle()
     assert notes.heard == b"hello"
 
@@ -200,11 +240,11 @@ def test_reading_goes_on_behind_our_own_end() -> None:
     loop, transport, notes, far = connected()
     transport.loseWriteConnection()
     loop.settle()
-    transport.pauseProducing()
+    transport.hold("us")
     far.send(b"hello")
     loop.settle()
     assert notes.heard == b""
-    transport.resumeProducing()
+    transport.release("us")
     loop.settle()
     assert notes.heard == b"hello"
 
@@ -223,7 +263,7 @@ def test_one_turn_reads_a_large_piece_and_no_more() -> None:
 
 def test_socket_that_was_given_away_is_left_alone() -> None:
     loop, transport, notes, far = connected()
-    sock = transport.release()
+    sock = transport.detach()
     transport.write(b"not this")
     transport.abortConnection()
     loop.settle()

@@ -3,22 +3,25 @@
 import hashlib
 import socket
 from collections.abc import Callable, Iterator
+from ipaddress import ip_address
 from typing import Any, cast
 
 import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
-from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
-from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from gitwire.http import Chunked, Framing, Length, NoBody, Piece, format_request, framing_headers
+from streams.accepting import Acceptor
 from streams.causes import Why
+from streams.descriptor import Descriptor
+from streams.dialling import connect
 from streams.http import ClientConnection, Incoming, ServerConnection
 from streams.relay import Broken, Outcome, Relay, Relayed
+from tests.fakes.hand_loop import UnderTls
 from tests.fakes.http_ends import Recorder, get
 from tests.fakes.tls_hops import client_options, same, server_options
+from tests.waiting import PATIENCE
 
 BLOCK = bytes(range(256)) * 256
 BLOCKS = 256
@@ -35,37 +38,45 @@ class World:
 
     def __init__(self, on_upstream: Callable[[Incoming], None]) -> None:
         self.outcomes: list[Outcome] = []
-        self._connections: list[Any] = []
-        upstream = self._factory(lambda: ServerConnection(the_reactor(), on_upstream, secure=True))
-        tls = TLSMemoryBIOFactory(server_options(), False, upstream)
-        self.upstream: Any = the_reactor().listenTCP(0, tls, interface="127.0.0.1")
-        front = self._factory(lambda: ServerConnection(the_reactor(), self._relay))
-        self.front: Any = the_reactor().listenTCP(0, front, interface="127.0.0.1")
+        self._connections: list[ServerConnection | ClientConnection] = []
+        self._acceptors: list[Acceptor] = []
+        self.upstream = self._listen(on_upstream, secure=True)
+        self.front = self._listen(self._relay, secure=False)
 
-    async def dial(self, port: Any, secure: bool) -> ClientConnection:
+    async def dial(self, port: int, secure: bool) -> ClientConnection:
         ready: Deferred[ClientConnection] = Deferred()
         made = ClientConnection(the_reactor(), secure=secure, on_ready=ready.callback)
-        endpoint: Any = HostnameEndpoint(the_reactor(), "127.0.0.1", port.getHost().port)
-        if secure:
-            endpoint = wrapClientTLS(client_options(), endpoint)
-        await endpoint.connect(self._factory(lambda: made))
+        sock = await connect(the_reactor(), [ip_address("127.0.0.1")], port, PATIENCE)
+        self._start(made, sock, client_options() if secure else None)
         return await ready
 
     async def close(self) -> None:
         for each in self._connections:
             each.abort()
-        await self.front.stopListening()
-        await self.upstream.stopListening()
+        for acceptor in self._acceptors:
+            acceptor.close()
         await pause()
 
-    def _factory(self, make: Callable[[], Any]) -> Any:
-        def build() -> Any:
-            self._connections.append(make())
-            return self._connections[-1]
+    def _listen(self, on_request: Callable[[Incoming], None], secure: bool) -> int:
+        def accepted(sock: socket.socket) -> None:
+            made = ServerConnection(the_reactor(), on_request, secure=secure)
+            self._start(made, sock, server_options() if secure else None)
 
-        factory: Any = Factory.forProtocol(build)
-        factory.noisy = False
-        return factory
+        listener = socket.create_server(("127.0.0.1", 0))
+        self._acceptors.append(Acceptor(the_reactor(), listener, None, accepted))
+        self._acceptors[-1].start()
+        return int(listener.getsockname()[1])
+
+    def _start(
+        self, made: ServerConnection | ClientConnection, sock: socket.socket, options: Any
+    ) -> None:
+        self._connections.append(made)
+        if options is None:
+            Descriptor(the_reactor(), sock, made).start()
+        else:
+            UnderTls(made, options, isinstance(made, ClientConnection)).connect(
+                the_reactor(), sock
+            ).start()
 
     def _relay(self, incoming: Incoming) -> None:
         Deferred.fromCoroutine(self._forward(incoming))
@@ -104,12 +115,16 @@ class Blocks:
         the_reactor().callLater(0, self._more)
 
     def _more(self) -> None:
-        while not self.paused and self.out.alive:
+        """A few at a time: a transport that breaks takes all, and tells of it in the next turn."""
+        for _ in range(16):
+            if self.paused or not self.out.alive:
+                return
             if not self.left:
                 self.out.finish()
                 return
             self.left -= 1
             self.out.write(BLOCK)
+        the_reactor().callLater(0, self._more)
 
 
 class Digest(Recorder):
@@ -195,7 +210,7 @@ async def test_client_gone_in_the_middle_frees_the_upstream(worlds: Make, reset:
         Blocks(incoming.begin(200, (), Chunked())).left = 2**40
 
     world = worlds(endless)
-    with socket.create_connection(("127.0.0.1", world.front.getHost().port)) as client:
+    with socket.create_connection(("127.0.0.1", world.front)) as client:
         client.sendall(get())
         while not world.outcomes and not client_has(client):
             await pause(0.01)

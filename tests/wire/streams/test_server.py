@@ -25,17 +25,17 @@ Pair = Callable[[], tuple[socket.socket, socket.socket]]
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-def spied(transport: Any, name: str) -> list[Any]:
-    """What `name` of the transport is called with from now on."""
-    calls: list[Any] = []
-    original = getattr(transport, name)
+def writes_of(transport: Any) -> list[list[Any]]:
+    """What is written to it from now on, each time."""
+    writes: list[list[Any]] = []
+    original = transport.write
 
-    def call(data: Any) -> None:
-        calls.append(data)
-        original(data)
+    def write(*pieces: Any) -> None:
+        writes.append([*pieces])
+        original(*pieces)
 
-    setattr(transport, name, call)
-    return calls
+    transport.write = write
+    return writes
 
 
 def test_connection_serves_request_after_request(pair: Pair) -> None:
@@ -55,7 +55,7 @@ def test_request_may_arrive_byte_by_byte() -> None:
 
 def test_answer_is_one_write() -> None:
     served = Served(hello)
-    writes = spied(served.transport, "writeSequence")
+    writes = writes_of(served.transport)
     served.client.say(get())
     assert writes == [[HELLO]]
 
@@ -232,7 +232,7 @@ def test_answer_may_be_written_in_pieces(framing: Length | Chunked, expected: by
 
 def test_head_leaves_with_the_first_piece_or_soon_alone() -> None:
     served = Served()
-    writes = spied(served.transport, "writeSequence")
+    writes = writes_of(served.transport)
     served.client.say(get())
     out = served.last.begin(200, (), Length(1))
     out.write(b"x")

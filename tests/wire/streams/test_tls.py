@@ -223,18 +223,18 @@ def test_body_until_close_is_whole_only_with_close_notify(orderly: bool) -> None
     if orderly:
         server.tls.loseConnection()
     else:
-        below.release().close()
+        below.detach().close()
     loop.settle()
     assert sink.data == b"hello" and len(sink.ends) == 1
     assert (sink.ends == ["done"]) is orderly
 
 
 def test_peers_close_while_we_are_paused_is_noticed_and_not_written_into() -> None:
-    """TLS asks the transport to close, which waits for its producer: us."""
+    """The peer says its end while what we wrote still waits."""
     loop, client, notes = ends()
     server = Stranger()
     below, _ = join_over_tls(loop, client, server)
-    server.tls.pauseProducing()
+    server.tls.hold("us")
     sink = Recorder()
     source = Endless(loop, client.send(POST, Chunked(), sink))
     loop.settle()
@@ -242,7 +242,7 @@ def test_peers_close_while_we_are_paused_is_noticed_and_not_written_into() -> No
     server.tls.loseConnection()
     loop.settle()
     stuck = source.written
-    server.tls.resumeProducing()
+    server.tls.release("us")
     loop.settle()
     assert len(sink.ends) == 1 and len(notes) == 2
     assert source.written - stuck < 300_000

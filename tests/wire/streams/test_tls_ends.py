@@ -102,7 +102,8 @@ def joined(
 @pytest.mark.parametrize(("client", "server"), [(ours, ours), (ours, twisteds), (twisteds, ours)])
 def test_both_ways_whole_and_in_order(client: Connect, server: Connect) -> None:
     loop, near, far = joined(client, server, b"early ", b"soon ")
-    near.tls.writeSequence([LARGE, b"", b"x", LARGE])
+    for piece in (LARGE, b"", b"x", LARGE):
+        near.tls.write(piece)
     far.tls.write(LARGE)
     loop.settle()
     assert far.heard == b"early " + LARGE + b"x" + LARGE
@@ -154,14 +155,14 @@ def test_end_without_close_notify_is_a_loss() -> None:
     loop, near, far = joined()
     far.tls.write(b"half")
     loop.settle()
-    far.tls.release().close()
+    far.tls.detach().close()
     loop.settle()
     assert near.heard == b"half" and near.told[-1] == ConnectionLost.__name__
 
 
 def test_flipped_bit_ends_the_connection() -> None:
     loop, near, far = joined()
-    sock = far.tls.release()
+    sock = far.tls.detach()
     sock.send(b"\x17\x03\x03\x00\x20" + bytes(32))
     loop.settle()
     assert near.heard == b"" and near.told[-1] == SSL.Error.__name__
@@ -169,7 +170,7 @@ def test_flipped_bit_ends_the_connection() -> None:
 
 def test_peer_that_never_says_goodbye_is_not_waited_for_for_ever() -> None:
     loop, near, far = joined()
-    far.tls.release()
+    far.tls.detach()
     near.tls.loseConnection()
     loop.settle()
     assert len(near.told) == 2
@@ -180,21 +181,21 @@ def test_peer_that_never_says_goodbye_is_not_waited_for_for_ever() -> None:
 
 def test_what_the_peer_says_after_our_goodbye_is_heard() -> None:
     loop, near, far = joined()
-    far.tls.pauseProducing()
+    far.tls.hold("us")
     near.tls.loseConnection()
     near.tls.write(b"too late")
     loop.settle()
     far.tls.write(LARGE)
     loop.settle()
     assert near.heard == LARGE and len(near.told) == 2
-    far.tls.resumeProducing()
+    far.tls.release("us")
     loop.settle()
     assert far.heard == b"" and far.told[2:] == near.told[2:] == [ConnectionDone.__name__]
 
 
 def test_peer_that_ends_gets_what_was_written_before() -> None:
     loop, near, far = joined()
-    near.tls.pauseProducing()
+    near.tls.hold("us")
     far.tls.write(LARGE)
     near.tls.write(b"")
     near.tls.loseConnection()
