@@ -12,7 +12,7 @@ from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL
 from twisted.internet.error import ConnectionDone
 
-from streams.appetite import READ
+from streams.descriptor import READ
 
 _RECORD: Final = 16 * 1024
 # One read, and a record that began in the one before, fit into it; so do the records of a write

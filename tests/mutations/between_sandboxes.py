@@ -151,7 +151,7 @@ BETWEEN = (
     ),
     Mutation(
         "streams: a turn reads as much of what takes long",
-        "streams/appetite.py",
+        "streams/descriptor.py",
         "            self.size = max(LEAST, self.size // 4)\n",
         "            pass\n",
         (

@@ -22,8 +22,8 @@ from netpolicy.codes import CODES
 from netpolicy.policy import Limits
 from netpolicy.policy import Session as SessionTimes
 from sidecar import budgets, credential_socket, datagrams
-from streams.appetite import READ
 from streams.client import FRAMING
+from streams.descriptor import READ
 
 ROWS = [limit for group in GROUPS for limit in group.limits]
 POLICY, BROKER, TIMES = Limits(), BrokerLimits(), Timeouts()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.appetite import FIRST, LEAST, READ, SLOW, Appetite
+from streams.descriptor import FIRST, LEAST, READ, SLOW, Appetite
 
 
 def test_it_grows_while_turns_are_short_up_to_its_most() -> None:

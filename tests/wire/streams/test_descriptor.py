@@ -11,8 +11,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from streams.appetite import READ
-from streams.descriptor import Descriptor
+from streams.descriptor import READ, Descriptor
 from tests.fakes.hand_loop import HandLoop, close_all, small_pair, tcp_pair
 from tests.waiting import PATIENCE
 

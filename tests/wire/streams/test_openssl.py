@@ -9,7 +9,7 @@ from twisted.internet.error import ConnectionDone
 
 from identity.tlsoptions import PinnedClient, PinnedServer
 from streams import openssl
-from streams.appetite import READ
+from streams.descriptor import READ
 from streams.openssl import INTO, ROOM, Below, Public
 from tests.fakes.sidecar_world import public
 
