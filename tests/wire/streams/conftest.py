@@ -22,11 +22,11 @@ def pair(request: pytest.FixtureRequest) -> Callable[[], tuple[socket.socket, so
     return kind
 
 
-@pytest.fixture(params=[openssl.Below, openssl.Public])
+@pytest.fixture(params=[openssl.FastRecords, openssl.PortableRecords])
 def records(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> type[openssl.Below] | type[openssl.Public]:
+) -> type[openssl.FastRecords] | type[openssl.PortableRecords]:
     """What handles the records of every TLS end that is made meanwhile."""
-    kind: type[openssl.Below] | type[openssl.Public] = request.param
+    kind: type[openssl.FastRecords] | type[openssl.PortableRecords] = request.param
     monkeypatch.setattr(openssl, "records_of", kind)
     return kind

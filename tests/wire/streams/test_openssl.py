@@ -10,11 +10,11 @@ from twisted.internet.error import ConnectionDone
 from identity.tlsoptions import PinnedClient, PinnedServer
 from streams import openssl
 from streams.descriptor import READ
-from streams.openssl import INTO, ROOM, Below, Public
+from streams.openssl import INTO, ROOM, FastRecords, PortableRecords
 from tests.fakes.sidecar_world import public
 
 CLIENT, SERVER = bytes([2] * 32), bytes([1] * 32)
-Kind = type[Below] | type[Public]
+Kind = type[FastRecords] | type[PortableRecords]
 
 
 class End:
@@ -69,11 +69,11 @@ def ends(kind: Kind) -> tuple[End, End]:
 
 
 def test_the_pinned_pyopenssl_has_what_is_needed_below_it() -> None:
-    assert openssl.records_of is Below
+    assert openssl.records_of is FastRecords
 
 
 def test_nobody_else_can_write_where_what_came_was_kept() -> None:
-    client, _ = ends(Below)
+    client, _ = ends(FastRecords)
     with pytest.raises(TypeError):
         client.tls.bio_write(b"x")
 
@@ -81,7 +81,7 @@ def test_nobody_else_can_write_where_what_came_was_kept() -> None:
 @given(
     sizes=st.lists(st.integers(1, 70_000), min_size=1, max_size=6),
     cuts=st.lists(st.integers(1, 90_000), min_size=1, max_size=6),
-    kind=st.sampled_from([Below, Public]),
+    kind=st.sampled_from([FastRecords, PortableRecords]),
 )
 @settings(max_examples=60, deadline=None)
 def test_whatever_is_said_is_heard_however_it_is_cut(
@@ -146,7 +146,7 @@ def test_what_is_no_tls_at_all_is_an_error(records: Kind) -> None:
 
 
 def test_a_failure_that_others_left_behind_is_not_taken_for_ours() -> None:
-    client, server = ends(Below)
+    client, server = ends(FastRecords)
     wire = client.say(b"fine")
     lib = Binding().lib
     assert not lib.BIO_new_file(b"/nowhere/at/all", b"r")
@@ -156,7 +156,7 @@ def test_a_failure_that_others_left_behind_is_not_taken_for_ours() -> None:
 
 
 def test_what_was_not_used_is_never_read_again() -> None:
-    client, server = ends(Below)
+    client, server = ends(FastRecords)
     wire = client.say(b"x" * 100)
     INTO[: len(wire)] = wire
     server.records.take(len(wire))
