@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from audit.events import (
     DenialsSummarised,
+    EgressUsed,
     GrantRefused,
     GrantRegistered,
     PolicyReplaced,
@@ -21,6 +22,7 @@ from audit.events import (
 )
 from audit.journal import Journal, JournalUnavailable
 from broker.clocks import WallClock
+from broker.egress_use import Tally
 from broker.errors import Problem
 from broker.sessions import RELEASED, UNRECORDED, Session, Sessions
 from broker.store.interface import CounterSeen, State, StoredSession
@@ -272,6 +274,26 @@ class Authority:
             self._journal.record(event, durable=False)
         except JournalUnavailable as error:
             log.error("{count} refusals not recorded: {what}", count=count, what=error.what)
+
+    def record_use(self) -> None:
+        """What was moved to other hosts since the last time, one record for each host."""
+        for session in self._sessions.everyone():
+            for place, tally in session.egress.take():
+                self._record_tally(session.stored, place, tally)
+
+    def _record_tally(self, stored: StoredSession, place: str, tally: Tally) -> None:
+        event = EgressUsed(
+            sandbox=stored.sandbox,
+            session=stored.id,
+            to=place,
+            count=tally.count,
+            bytes_up=tally.bytes_up,
+            bytes_down=tally.bytes_down,
+        )
+        try:
+            self._journal.record(event, durable=False)
+        except JournalUnavailable as error:
+            log.error("use of {to} not recorded: {what}", to=place, what=error.what)
 
     def sweep(self) -> None:
         """An end that cannot be stored keeps no other session from ending."""

@@ -11,6 +11,7 @@ from broker.admission import Admission
 from broker.authority import Authority
 from broker.dialling import Dialler
 from broker.governors import Governors
+from broker.kind import Kind
 from broker.metrics import Metrics
 from broker.recording import Recorder
 from broker.routes import CurrentRoutes
@@ -33,3 +34,4 @@ class Desk:
     admission: Admission
     governors: Governors
     metrics: Metrics
+    kinds: tuple[type[Kind], ...]

@@ -18,7 +18,7 @@ from broker.forwarding import Forwarding
 from broker.gate import decide_commands, decide_request, decide_session, decide_workflows
 from broker.push_commands import BadPush, CommandSink
 from broker.routes import Server
-from broker.running import Entry, Kind
+from broker.running import Entry
 from gitwire.framing import Length
 from gitwire.receivepack import PushCommands
 from gitwire.smarthttp import Push
@@ -90,9 +90,8 @@ class GitOperation:
         budget, tier = self.case.session.budget, self.case.asked.tier
         self._ends.append(lambda: budget.leave(tier))
 
-    @property
-    def kind(self) -> Kind:
-        return Kind.GIT
+    name = "git"
+    busy = True
 
     def rescope(self, policy: Policy) -> str | None:
         """Decided anew as it was asked; what is not decided yet will be by the new policy."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
+from typing import Protocol
 
 from attrs import define, field, frozen
 
@@ -46,6 +47,33 @@ class Governors:
 
     def of(self, server: Server, session: Session, tier: str, repository: str) -> Governor:
         return Governor(self, server, session, (tier, server.config.name, repository))
+
+
+class Limiter(Protocol):
+    """Of one request: whether the far end may be asked now, and what its answer says of that."""
+
+    def ask(self) -> Rest | None: ...
+    def unreachable(self) -> None: ...
+    def reached(self) -> None: ...
+    def answered(self, head: ResponseHead) -> None: ...
+    def lost(self) -> None: ...
+
+    @property
+    def resting(self) -> int: ...
+
+
+class Unlimited:
+    """Of a host that nobody configured: what its answers say of its limits is the client's."""
+
+    resting = 0
+
+    def ask(self) -> None:
+        """It may be asked."""
+
+    def unreachable(self) -> None: ...
+    def reached(self) -> None: ...
+    def answered(self, head: ResponseHead) -> None: ...
+    def lost(self) -> None: ...
 
 
 @frozen(eq=False)

@@ -13,7 +13,7 @@ from attrs import frozen
 from broker import host_operations as host
 from broker import session_operations as session
 from broker.desk import Desk
-from broker.egress import serve_egress
+from broker.exchange import serve
 from broker.guard import send
 from broker.refusals import json_reply
 from broker.sessions import Session
@@ -47,13 +47,15 @@ TABLE: dict[tuple[bytes, bytes], HostOperation | SessionOperation] = {
     (b"POST", b"/report"): SessionOperation(session.report),
 }
 GIT = SessionOperation(session.serve_git)
-EGRESS = SessionOperation(serve_egress)
 
 
 def dispatch(desk: Desk, key: bytes, incoming: Incoming) -> None:
     """Finds the operation and the asker; a stranger to an operation sees no operation."""
     head = incoming.head
-    match _operation(head):
+    operation, asking = _operation(head), desk.sessions.by_key(key)
+    if operation is None and asking is not None and serve(desk, asking, incoming):
+        return
+    match operation:
         case SessionOperation(run) if (asker := desk.sessions.by_key(key)) is not None:
             run(desk, asker, incoming)
         case HostOperation(run_host) if (name := desk.routes.now.hosts.get(key)) is not None:
@@ -63,8 +65,6 @@ def dispatch(desk: Desk, key: bytes, incoming: Incoming) -> None:
 
 
 def _operation(head: RequestHead) -> HostOperation | SessionOperation | None:
-    if not head.target.startswith(b"/"):  # a host to reach, not a path of ours
-        return EGRESS
     is_git = head.target.startswith(session.GIT_PREFIX)
     return GIT if is_git else TABLE.get((head.method, head.target))
 

@@ -7,7 +7,6 @@ upstream and dialling another host all ask for one. So a new kind of work cannot
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from typing import Protocol
 
 from attrs import define, field, frozen
@@ -19,21 +18,14 @@ from netpolicy.policy import Policy
 log = Logger()
 
 
-class Kind(Enum):
-    GIT = "git"  # from before its decision, while it waits for anything, until it is over
-    TUNNEL = "tunnel"
-    HTTP = "http"
-
-
-# What keeps a session from being silent; a tunnel that stays open is no use of it.
-BUSY = frozenset({Kind.GIT})
-
-
 class Task(Protocol):
     """One thing that runs for a session."""
 
     @property
-    def kind(self) -> Kind: ...
+    def name(self) -> str: ...
+    @property
+    def busy(self) -> bool:
+        """Whether it keeps the session from being silent."""
 
     def rescope(self, policy: Policy) -> str | None:
         """Go on under this policy; the code to be cut with when it does not allow that."""
@@ -106,7 +98,7 @@ class Running:
     @property
     def busy(self) -> frozenset[int]:
         """The numbers of those that keep the session from being silent."""
-        found = (number for entry, number in self._entries.items() if entry.task.kind in BUSY)
+        found = (number for entry, number in self._entries.items() if entry.task.busy)
         return frozenset(found)
 
     def end(self, code: str) -> None:
@@ -127,7 +119,7 @@ class Running:
         try:
             entry.task.cut(code)
         except Exception:  # noqa: BLE001 - a fault in one of them leaves the others to be cut
-            log.failure("{kind} could not be cut in order", kind=entry.task.kind.value)
+            log.failure("{name} could not be cut in order", name=entry.task.name)
 
 
 def _judged(entry: Entry, policy: Policy) -> str | None:
@@ -135,5 +127,5 @@ def _judged(entry: Entry, policy: Policy) -> str | None:
     try:
         return entry.task.rescope(policy)
     except Exception:  # noqa: BLE001 - a fault in one of them leaves the others to be judged
-        log.failure("{kind} could not be judged", kind=entry.task.kind.value)
+        log.failure("{name} could not be judged", name=entry.task.name)
         return "B101"

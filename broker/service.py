@@ -24,9 +24,9 @@ from broker.clocks import WallClock, boot_id, boot_seconds
 from broker.desk import Desk
 from broker.dialling import Dialler
 from broker.draining import Drain
-from broker.egress import record_use
 from broker.governors import Governors
 from broker.helper_link import HelperLink
+from broker.kinds import KINDS
 from broker.listener import Listener, serve, server_timeouts
 from broker.metrics import Metrics
 from broker.metrics_port import MetricsPort
@@ -121,6 +121,7 @@ class Broker:
             admission=Admission(limits),
             governors=Governors(limits.credential_requests_per_minute, self._now),
             metrics=Metrics(),
+            kinds=KINDS,
         )
 
     def _routes(self, config: BrokerConfig) -> Routes:
@@ -179,13 +180,9 @@ class Broker:
                 self.desk.authority.summarise()
                 self._keep_head()
             if self._ticks % _USE_TICKS == 0:
-                self._record_use()
+                self.desk.authority.record_use()
         except sqlite3.Error as error:
             log.error("the store failed: {what}", what=str(error))
-
-    def _record_use(self) -> None:
-        for session in self.desk.sessions.everyone():
-            record_use(self.desk, session)
 
     def _keep_head(self) -> None:
         journal = self._opened.journal
@@ -216,7 +213,7 @@ class Broker:
             end()
         self._listener.cut_all()
         self.desk.upstreams.forget_all()
-        self._record_use()
+        self.desk.authority.record_use()
         self.desk.authority.summarise()
         try:
             self._opened.journal.record(DaemonStopped(name="broker"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from broker.running import Entry, Kind, Running
+from broker.running import Entry, Running
 from netpolicy.policy import Policy
 
 
@@ -12,7 +12,8 @@ from netpolicy.policy import Policy
 class FakeTask:
     """`allowed` is what another policy says of it; `broken`: it fails at everything."""
 
-    kind: Kind = Kind.GIT
+    name: str = "fake"
+    busy: bool = True
     allowed: bool = True
     broken: bool = False
     cuts: list[str] = field(factory=list)

@@ -8,7 +8,7 @@ MATRIX = "tests/wire/broker/net/test_matrix.py::test_nothing_is_left_of_a_reques
 PROMISES = "tests/wire/broker/net/test_promises.py"
 FORWARDING = "broker/forwarding.py"
 OPERATION = "broker/git_operation.py"
-EGRESS = "broker/egress.py"
+EXCHANGE = "broker/exchange.py"
 
 
 _STOP = (
@@ -33,18 +33,18 @@ EXCHANGES = (
     ),
     Mutation(
         "exchange: a plain request under way is not cut",
-        EGRESS,
-        "        if self._running is not None:\n            self._running.cut(",
-        "        if isinstance(self._running, Relay):\n            pass\n"
-        "        elif self._running is not None:\n            self._running.cut(",
+        EXCHANGE,
+        "        if self._transfer is not None:\n            self._transfer.cut(",
+        '        if self.request.name == "http" and self._transfer:\n            pass\n'
+        "        elif self._transfer is not None:\n            self._transfer.cut(",
         _cells("plain, head, revoked", "plain, upstream's body, rescoped"),
     ),
     Mutation(
         "exchange: a tunnel under way is not cut",
-        EGRESS,
-        "        if self._running is not None:\n            self._running.cut(",
-        "        if isinstance(self._running, Tunnel):\n            pass\n"
-        "        elif self._running is not None:\n            self._running.cut(",
+        EXCHANGE,
+        "        if self._transfer is not None:\n            self._transfer.cut(",
+        '        if self.request.name == "tunnel" and self._transfer:\n            pass\n'
+        "        elif self._transfer is not None:\n            self._transfer.cut(",
         _cells("tunnel, both bodies, revoked", "tunnel, client's body, rescoped"),
     ),
     Mutation(
@@ -70,9 +70,9 @@ EXCHANGES = (
     ),
     Mutation(
         "exchange: another host that is being dialled is dialled on",
-        EGRESS,
-        "            self._dialling.cancel()\n",
-        "            pass\n",
+        EXCHANGE,
+        "        elif self._awaited is not None:\n            self._awaited.cancel()\n",
+        "",
         _cells("plain, connection, revoked", "tunnel, connection, rescoped"),
     ),
     Mutation(
@@ -85,23 +85,24 @@ EXCHANGES = (
     # Recorded before it is dialled
     Mutation(
         "exchange: egress that cannot be recorded is dialled",
-        EGRESS,
-        "not self._session.egress.is_recorded(self._to) and not self._record_allowed(allowed)",
-        "not self._session.egress.is_recorded(self._to) and self._record_allowed(allowed) is None",
+        EXCHANGE,
+        "self._desk.journal.record(event, durable=True)",
+        "self._write(event)",
         (f"{PROMISES}::test_egress_that_cannot_be_recorded_is_not_dialled",),
     ),
     Mutation(
         "exchange: a host counts as recorded though its record failed",
-        EGRESS,
-        "        if on_record:\n            self._session.egress.recorded(self._to)\n",
-        "        self._session.egress.recorded(self._to)\n",
+        EXCHANGE,
+        "        if self.request.synced_beside:\n            await",
+        "        self.request.recorded(self._session)\n"
+        "        if self.request.synced_beside:\n            await",
         (f"{PROMISES}::test_egress_that_cannot_be_recorded_is_not_dialled",),
     ),
     Mutation(
         "exchange: egress is dialled before its record is on disk",
-        EGRESS,
-        'self._decision("allow", allowed.rule), durable=True)',
-        'self._decision("allow", allowed.rule), durable=False)',
+        EXCHANGE,
+        "self._desk.journal.record(event, durable=True)",
+        "self._desk.journal.record(event, durable=False)",
         (f"{PROMISES}::test_egress_is_on_disk_before_its_name_is_looked_up",),
     ),
     # A POST is sent once
@@ -148,9 +149,9 @@ EXCHANGES = (
     # Slots are given back once
     Mutation(
         "exchange: an egress slot is given back twice",
-        EGRESS,
-        "        if not self._over:\n            self._over = True\n",
-        "        if not self._over:\n            self._over = self._running is not None\n",
+        EXCHANGE,
+        "            self.request.leave(self._session)\n",
+        "            self.request.leave(self._session)\n" * 2,
         _cells("tunnel, name, revoked", "plain, connection, rescoped"),
     ),
     Mutation(

@@ -35,7 +35,8 @@ NOERROR, NXDOMAIN = 0, 3
 ASKERS = {
     "sidecar/dns_answers.py",
     "sidecar/kinds/egress.py",
-    "broker/egress.py",
+    "broker/kinds/http.py",
+    "broker/kinds/tunnel.py",
     "netpolicy/egress_rules/asking.py",
 }
 

@@ -80,7 +80,7 @@ async def test_an_allowed_tunnel_is_resolved_once_dialled_and_joined(scene: Scen
     assert (recorded["decision"], recorded["to"], recorded["rule"]) == (
         "allow", "web.example:443", "web",
     )  # fmt: skip
-    scene.world.broker._record_use()
+    scene.world.broker.desk.authority.record_use()
     (used,) = events(scene, "egress.used")
     assert (used["to"], used["count"], used["bytes_down"]) == ("web.example:443", 1, 6)
     await internet.close()

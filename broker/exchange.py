@@ -1,0 +1,589 @@
+"""One request of a session, of whatever kind, from its decision to its outcome.
+
+Nothing is resolved, dialled or taken before it is wholly decided and on record. One coroutine does
+one step after the other, and `cut` ends it in each: what is awaited is cancelled, and closes what
+it has opened. A cut that comes while the coroutine itself runs is seen before it waits for anything
+else. Bytes pass beneath, in the transfer.
+
+A credential is never a local variable here: a coroutine into which an exception is thrown is freed
+by the collector only, with everything it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, assert_never
+
+from attrs import define, evolve, field, frozen
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import TimeoutError as TimedOut
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from audit.events import Decision, Event
+from audit.journal import JournalUnavailable
+from broker.admission import Turn
+from broker.desk import Desk
+from broker.errors import Unavailable
+from broker.gate import decide_session
+from broker.governors import Limiter, Unlimited
+from broker.kind import (
+    Allow,
+    Answered,
+    Deny,
+    End,
+    Joint,
+    Kind,
+    Need,
+    Prefix,
+    State,
+    Transfer,
+    Verdict,
+)
+from broker.providers.credential import Credential
+from broker.providers.credential import Need as CredentialNeed
+from broker.refusals import Reply
+from broker.route import Route
+from broker.running import Entry
+from broker.sessions import Session
+from broker.upstream import User
+from gitwire.http import Piece, ResponseHead
+from netpolicy.policy import Policy
+from streams.causes import Cause, Why
+from streams.client import ClientConnection
+from streams.http import Incoming
+from streams.relay import Outcome, Relayed, Unanswered
+from streams.timing import Timer, cancel
+from streams.tunnel import Ended
+
+log = Logger()
+
+T = TypeVar("T")
+
+# A client gets its answer early and goes on sending: what it sends is dropped, however much it is,
+# until the connection's drain time is over.
+DROP = 1 << 48
+_TOO_LATE = "U101"
+_UNAUTHORISED = 401
+# The far end took the request, or what was wrong with it was ours or its client's.
+_NOT_CLOSED = frozenset({Cause.NO_ANSWER, Cause.QUOTA, Cause.SLOW, Cause.TOO_FINE})
+
+
+class _Cut(Exception):
+    """It was cut: no further step is taken."""
+
+
+@define(eq=False)
+class Exchange:
+    _desk: Desk
+    _session: Session
+    _incoming: Incoming
+    request: Kind
+    _state: State = field(init=False, default=State.DECIDING)
+    _why: Why | None = field(init=False, default=None)  # it was cut
+    _awaited: Deferred[Any] | None = field(init=False, default=None)
+    _transfer: Transfer | None = field(init=False, default=None)
+    _policy: Policy = field(init=False)
+    _allowed: Allow | None = field(init=False, default=None)
+    _began: float = field(init=False)
+    _enclosed: bool = field(init=False, default=False)  # its outcome will be told
+    _braked: float = field(init=False, default=0.0)  # seconds before a refusal is told
+    # What has to be given back
+    _entry: Entry | None = field(init=False, default=None)
+    _timer: Timer | None = field(init=False, default=None)
+    _entered: bool = field(init=False, default=False)
+    _turn: Turn | None = field(init=False, default=None)
+    # What is needed while it is carried out
+    _prefix: Prefix | None = field(init=False, default=None)
+    _limiter: Limiter = field(init=False, factory=Unlimited)
+    _need: CredentialNeed | None = field(init=False, default=None)
+    _credential: Credential | None = field(init=False, default=None)
+    _status: int = field(init=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        self._policy, self._began = self._session.policy, self._desk.now()
+
+    def start(self) -> None:
+        Deferred.fromCoroutine(self._run()).addErrback(self._fault)
+
+    # As the session's registry sees it
+
+    @property
+    def name(self) -> str:
+        return self.request.name
+
+    @property
+    def busy(self) -> bool:
+        return self.request.counts
+
+    def rescope(self, policy: Policy) -> str | None:
+        """Decided anew as it was asked; what is not decided yet will be by the new policy."""
+        before, self._policy = self._policy, policy
+        code = self.request.rescope(before, policy, self._allowed, self._desk.routes.now)
+        return code or None
+
+    def cut(self, code: str) -> None:
+        """The session, what it may, or the request's time is over: end what runs, at once."""
+        self._end_by(Why(Cause.STOPPED, code=code))
+
+    def _client_lost(self) -> None:
+        """A transfer hears of it by itself."""
+        if self._state is not State.JOINED:
+            self._end_by(Why(Cause.CLIENT_LOST))
+
+    def _end_by(self, why: Why) -> None:
+        """The state first: what is cancelled, or returns, goes no further."""
+        if self._why is not None or self._state is State.OVER:
+            return
+        self._why, self._state = why, State.CUT
+        if self._transfer is not None:
+            self._transfer.cut(why)
+        elif self._awaited is not None:
+            self._awaited.cancel()
+
+    # Waiting
+
+    async def _until(
+        self, awaited: Deferred[T], drop: Callable[[T], object] = lambda found: None
+    ) -> T:
+        """What is awaited, unless it is cut before; `drop` closes what came too late."""
+        self._awaited = awaited
+        if self._why is not None:
+            awaited.cancel()
+        try:
+            found = await awaited
+        except CancelledError:
+            if self._why is None:
+                raise
+            raise _Cut from None
+        finally:
+            self._awaited = None
+        if self._why is not None:
+            drop(found)
+        self._go_on()
+        return found
+
+    def _go_on(self) -> None:
+        """Nothing begins any more of what was cut while this was running."""
+        if self._why is not None:
+            raise _Cut
+
+    def _enter_state(self, state: State) -> None:
+        self._go_on()
+        self._state = state
+        self._enclosed = self._enclosed or state is self.request.encloses
+
+    # One step after the other
+
+    async def _run(self) -> None:
+        try:
+            allow = await self._decided()
+            if allow is not None:
+                self._allowed = allow
+                await self._carry_out(allow)
+        except _Cut:
+            if not self._enclosed:
+                self._tell_cut()
+        finally:
+            self._leave()
+
+    async def _decided(self) -> Allow | None:
+        """None when it was answered here."""
+        session, now = self._session, self._began
+        session.requests += self.request.counts
+        denied = decide_session(session.state, session.overdue(now))
+        if denied is not None:
+            self._deny(Deny(denied.code, denied.reason, denied.rule))
+            return None
+        self._register()
+        busy = self._enter("") if self.request.limits_first else None
+        if busy is not None:
+            self._record_denied(busy)
+        verdict: Verdict = busy or self._decide()
+        prefix = self.request.prefix()
+        if prefix is not None and (busy is not None or isinstance(verdict, Need)):
+            await self._read(prefix)
+            verdict = self.request.at_once() or busy or self._decide()
+        if isinstance(verdict, Allow) and not self.request.limits_first:
+            verdict = self._enter(verdict.rule) or verdict
+        match verdict:
+            case Allow():
+                return verdict
+            case Deny():
+                self._deny(verdict, recorded=verdict is busy)
+            case Answered(reply):
+                self._reply(reply)
+            case Need():
+                raise RuntimeError("it needs to read more, and reads nothing")
+            case _:
+                assert_never(verdict)
+        return None
+
+    def _decide(self) -> Verdict:
+        return self.request.decide(self._policy, self._desk.routes.now)
+
+    def _register(self) -> None:
+        """From here on it ends with its session, its client or its time."""
+        self._entry = self._session.running.enter(self)
+        seconds = self.request.seconds(self._desk.routes.now.config)
+        if seconds is not None:
+            self._timer = self._desk.clock.callLater(seconds, self.cut, _TOO_LATE)
+        self._incoming.on_lost(self._client_lost)
+
+    def _enter(self, rule: str) -> Deny | None:
+        busy = self.request.enter(self._session, self._desk.admission, self._began, rule)
+        self._entered = busy is None
+        return busy
+
+    async def _read(self, prefix: Prefix) -> None:
+        """What comes behind the prefix waits where it is."""
+        sink = _PrefixSink(prefix, partial(self._incoming.hold, self))
+        self._incoming.stream(sink)
+        found = await self._until(sink.done)
+        self._prefix = prefix
+        self.request = self.request.read(prefix, found)
+
+    async def _carry_out(self, allow: Allow) -> None:
+        self._incoming.hold(self)
+        if self.request.queued and not await self._has_turn():
+            return
+        self._limiter = self.request.limiter(self._desk.governors, self._session)
+        rest = self._limiter.ask()
+        if rest is not None:
+            self._turn_away(rest.code, rest.seconds)
+            return
+        end = End("B101", "internal error")
+        try:
+            self._enter_state(State.RECORDING)
+            await self._record(allow)
+            end = await self._exchanged(allow)
+        except _Cut:
+            end = self._tell_cut()
+        except JournalUnavailable as error:
+            log.error("nothing is allowed: {what}", what=error.what)
+            more = f": again in {error.retry} s" if error.retry else ""
+            tell = Deny(error.code, retry=error.retry, more=more)
+            end = End(error.code, error.what, tell=tell)
+            self._refuse(tell)
+        except Unavailable as error:
+            end = self._settled(self.request.unavailable(error))
+        finally:
+            if self._enclosed:
+                self._record_end(end)
+
+    async def _has_turn(self) -> bool:
+        config, admission = self._desk.routes.now.config, self._desk.admission
+        ready: Deferred[None] = Deferred()
+        self._turn = Turn(self._session.owner, partial(ready.callback, None))
+        if admission.ask(self._turn):
+            clock: Any = self._desk.clock
+            try:
+                await self._until(ready.addTimeout(config.limits.queue, clock))
+            except TimedOut:
+                pass
+            else:
+                return True
+        self._turn_away("B106", config.limits.queue)
+        return False
+
+    async def _record(self, allow: Allow) -> None:
+        event = self.request.record_allowed(self._session, allow, self._desk.now())
+        if event is None:
+            return
+        if self.request.synced_beside:
+            await self._until(self._desk.recorder.record(event))
+        else:
+            self._desk.journal.record(event, durable=True)
+        self.request.recorded(self._session)
+        self._count("allow", "")
+
+    async def _exchanged(self, allow: Allow) -> End:
+        """A request that can be repeated is sent once more where the first time says nothing: with
+        another credential, or on a new connection in place of one that was kept."""
+        await self._authorise()
+        new_credential, kept = self.request.repeatable, True
+        while True:
+            far = await self._connect(allow, kept)
+            outcome = await self._transferred(far)
+            if self._is_refused(outcome) and new_credential:
+                new_credential, kept = False, True
+                await self._authorise()
+            elif self._may_repeat(far, outcome):
+                kept = False
+            else:
+                return self._settled(self._ended(outcome))
+
+    async def _authorise(self) -> None:
+        """The credential first: without one there is nothing to connect for."""
+        server, entry = self.request.server, self._entry
+        if server is None or entry is None:
+            return
+        self._enter_state(State.CONNECTING)
+        self._need = self.request.need(entry, self._policy)
+        try:
+            self._credential = await self._until(server.provider.credential(self._need))
+        except Unavailable as error:
+            log.error("no credential for {req}: {why}", req=self.request.request_id, why=error.why)
+            raise
+
+    async def _connect(self, allow: Allow, kept: bool) -> Far:
+        self._enter_state(State.CONNECTING)
+        assert self._entry is not None  # noqa: S101 - it was registered
+        desk, request = self._desk, self.request
+        route = request.route(desk.routes.now, self._policy, allow)
+        found = self._kept() if kept else None
+        if found is not None:
+            return Far(found, route, reused=True)
+        dialling = desk.dialler.raw if request.tunnelled else desk.dialler.http
+        try:
+            opening: Deferred[Any] = Deferred.fromCoroutine(dialling(route, self._entry))
+            made = await self._until(opening, drop=lambda late: late.abort())
+        except Unavailable as error:
+            if error.code == route.unreachable[0]:
+                self._limiter.unreachable()
+            raise
+        self._limiter.reached()
+        return Far(made, route, reused=False)
+
+    def _kept(self) -> ClientConnection | None:
+        """Of this session and credential; Unavailable when this has been cut."""
+        user, entry = self._user(), self._entry
+        if user is None or entry is None:
+            return None
+        found = self._desk.upstreams.take(entry, user, self.request.repeatable)
+        return None if found is None else found.connection
+
+    def _user(self) -> User | None:
+        server, credential = self.request.server, self._credential
+        if server is None or credential is None:
+            return None
+        return User(self._session.id, server, credential)
+
+    async def _transferred(self, far: Far) -> Outcome | Ended | Deny:
+        outcome: Outcome | Ended | None = None
+        try:
+            self._go_on()
+            joined = self._joined(far)
+            if isinstance(joined, Deny):
+                return joined
+            self._enter_state(State.JOINED)
+            self._transfer = joined
+            started = joined.start()
+            self._incoming.release(self)
+            outcome = await started
+        finally:
+            self._transfer = None
+            self._give_back(far, outcome)
+        return outcome
+
+    def _joined(self, far: Far) -> Transfer | Deny:
+        self._status = 0
+        desk = self._desk
+        joint = Joint(
+            clock=desk.clock,
+            now=desk.now,
+            incoming=self._incoming,
+            far=far.connection,
+            route=far.route,
+            session=self._session,
+            policy=self._policy,
+            minimum_rate=desk.routes.now.config.limits.minimum_rate,
+            credential=self._credential,
+            prefix=self._prefix,
+            answer=self._answer,
+        )
+        return self.request.join(joint)
+
+    def _answer(self, head: ResponseHead) -> None:
+        """Heard of every answer, before it is passed on or refused."""
+        self._status = head.status
+        self._limiter.answered(head)
+        if self.request.server is not None:
+            self._desk.metrics.upstream(self.request.server.config.name, head.status)
+
+    def _give_back(self, far: Far, outcome: Outcome | Ended | None) -> None:
+        """A connection serves another request of its user when this one left it clean."""
+        user = self._user()
+        if user is not None and outcome is not None and self.request.leaves_clean(outcome):
+            self._desk.upstreams.release(user, far.connection)
+        elif isinstance(far.connection, ClientConnection):
+            far.connection.close()
+        elif outcome is None:
+            far.connection.abort()
+
+    def _is_refused(self, outcome: Outcome | Ended | Deny) -> bool:
+        """After a 401 the provider is told; it says whether it may have another credential."""
+        server, need, credential = self.request.server, self._need, self._credential
+        refused = isinstance(outcome, Unanswered) and outcome.refused is not None
+        if not refused or self._status != _UNAUTHORISED:
+            return False
+        if server is None or need is None or credential is None:
+            return False
+        return server.provider.refused(need, credential)
+
+    def _may_repeat(self, far: Far, outcome: Outcome | Ended | Deny) -> bool:
+        """On a kept connection that was closed meanwhile; one that is only silent stays so."""
+        if not isinstance(outcome, Unanswered) or outcome.refused is not None:
+            return False
+        return far.reused and self.request.repeatable and outcome.why.cause not in _NOT_CLOSED
+
+    # The end
+
+    def _ended(self, outcome: Outcome | Ended | Deny) -> End:
+        if isinstance(outcome, Deny):
+            return End(outcome.code, tell=outcome)
+        if isinstance(outcome, Unanswered):
+            why, status = outcome.why.text, self._status
+            log.info("{req}: {status} {why}", req=self.request.request_id, status=status, why=why)
+        end = self.request.end(outcome)
+        if end.lost:
+            self._limiter.lost()
+        if self.request.counts and isinstance(outcome, Relayed) and outcome.ended is None:
+            self._session.used = self._desk.now()
+        return end
+
+    def _settled(self, end: End) -> End:
+        """What the client, and the audit, have still to be told of it."""
+        if end.denied is not None:
+            self._record_denied(end.denied)
+        if end.tell is not None:
+            self._refuse(evolve(end.tell, retry=self._limiter.resting))
+        if end.hangs_up:
+            self._incoming.abort()
+        return end
+
+    def _tell_cut(self) -> End:
+        why = self._why
+        if why is None or why.cause is Cause.CLIENT_LOST:
+            return End(reason="the client left")
+        code = why.code or _TOO_LATE
+        self._refuse(Deny(code))
+        return End(code, why.text)
+
+    def _leave(self) -> None:
+        """Whatever was taken is given back, once: nothing else leads here."""
+        self._state = State.OVER
+        if self._entry is not None:
+            self._entry.leave()
+        cancel(self._timer)
+        if self._entered:
+            self.request.leave(self._session)
+        self._incoming.release(self)
+        turn = self._turn
+        # Break the reference cycles now, so that the credential is freed before the collector runs.
+        self._entry = self._timer = self._turn = self._prefix = None
+        self._need = self._credential = None
+        if turn is not None:
+            self._desk.admission.leave(turn)
+
+    def _fault(self, failure: Failure) -> None:
+        """A fault of ours ends this one request, and shows in the log."""
+        log.failure("request {req} failed", failure, req=self.request.request_id)
+        self._incoming.abort()
+
+    # What is told and recorded
+
+    def _turn_away(self, code: str, wait: int) -> None:
+        self._deny(Deny(code, f"over a limit, told to wait {wait} s", retry=wait))
+
+    def _deny(self, deny: Deny, recorded: bool = False) -> None:
+        if deny.hammering:
+            self._braked = self._session.brake.refused(self._desk.now())
+        if not recorded:
+            self._record_denied(deny)
+        self._refuse(deny)
+
+    def _refuse(self, deny: Deny) -> None:
+        reply = self.request.refuse(deny, self._policy, braked=self._braked > 0)
+        self._reply(reply, deny.close)
+
+    def _reply(self, reply: Reply, close: bool = False) -> None:
+        if self._braked > 0:
+            delay, self._braked = self._braked, 0.0
+            self._desk.clock.callLater(delay, self._reply, reply, close)
+            return
+        self._incoming.discard(DROP)
+        # A client that was told its session is over has nothing more to ask here.
+        close = close or reply.status == _UNAUTHORISED
+        self._incoming.reply(reply.status, reply.headers, reply.body, close=close)
+
+    def _record_denied(self, deny: Deny) -> None:
+        """A refusal takes effect whether or not it can be recorded."""
+        self._count("deny", deny.code)
+        event = self.request.record_denied(self._session, deny, self._desk.now())
+        if event is not None and self.request.synced_beside:
+            self._desk.recorder.record(event).addErrback(self._not_recorded)
+        elif event is not None:
+            self._write(event)
+
+    def _not_recorded(self, failure: Failure) -> None:
+        failure.trap(JournalUnavailable)
+        what = failure.getErrorMessage()
+        log.error("refusal {req} not recorded: {what}", req=self.request.request_id, what=what)
+
+    def _record_end(self, end: End) -> None:
+        seconds = self._desk.now() - self._began
+        if self.request.labels is not None:
+            op, _ = self.request.labels
+            self._desk.metrics.ended(op, end.code or "", end.up, end.down, seconds)
+        event = self.request.record_end(self._session, end, seconds)
+        if event is not None:
+            self._write(event)
+
+    def _write(self, event: Event) -> None:
+        try:
+            self._desk.journal.record(event, durable=False)
+        except JournalUnavailable as error:
+            log.error("{req} not recorded: {what}", req=self.request.request_id, what=error.what)
+
+    def _count(self, decision: Decision, code: str) -> None:
+        if self.request.labels is not None:
+            self._desk.metrics.decided(*self.request.labels, decision, code)
+
+
+@frozen
+class Far:
+    """The far end's connection, and how it was reached."""
+
+    connection: Any  # a ClientConnection, or the end of a tunnel
+    route: Route
+    reused: bool
+
+
+@define(eq=False)
+class _PrefixSink:
+    """Reads what a body begins with; the rest stays where it is."""
+
+    _reader: Prefix
+    _hold: Callable[[], None]
+    done: Deferred[Any] = field(factory=Deferred, init=False)
+
+    def body(self, *pieces: Piece) -> None:
+        if not self.done.called:
+            self._found(self._reader.feed(b"".join(pieces)))
+
+    def body_done(self) -> None:
+        if not self.done.called:
+            self._found(self._reader.finish())
+
+    def body_failed(self, why: Why) -> None:
+        """Whoever waits hears of it from the request itself."""
+
+    def _found(self, found: Any | None) -> None:
+        if found is not None:
+            self._hold()
+            self.done.callback(found)
+
+
+def serve(desk: Desk, session: Session, incoming: Incoming) -> bool:
+    """Whether it is a request of any kind that this broker knows; Malformed is its listener's."""
+    for kind in desk.kinds:
+        found = kind.classify(incoming.head, desk.routes.now, session.policy)
+        if isinstance(found, Reply):
+            incoming.reply(found.status, found.headers, found.body)
+            return True
+        if found is not None:
+            Exchange(desk, session, incoming, found).start()
+            return True
+    return False

@@ -1,0 +1,248 @@
+"""What a kind of request is: a frozen record of all that tells it from others.
+
+`exchange` runs every kind in the same steps and asks its kind what is particular at each. A kind
+decides, words and describes; it opens, sends and waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Any, ClassVar, Protocol
+
+from attrs import field, frozen
+from twisted.internet.defer import Deferred
+
+from audit.events import Event
+from broker.admission import Admission
+from broker.errors import Unavailable
+from broker.governors import Governors, Limiter, Unlimited
+from broker.providers.credential import Credential
+from broker.providers.credential import Need as CredentialNeed
+from broker.refusals import Reply
+from broker.route import Route
+from broker.routes import Routes, Server
+from broker.running import Permit
+from broker.sessions import Session
+from broker.settings import BrokerConfig
+from gitwire.http import RequestHead, ResponseHead
+from netpolicy.policy import Policy
+from streams.causes import Why
+from streams.client import ClientConnection
+from streams.http import Clock, Incoming
+from streams.raw import Raw
+from streams.relay import Outcome
+from streams.tunnel import Ended
+
+
+class State(Enum):
+    """Where an exchange is. From all but OVER it can be CUT, and then only ends."""
+
+    DECIDING = auto()
+    RECORDING = auto()  # allowed: that it is, before anything follows from it
+    CONNECTING = auto()
+    JOINED = auto()  # both ends are there, and bytes move
+    CUT = auto()
+    OVER = auto()
+
+
+@frozen
+class Allow:
+    """`private`: also at an address that is not public."""
+
+    rule: str
+    private: bool = False
+
+
+@frozen
+class Deny:
+    """`reason` is for the audit, what else there is for the client.
+
+    `retry`: seconds after which asking again makes sense. `refs`: of a push, why not, for each.
+    """
+
+    code: str
+    reason: str = ""
+    rule: str = ""
+    retry: int = 0
+    more: str = ""
+    refs: Mapping[str, str] | None = None
+    hammering: bool = False  # to ask again changes nothing: who does so is answered later and later
+    close: bool = False
+
+
+@frozen
+class Answered:
+    """It is ours to answer, and allowed to everybody whom the session serves."""
+
+    reply: Reply
+
+
+@frozen
+class Need:
+    """What its body begins with decides: see `Kind.prefix`."""
+
+
+Verdict = Allow | Deny | Answered | Need
+
+
+class Prefix(Protocol):
+    """Reads the beginning of a body; a result is the last call."""
+
+    def feed(self, data: bytes) -> Any | None: ...
+    def finish(self) -> Any | None: ...
+
+    @property
+    def leftover(self) -> bytes:
+        """What came behind it."""
+
+
+@frozen
+class End:
+    """What became of what was allowed. `tell`: the client has heard nothing of it yet.
+
+    `denied`: its end is a refusal of its own, and recorded as one. `lost`: the server took the
+    request and gave no answer.
+    """
+
+    code: str | None = None
+    reason: str = ""
+    up: int = 0
+    down: int = 0
+    tell: Deny | None = None
+    denied: Deny | None = None
+    lost: bool = False
+    hangs_up: bool = False
+
+
+@frozen(eq=False)
+class Joint:
+    """Both ends of an exchange, and what its transfer needs besides."""
+
+    clock: Clock
+    now: Callable[[], float]
+    incoming: Incoming
+    far: ClientConnection | Raw
+    route: Route
+    session: Session
+    policy: Policy
+    minimum_rate: int
+    credential: Credential | None
+    prefix: Prefix | None
+    answer: Callable[[ResponseHead], None]  # to be told of the far end's
+
+
+class Transfer(Protocol):
+    """Moves the bytes of one exchange, and owns both of its ends."""
+
+    def start(self) -> Deferred[Any]:
+        """With a canceller that cuts both ends."""
+
+    def cut(self, why: Why) -> None: ...
+
+
+@frozen(eq=False, kw_only=True)
+class Kind:
+    """One request. Every kind is a subclass, and says what is not as it is here."""
+
+    name: ClassVar[str]
+    request_id: str
+    head: RequestHead = field(repr=False)
+    server: Server | None = None  # which git server it is for, whose credential it needs
+
+    counts: ClassVar[bool] = False  # as a request of the session, which is in use meanwhile
+    limits_first: ClassVar[bool] = False  # before the decision: a refusal counts too
+    queued: ClassVar[bool] = False  # waits until it is its sandbox's turn
+    synced_beside: ClassVar[bool] = False  # its record waits for the disk; else the broker does
+    encloses: ClassVar[State] = State.RECORDING  # from here on its outcome is told
+    repeatable: ClassVar[bool] = False
+    tunnelled: ClassVar[bool] = False  # no HTTP is spoken with the far end
+
+    # Deciding
+
+    @classmethod
+    def classify(cls, head: RequestHead, routes: Routes, policy: Policy) -> Kind | Reply | None:
+        """None for a request of another kind; a Reply to what no policy could allow."""
+        raise NotImplementedError
+
+    def decide(self, policy: Policy, routes: Routes) -> Verdict:
+        raise NotImplementedError
+
+    def rescope(self, before: Policy, after: Policy, allowed: Allow | None, routes: Routes) -> str:
+        """The code to be cut with when another policy does not allow it; "" when it does."""
+        verdict = self.decide(after, routes)
+        return verdict.code if isinstance(verdict, Deny) else ""
+
+    def prefix(self) -> Prefix | None:
+        """What reads the beginning of its body, where that decides."""
+        return None
+
+    def read(self, prefix: Prefix, found: Any) -> Kind:
+        """The same request, with what its prefix has found."""
+        raise NotImplementedError
+
+    def at_once(self) -> Deny | Answered | None:
+        """What its prefix comes to by itself, whatever is allowed."""
+        return None
+
+    # Limits
+
+    def seconds(self, config: BrokerConfig) -> float | None:
+        """How long all of it may take."""
+        return None
+
+    def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | None:
+        """None when the session has room for it; then `leave` must follow."""
+        return None
+
+    def leave(self, session: Session) -> None:
+        """It is over."""
+
+    def limiter(self, every: Governors, session: Session) -> Limiter:
+        return Unlimited()
+
+    # What is told and recorded
+
+    def refuse(self, deny: Deny, policy: Policy, braked: bool) -> Reply:
+        raise NotImplementedError
+
+    @property
+    def labels(self) -> tuple[str, str] | None:
+        """Its operation and tier, for the metrics."""
+        return None
+
+    def record_allowed(self, session: Session, allow: Allow, now: float) -> Event | None:
+        """None when that is on record; JournalUnavailable when the session has to wait for it."""
+        raise NotImplementedError
+
+    def recorded(self, session: Session) -> None:
+        """It is on record."""
+
+    def record_denied(self, session: Session, deny: Deny, now: float) -> Event | None:
+        """None in a flood of them, of which the number is recorded."""
+        raise NotImplementedError
+
+    def record_end(self, session: Session, end: End, seconds: float) -> Event | None:
+        raise NotImplementedError
+
+    # The far end
+
+    def need(self, permit: Permit, policy: Policy) -> CredentialNeed:
+        raise NotImplementedError
+
+    def route(self, routes: Routes, policy: Policy, allow: Allow) -> Route:
+        raise NotImplementedError
+
+    def join(self, joint: Joint) -> Transfer | Deny:
+        raise NotImplementedError
+
+    def leaves_clean(self, outcome: Outcome | Ended) -> bool:
+        """Whether the connection may serve the next request."""
+        return False
+
+    def unavailable(self, error: Unavailable) -> End:
+        """There is no credential, or no connection."""
+        return End(error.code, error.why, tell=Deny(error.code))
+
+    def end(self, outcome: Outcome | Ended) -> End:
+        raise NotImplementedError

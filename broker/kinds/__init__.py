@@ -1,0 +1,12 @@
+"""The kinds of requests that sessions may make, each in a module of its own.
+
+Trusted with: the decision, and the words of an answer. Never holds: anything between two calls.
+Hears: the head of a request, and what its body begins with. Speaks to: `exchange`, which acts.
+"""
+
+from broker.kind import Kind
+from broker.kinds.http import PlainHttp
+from broker.kinds.tunnel import TlsTunnel
+
+# Of a request, the first that knows it says what it is.
+KINDS: tuple[type[Kind], ...] = (PlainHttp, TlsTunnel)
