@@ -29,6 +29,7 @@ from broker.errors import Unavailable
 from broker.gate import decide_session
 from broker.governors import Limiter, Unlimited
 from broker.kind import (
+    DROP,
     Allow,
     Answered,
     Deny,
@@ -61,9 +62,6 @@ log = Logger()
 
 T = TypeVar("T")
 
-# A client gets its answer early and goes on sending: what it sends is dropped, however much it is,
-# until the connection's drain time is over.
-DROP = 1 << 48
 _TOO_LATE = "U101"
 _UNAUTHORISED = 401
 # The far end took the request, or what was wrong with it was ours or its client's.
@@ -238,7 +236,7 @@ class Exchange:
 
     async def _read(self, prefix: Prefix) -> None:
         """What comes behind the prefix waits where it is."""
-        sink = _PrefixSink(prefix, partial(self._incoming.hold, self))
+        sink = PrefixSink(prefix, partial(self._incoming.hold, self))
         self._incoming.stream(sink)
         found = await self._until(sink.done)
         self._prefix = prefix
@@ -552,7 +550,7 @@ class Far:
 
 
 @define(eq=False)
-class _PrefixSink:
+class PrefixSink:
     """Reads what a body begins with; the rest stays where it is."""
 
     _reader: Prefix

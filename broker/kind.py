@@ -34,6 +34,10 @@ from streams.raw import Raw
 from streams.relay import Outcome
 from streams.tunnel import Ended
 
+# A client gets its answer early and goes on sending: what it sends is dropped, however much it is,
+# until the connection's drain time is over.
+DROP = 1 << 48
+
 
 class State(Enum):
     """Where an exchange is. From all but OVER it can be CUT, and then only ends."""
@@ -58,7 +62,7 @@ class Allow:
 class Deny:
     """`reason` is for the audit, what else there is for the client.
 
-    `retry`: seconds after which asking again makes sense. `refs`: of a push, why not, for each.
+    `retry`: seconds after which asking again makes sense. `refs`: of a push, why each was refused.
     """
 
     code: str
@@ -66,7 +70,7 @@ class Deny:
     rule: str = ""
     retry: int = 0
     more: str = ""
-    refs: Mapping[str, str] | None = None
+    refs: str | Mapping[str, str] | None = None
     hammering: bool = False  # to ask again changes nothing: who does so is answered later and later
     close: bool = False
 
@@ -155,8 +159,11 @@ class Kind:
     queued: ClassVar[bool] = False  # waits until it is its sandbox's turn
     synced_beside: ClassVar[bool] = False  # its record waits for the disk; else the broker does
     encloses: ClassVar[State] = State.RECORDING  # from here on its outcome is told
-    repeatable: ClassVar[bool] = False
     tunnelled: ClassVar[bool] = False  # no HTTP is spoken with the far end
+
+    @property
+    def repeatable(self) -> bool:
+        return False
 
     # Deciding
 

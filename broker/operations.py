@@ -17,7 +17,6 @@ from broker.exchange import serve
 from broker.guard import send
 from broker.refusals import json_reply
 from broker.sessions import Session
-from gitwire.http import RequestHead
 from streams.http import Incoming
 
 
@@ -46,13 +45,12 @@ TABLE: dict[tuple[bytes, bytes], HostOperation | SessionOperation] = {
     (b"GET", b"/host/health"): HostOperation(host.health),
     (b"POST", b"/report"): SessionOperation(session.report),
 }
-GIT = SessionOperation(session.serve_git)
 
 
 def dispatch(desk: Desk, key: bytes, incoming: Incoming) -> None:
     """Finds the operation and the asker; a stranger to an operation sees no operation."""
     head = incoming.head
-    operation, asking = _operation(head), desk.sessions.by_key(key)
+    operation, asking = TABLE.get((head.method, head.target)), desk.sessions.by_key(key)
     if operation is None and asking is not None and serve(desk, asking, incoming):
         return
     match operation:
@@ -62,11 +60,6 @@ def dispatch(desk: Desk, key: bytes, incoming: Incoming) -> None:
             run_host(desk, host.Host(name, key), incoming, _answer(incoming))
         case _:
             send(incoming, json_reply(404, {"code": "G103", "what": "there is nothing here"}))
-
-
-def _operation(head: RequestHead) -> HostOperation | SessionOperation | None:
-    is_git = head.target.startswith(session.GIT_PREFIX)
-    return GIT if is_git else TABLE.get((head.method, head.target))
 
 
 def _answer(incoming: Incoming) -> host.Answer:

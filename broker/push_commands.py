@@ -1,4 +1,4 @@
-"""Takes a push's body until its commands are whole; the beginning of the pack waits."""
+"""Reads a push's body until its commands are whole."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Callable
 from attrs import define, field, frozen
 
 from gitwire.errors import Malformed
-from gitwire.http import Piece
 from gitwire.receivepack import CommandReader, PushCommands, PushRefused, Refusal
-from streams.causes import Why
 
 _CODES = {Refusal.SIGNED: "G205", Refusal.TOO_MANY: "G304"}
 
@@ -28,13 +26,11 @@ class BadPush:
 
 
 @define(eq=False)
-class CommandSink:
-    """A body sink of `streams` that calls `found` once, unless the client is lost before."""
+class CommandsReader:
+    """A result is the last word; what came behind the commands is `leftover`."""
 
-    _found: Callable[[PushCommands | BadPush], None]
     _reader: CommandReader = field(factory=CommandReader, init=False)
     _taken: int = field(default=0, init=False)
-    _done: bool = field(default=False, init=False)
 
     @property
     def leftover(self) -> bytes:
@@ -45,14 +41,12 @@ class CommandSink:
         """How many bytes of the body the commands took."""
         return self._taken - len(self._reader.leftover)
 
-    def body(self, *pieces: Piece) -> None:
-        if self._done:
-            return
-        data = b"".join(pieces)
+    def feed(self, data: bytes) -> PushCommands | BadPush | None:
         self._taken += len(data)
-        found = self._understood(lambda: self._reader.feed(data))
-        if found is not None:
-            self._finish(found)
+        return self._understood(lambda: self._reader.feed(data))
+
+    def finish(self) -> PushCommands | BadPush | None:
+        return self._understood(self._reader.finish)
 
     def _understood(self, read: Callable[[], PushCommands | None]) -> PushCommands | BadPush | None:
         try:
@@ -62,16 +56,3 @@ class CommandSink:
             return BadPush(refused.what, refused.commands, refused.odd, code)
         except Malformed as malformed:
             return BadPush(malformed.what)
-
-    def body_done(self) -> None:
-        found = None if self._done else self._understood(self._reader.finish)
-        if found is not None:
-            self._finish(found)
-
-    def body_failed(self, why: Why) -> None:
-        self._done = True
-
-    def _finish(self, found: PushCommands | BadPush) -> None:
-        if not self._done:
-            self._done = True
-            self._found(found)

@@ -5,8 +5,10 @@ Hears: the head of a request, and what its body begins with. Speaks to: `exchang
 """
 
 from broker.kind import Kind
+from broker.kinds.git import Git
 from broker.kinds.http import PlainHttp
+from broker.kinds.push import GitPush
 from broker.kinds.tunnel import TlsTunnel
 
 # Of a request, the first that knows it says what it is.
-KINDS: tuple[type[Kind], ...] = (PlainHttp, TlsTunnel)
+KINDS: tuple[type[Kind], ...] = (Git, GitPush, PlainHttp, TlsTunnel)

@@ -116,6 +116,7 @@ class Internet:
 
     async def open(self) -> Internet:
         factory: Any = Factory.forProtocol(self._made)
+        factory.noisy = False  # the log would keep it, and this world with it
         endpoint = TCP4ServerEndpoint(self.world.reactor, 0, interface="127.0.0.1")
         self.listening: Any = await endpoint.listen(factory)
         self.port: int = self.listening.getHost().port

@@ -89,23 +89,23 @@ BETWEEN = (
     ),
     Mutation(
         "broker: another policy leaves git requests that are under way",
-        "broker/git_operation.py",
-        "            return verdict.code\n",
-        "            return None\n",
+        "broker/kind.py",
+        'return verdict.code if isinstance(verdict, Deny) else ""',
+        'return ""',
         (f"{CUTTING}::test_whatever_runs_is_cut_by_every_end",),
     ),
     Mutation(
         "broker: another policy leaves pushes to refs that it denies",
-        "broker/git_operation.py",
-        "                return pushed.code\n",
-        "                return None\n",
+        "broker/kinds/push.py",
+        "            return pushed.code\n",
+        '            return ""\n',
         (f"{CUTTING}::test_a_push_under_way_to_a_ref_that_is_denied_now_is_cut_and_told",),
     ),
     Mutation(
         "broker: commands are decided by the policy of the request's beginning",
-        "broker/git_operation.py",
-        "        self.case.asked = asked\n",
-        "",
+        "broker/exchange.py",
+        "before, self._policy = self._policy, policy",
+        "before = self._policy",
         (f"{CUTTING}::test_commands_that_come_after_another_policy_are_decided_by_it",),
     ),
     Mutation(
@@ -235,9 +235,9 @@ BETWEEN = (
     ),
     Mutation(
         "broker: a compressed request unpacks to any multiple",
-        "broker/forwarding.py",
-        "min(_FETCH_REQUEST_MAX, _UNPACKED + UNPACKED_TIMES * octets)",
-        "_FETCH_REQUEST_MAX",
+        "broker/kinds/git.py",
+        "min(REQUEST_MAX, _UNPACKED + UNPACKED_TIMES * octets)",
+        "REQUEST_MAX",
         (
             "tests/wire/broker/test_git.py"
             "::test_a_compressed_request_does_not_unpack_to_a_multiple_that_git_never_makes",

@@ -6,16 +6,11 @@ from tests.mutations.table import Mutation
 
 MATRIX = "tests/wire/broker/net/test_matrix.py::test_nothing_is_left_of_a_request"
 PROMISES = "tests/wire/broker/net/test_promises.py"
-FORWARDING = "broker/forwarding.py"
-OPERATION = "broker/git_operation.py"
+GIT = "broker/kinds/git.py"
 EXCHANGE = "broker/exchange.py"
 
 
-_STOP = (
-    "        if self._relay is not None:\n"
-    "            self._relay.cut(Why(Cause.STOPPED))\n"
-    "            return\n"
-)
+_CANCEL = "        elif self._awaited is not None:\n"
 
 
 def _cells(*cells: str) -> tuple[str, ...]:
@@ -26,9 +21,10 @@ EXCHANGES = (
     # A revocation cuts what runs, and what waits for anything
     Mutation(
         "exchange: a fetch or push under way is not cut",
-        FORWARDING,
-        "            self._relay.cut(Why(Cause.STOPPED))\n",
-        "            pass\n",
+        EXCHANGE,
+        "        if self._transfer is not None:\n            self._transfer.cut(",
+        '        if self.request.name == "git" and self._transfer:\n            pass\n'
+        "        elif self._transfer is not None:\n            self._transfer.cut(",
         _cells("fetch, upstream's body, revoked", "push, both bodies, rescoped"),
     ),
     Mutation(
@@ -49,23 +45,23 @@ EXCHANGES = (
     ),
     Mutation(
         "exchange: what was cut while it waited for its turn keeps its place",
-        OPERATION,
-        "            if turn is not None:\n",
-        "            if turn is not None and turn.running:\n",
+        EXCHANGE,
+        "        if turn is not None:\n",
+        "        if turn is not None and turn.running:\n",
         _cells("fetch, turn, revoked", "push, turn, timed out"),
     ),
     Mutation(
         "exchange: what waits for the disk is not cut",
-        FORWARDING,
-        _STOP,
-        f"{_STOP}        if self._need is None:\n            return\n",
+        EXCHANGE,
+        _CANCEL,
+        "        elif self._awaited is not None and (self._need or not self._enclosed):\n",
         _cells("advertisement, disk, revoked", "push, disk, timed out"),
     ),
     Mutation(
         "exchange: what waits for a credential is not cut",
-        FORWARDING,
-        _STOP,
-        f"{_STOP}        if self._need and not self._credential:\n            return\n",
+        EXCHANGE,
+        _CANCEL,
+        "        elif self._awaited is not None and (self._credential or not self._need):\n",
         _cells("advertisement, credential, revoked", "push, credential, rescoped"),
     ),
     Mutation(
@@ -108,24 +104,24 @@ EXCHANGES = (
     # A POST is sent once
     Mutation(
         "exchange: a POST is repeatable",
-        FORWARDING,
-        "        return isinstance(self.case.asked.request, Advertise)\n",
+        GIT,
+        "        return isinstance(self.request, Advertise)\n",
         "        return True\n",
         (f"{PROMISES}::test_a_post_goes_up_once",),
     ),
     Mutation(
         "exchange: a POST is sent again with another credential",
-        FORWARDING,
-        "        return again and first and self._repeatable\n",
-        "        return again and first\n",
+        EXCHANGE,
+        "new_credential, kept = self.request.repeatable, True",
+        "new_credential, kept = True, True",
         (f"{PROMISES}::test_a_post_goes_up_once",),
     ),
     # A connection serves one session and one credential
     Mutation(
         "exchange: a connection serves every session",
-        FORWARDING,
-        "User(self.case.session.id, self.server, credential)",
-        'User("", self.server, credential)',
+        EXCHANGE,
+        "User(self._session.id, server, credential)",
+        'User("", server, credential)',
         (f"{PROMISES}::test_a_kept_connection_is_for_its_own_session",),
     ),
     Mutation(
@@ -138,9 +134,10 @@ EXCHANGES = (
     # A credential is freed at once
     Mutation(
         "exchange: a credential waits for the collector",
-        OPERATION,
-        "            self._forwarding = self._sink = self._entry = None\n",
-        "            self._sink = self._entry = None\n",
+        EXCHANGE,
+        "        self._entry = self._timer = self._turn = self._prefix = None\n"
+        "        self._need = self._credential = None\n",
+        "",
         (
             f"{PROMISES}::test_a_refused_answer_frees_the_credential",
             *_cells("fetch, head, timed out", "push, both bodies, revoked"),
@@ -156,16 +153,16 @@ EXCHANGES = (
     ),
     Mutation(
         "exchange: a cut git request keeps its session's slot",
-        OPERATION,
-        "        self._ends.append(lambda: budget.leave(tier))\n",
-        "        pass\n",
+        EXCHANGE,
+        "self._entered = busy is None",
+        "self._entered = busy is None and not self.request.limits_first",
         _cells("fetch, head, revoked", "probe, commands, client reset"),
     ),
     Mutation(
         "exchange: a git request that ended gives its slots back again",
-        OPERATION,
-        "            self._over = True\n            ends, self._ends = self._ends, []\n",
-        "            ends = self._ends\n",
+        EXCHANGE,
+        "        finally:\n            self._leave()\n",
+        "        finally:\n            self._leave()\n            self._leave()\n",
         (
             f"{PROMISES}::test_whatever_follows_an_end_gives_nothing_back_again",
             *_cells("push, both bodies, revoked"),

@@ -143,9 +143,9 @@ RECORDED = (
     ),
     Mutation(
         "audit: one session may have written as much as it likes",
-        "broker/case.py",
-        "        if wait:\n",
-        "        if False:\n",
+        "broker/kinds/git.py",
+        "        if wait:\n            raise TooMuchToRecord",
+        "        if False:\n            raise TooMuchToRecord",
         (
             "tests/wire/broker/test_limits.py::"
             "test_a_push_beyond_what_a_session_may_have_written_is_told_to_wait",

@@ -156,9 +156,9 @@ MUTATIONS = (
     ),
     Mutation(
         "broker: every ref may be pushed",
-        "broker/git_operation.py",
-        "verdict = decide_commands(self.case.asked, commands)",
-        'verdict: Allow | PushDenied = Allow("any")',
+        "broker/kinds/push.py",
+        "pushed = decide_commands(self.asked(policy), self.commands)",
+        'pushed = Allow("any")',
         (f"{BROKER_PUSH}::test_a_push_outside_the_grant_is_refused_before_any_byte_goes_upstream",),
     ),
     Mutation(
@@ -208,9 +208,9 @@ MUTATIONS = (
     ),
     Mutation(
         "audit: what could not be recorded happens all the same",
-        "broker/case.py",
-        '        recorded = self.desk.recorder.record(self._decision("allow", rule, None, None))\n',
-        "        recorded: Deferred[None] = Deferred()\n        recorded.callback(None)\n",
+        "broker/exchange.py",
+        "await self._until(self._desk.recorder.record(event))",
+        "self._desk.recorder.record(event).addErrback(self._not_recorded)",
         (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
     ),
     Mutation(

@@ -85,9 +85,9 @@ VERIFIED = (
     ),
     Mutation(
         "verify: every ref may be pushed",
-        "broker/git_operation.py",
-        "verdict = decide_commands(self.case.asked, commands)",
-        'verdict: Allow | PushDenied = Allow("any")',
+        "broker/kinds/push.py",
+        "pushed = decide_commands(self.asked(policy), self.commands)",
+        'pushed = Allow("any")',
         VERIFY,
     ),
     Mutation(

@@ -164,16 +164,16 @@ WIRES = (
     ),
     Mutation(
         "broker: a POST is sent again on another connection",
-        "broker/forwarding.py",
-        "        again = acquired.reused and self._repeatable\n",
-        "        again = acquired.reused\n",
+        "broker/exchange.py",
+        "return far.reused and self.request.repeatable and",
+        "return far.reused and",
         (f"{BROKER_GIT}::test_a_post_on_a_connection_that_was_kept_is_not_repeated_either",),
     ),
     Mutation(
         "broker: an upstream that is silent is asked twice",
-        "broker/forwarding.py",
-        "return again and cause is not Cause.NO_ANSWER and cause not in _OURS",
-        "return again and cause not in _OURS",
+        "broker/exchange.py",
+        "_NOT_CLOSED = frozenset({Cause.NO_ANSWER, ",
+        "_NOT_CLOSED = frozenset({",
         (
             "tests/wire/broker/test_stalls.py"
             "::test_a_kept_connection_that_is_silent_is_not_asked_twice",

@@ -2,7 +2,8 @@
 
 from hypothesis import given
 
-from broker.push_commands import BadPush, CommandSink
+from broker.exchange import PrefixSink
+from broker.push_commands import BadPush, CommandsReader
 from gitwire.pktline import FLUSH, format_data
 from gitwire.receivepack import PushCommands
 from streams.causes import Cause, Why
@@ -13,18 +14,19 @@ COMMANDS = format_data(LINE) + FLUSH
 PACK = b"PACK\0\0\0\2" + bytes(100)
 
 
-def fed(pieces: list[bytes]) -> tuple[CommandSink, list[PushCommands | BadPush], bytes]:
-    """The sink, what it found, and the bytes that came after it had found it."""
+def fed(pieces: list[bytes]) -> tuple[CommandsReader, list[PushCommands | BadPush], bytes]:
+    """The reader, what it found, and the bytes that came after it had found it."""
     found: list[PushCommands | BadPush] = []
-    sink = CommandSink(found.append)
+    reader = CommandsReader()
     after = b""
     for piece in pieces:
         if found:
             after += piece
-        else:
-            sink.body(piece)
-    sink.body_done()
-    return sink, found, after
+        elif (one := reader.feed(piece)) is not None:
+            found.append(one)
+    if not found and (last := reader.finish()) is not None:
+        found.append(last)
+    return reader, found, after
 
 
 @given(cuts())
@@ -69,13 +71,21 @@ def test_deletions_are_found_when_the_body_ends_and_nothing_may_follow_them(
 
 
 def test_a_body_that_cannot_be_read_is_bad_at_once() -> None:
+    assert isinstance(CommandsReader().feed(b"zzzz"), BadPush)
+
+
+def test_what_follows_is_held_back_once_and_found_once() -> None:
+    held: list[str] = []
     found: list[PushCommands | BadPush] = []
-    sink = CommandSink(found.append)
+    sink = PrefixSink(CommandsReader(), lambda: held.append("held"))
+    sink.done.addCallback(found.append)
+    sink.body(COMMANDS)
+    assert not found and not held
+    sink.body(PACK)
+    assert len(found) == len(held) == 1
     sink.body(b"zzzz")
-    assert isinstance(found[0], BadPush)
-    sink.body(b"more")
     sink.body_done()
-    assert len(found) == 1
+    assert len(found) == len(held) == 1
 
 
 def test_a_push_that_is_never_served_is_still_understood() -> None:
@@ -93,9 +103,7 @@ def test_options_belong_to_what_was_read_and_not_to_the_pack() -> None:
 
 
 def test_a_client_that_left_has_pushed_nothing() -> None:
-    found: list[PushCommands | BadPush] = []
-    sink = CommandSink(found.append)
+    sink = PrefixSink(CommandsReader(), lambda: None)
     sink.body(COMMANDS[:10])
     sink.body_failed(Why(Cause.LOST))
-    sink.body(COMMANDS[10:])
-    assert found == []
+    assert not sink.done.called

@@ -9,7 +9,8 @@ import pytest
 from audit import reserve
 from audit.journal import Sizes
 from audit.texts import TEXT_LIMIT
-from broker import answers, denials, forwarding, governor, metrics_port, resolving
+from broker import answers, denials, governor, metrics_port, resolving
+from broker.kinds import git
 from broker.providers import github_app, keeping
 from broker.sessions import REPORTS_PER_MINUTE
 from broker.settings import BrokerLimits, Timeouts
@@ -67,7 +68,7 @@ IN_FORCE: dict[str, float] = {
     "sliced_lines": answers.FREE_LINES,
     "sliced_framing": FRAMING,
     "turn": READ,
-    "unpacked": forwarding.UNPACKED_TIMES,
+    "unpacked": git.UNPACKED_TIMES,
     "credential_drops": keeping.DROPS,
     "denied_tokens": github_app.DENIED_PER_MINUTE,
     "minimum_rate": BROKER.minimum_rate,

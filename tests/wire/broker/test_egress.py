@@ -346,6 +346,7 @@ async def through(scene: Scene, answer: bytes) -> tuple[Internet, OtherHosts]:
     """The proxy is the server outside: it says `answer` to whatever it is asked."""
     internet = Internet(scene.world)
     factory: Any = Factory.forProtocol(internet._made)
+    factory.noisy = False
     endpoint = TCP4ServerEndpoint(scene.world.reactor, 0, interface="127.0.0.1")
     internet.listening = await endpoint.listen(factory)
     place = Place("127.0.0.1", internet.listening.getHost().port)

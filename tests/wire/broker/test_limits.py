@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from broker.forwarding import Forwarding
+from broker.paced import Paced
 from gitwire.framing import Chunked
 from gitwire.http import Length
 from gitwire.pktline import format_data
@@ -262,7 +262,7 @@ async def test_a_new_sidecar_or_a_new_broker_brings_no_new_bytes(scene: Scene) -
 def watches(scene: Scene) -> list[Any]:
     """The timers that look at a transfer's rate."""
     calls = scene.world.reactor.getDelayedCalls()
-    return [each for each in calls if getattr(each.func, "__func__", None) is Forwarding._watch]
+    return [each for each in calls if getattr(each.func, "__func__", None) is Paced._look]
 
 
 @on_reactor
