@@ -26,6 +26,7 @@ from broker.dialling import Dialler
 from broker.draining import Drain
 from broker.governors import Governors
 from broker.helper_link import HelperLink
+from broker.kind import Kind
 from broker.kinds import KINDS
 from broker.listener import Listener, serve, server_timeouts
 from broker.metrics import Metrics
@@ -72,6 +73,7 @@ class Broker:
     _head: AuditHead | None = field(init=False, default=None)
     _now: Callable[[], float] = boot_seconds
     _wall: Callable[[], float] = time.time
+    _kinds: tuple[type[Kind], ...] = KINDS
     failed: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
@@ -121,7 +123,7 @@ class Broker:
             admission=Admission(limits),
             governors=Governors(limits.credential_requests_per_minute, self._now),
             metrics=Metrics(),
-            kinds=KINDS,
+            kinds=self._kinds,
         )
 
     def _routes(self, config: BrokerConfig) -> Routes:

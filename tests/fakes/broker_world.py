@@ -18,6 +18,8 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from audit.verify import read_events
+from broker.kind import Kind
+from broker.kinds import KINDS
 from broker.opening import open_everything
 from broker.service import Broker
 from gitwire.http import (
@@ -214,6 +216,7 @@ class World:
 
     audience: str
     port: int
+    kinds: tuple[type[Kind], ...] = KINDS
 
     def __init__(
         self, reactor: Any, root: Path, upstream_port: int = 1, timeouts: str = TIMEOUTS
@@ -267,7 +270,9 @@ key = "{public_text(self.host_key)}"
 
     def start(self) -> None:
         self.opened = open_everything(self.paths)
-        self.broker = Broker(self.broker_reactor, self.opened, os.geteuid(), lambda: self.now)
+        self.broker = Broker(
+            self.broker_reactor, self.opened, os.geteuid(), lambda: self.now, kinds=self.kinds
+        )
         self.broker.open_ports()
         self.audience, self.port = public_text(self.opened.key), self.opened.address.port
         self.sessions = self.broker.desk.sessions
