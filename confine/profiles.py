@@ -56,7 +56,7 @@ SIDECAR = Profile(
         Rule(
             (
                 "epoll_wait", "epoll_pwait", "recvfrom", "recvmsg", "sendto", "sendmsg", "read",
-                "write", "readv", "writev", "recvmmsg", "sendmmsg", "epoll_ctl", "clock_gettime",
+                "write", "readv", "writev", "epoll_ctl", "clock_gettime",
                 "close", "accept4", "accept", "getsockopt", "setsockopt", "getsockname",
                 "getpeername", "shutdown",
                 "fcntl", "futex", "mmap", "munmap", "mremap", "madvise", "mprotect", "brk",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from attrs import define, field, frozen
 
@@ -49,10 +49,9 @@ class DnsAnswers:
     _scope: Scope
     _addresses: SyntheticAddresses
     _refused: Callable[[str | None, str, int], None]
-    # The questions of a busy client are always the same: without their ids, the answers to those
-    # about allowed names, and apart from them, so that they stay, the others.
-    known: dict[bytes, bytes] = field(factory=dict, init=False)
-    _denied: dict[bytes, _Made] = field(factory=dict, init=False)
+    # The questions of a busy client are always the same: answers without their ids, by the
+    # questions without theirs.
+    _made: dict[bytes, _Made] = field(factory=dict, init=False)
     _counts: Counter[Refused] = field(factory=Counter, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -64,19 +63,18 @@ class DnsAnswers:
         if len(data) > MAX_QUERY:
             return None
         asked = data[2:]
-        octets = self.known.get(asked)
-        if octets is None:
-            made = self._denied.get(asked)
-            if made is None:
-                try:
-                    made = self._answer(parse_query(data))
-                except Malformed:
-                    return refusal(data, FORMERR)
-                self._keep(asked, made)
-            if made.refused is not None:
-                self._counts[made.refused] += 1
-            octets = made.octets
-        return data[:2] + octets
+        made = self._made.get(asked)
+        if made is None:
+            try:
+                made = self._answer(parse_query(data))
+            except Malformed:
+                return refusal(data, FORMERR)
+            if len(self._made) >= _CACHED:
+                self._made.clear()
+            self._made[asked] = made
+        if made.refused is not None:
+            self._counts[made.refused] += 1
+        return data[:2] + made.octets
 
     def settle(self) -> None:
         """Report what was refused since the last time: a flood costs no report for each."""
@@ -88,14 +86,7 @@ class DnsAnswers:
 
     def forget(self) -> None:
         """The policy or the table of addresses has changed."""
-        self.known.clear()
-        self._denied.clear()
-
-    def _keep(self, asked: bytes, made: _Made) -> None:
-        kept: dict[bytes, Any] = self.known if made.refused is None else self._denied
-        if len(kept) >= _CACHED:
-            kept.clear()
-        kept[asked] = made.octets if made.refused is None else made
+        self._made.clear()
 
     def _answer(self, question: Question) -> _Made:
         try:

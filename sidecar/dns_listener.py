@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from functools import cached_property
+from contextlib import suppress
 from typing import Any, Final
 
 from twisted.internet.interfaces import IReadDescriptor
@@ -13,13 +13,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gitwire.dnsmessage import MAX_QUERY
-from sidecar.datagrams import ID, Datagrams
 from sidecar.dns_answers import DnsAnswers
 from sidecar.loop import Loop
 from sidecar.ports import Serve
 from streams.descriptor import Descriptor
 from streams.timing import Timer, cancel
 
+MOST: Final = 64  # datagrams of one turn
+_LARGEST: Final = MAX_QUERY + 1  # so that too long is seen
 _IDLE: Final = 10.0
 _MOST_QUESTIONS: Final = 100
 
@@ -34,11 +35,6 @@ class DnsDatagrams:
         self._socket = sock
         self._answers = answers
         self._closed = False
-
-    @cached_property
-    def _batch(self) -> Datagrams:
-        """With the first question: many a sandbox never asks one."""
-        return Datagrams()
 
     def start(self) -> None:
         self._loop.addReader(self)
@@ -62,15 +58,15 @@ class DnsDatagrams:
 
     def doRead(self) -> None:
         """Whatever else is ready has its turn after so many: a flood is not all there is."""
-        batch, descriptor = self._batch, self._socket.fileno()
-        count = batch.receive(descriptor)
-        for number in batch.answer_known(count, self._answers.known):
-            made = self._answers.reply(batch.taken(number))
-            if made is None:
-                batch.leave(number)
-            else:
-                batch.answer(number, made[ID:])
-        batch.send(descriptor, count)
+        for _ in range(MOST):
+            try:
+                data, place = self._socket.recvfrom(_LARGEST)
+            except OSError:
+                break
+            made = self._answers.reply(data)
+            if made is not None:
+                with suppress(OSError):  # it has gone, or does not read: it may ask again
+                    self._socket.sendto(made, place)
         self._answers.settle()
 
 

@@ -22,7 +22,7 @@ from limits.table import GROUPS, Limit
 from netpolicy.codes import CODES
 from netpolicy.policy import Limits
 from netpolicy.policy import Session as SessionTimes
-from sidecar import budgets, credential_socket, datagrams
+from sidecar import budgets, credential_socket, dns_listener
 from streams.client import FRAMING
 from streams.descriptor import READ
 
@@ -53,7 +53,7 @@ IN_FORCE: dict[str, float] = {
     "tls_connections": BUDGETS["tls"].connections,
     "dns_connections": BUDGETS["dns_conversations"].connections,
     "egress_links": budgets.EGRESS_LINKS,
-    "dns_batch": datagrams.MOST,
+    "dns_batch": dns_listener.MOST,
     "lookups": resolving.EACH,
     "credentials_per_minute": budgets.CREDENTIALS_PER_MINUTE,
     "credential_time": credential_socket.PATIENCE,

@@ -9,9 +9,8 @@ import pytest
 
 from netpolicy.document import parse_policy
 from netpolicy.upstreams import UpstreamTable
-from sidecar.datagrams import MOST
 from sidecar.dns_answers import DnsAnswers
-from sidecar.dns_listener import DnsDatagrams
+from sidecar.dns_listener import MOST, DnsDatagrams
 from sidecar.kind import Scope
 from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.sidecar_world import Loop
