@@ -1,7 +1,8 @@
-"""Everything a sidecar will ever need, imported and run once before the fork.
+"""What a sidecar will need, imported and made once before the fork.
 
-A confined child cannot import: a module first needed there is a crash. No reactor stays,
-because its epoll descriptor would be shared by every child.
+A confined child cannot import: a module first needed there is a crash
+(`tests/wire/sidecar/test_confined.py` looks for such). No reactor stays, because its epoll
+descriptor would be shared by every child.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import sys
 import time
 from typing import Final
 
+from OpenSSL import SSL
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
-from identity.tlsoptions import prepare_client
-from sidecar.layout import gather
+from identity.certificates import public_key
+from identity.tlsoptions import PinnedClient, PinnedServer, prepare_client
 from sidecar.logs import log_to
-from sidecar.rehearsal import Rehearsal
 
 # Imported lazily by Python or Twisted; most of them only when something goes wrong.
 _MODULES: Final = (
@@ -27,17 +28,14 @@ _MODULES: Final = (
     "encodings.latin_1",
     "encodings.utf_8",
     "linecache",
+    "sidecar.service",
     "stringprep",
     "tokenize",
     "traceback",
-    "twisted.internet.epollreactor",
-    "twisted.internet.tcp",
-    "twisted.internet.unix",
-    "twisted.logger",
-    "twisted.python.log",
     "unicodedata",
 )
 _CODECS: Final = ("ascii", "idna", "latin-1", "utf-8")
+_PIECE: Final = 65536
 
 
 def warm() -> None:
@@ -48,7 +46,7 @@ def warm() -> None:
         codecs.lookup(name)
     time.localtime()
     _log_a_failure()
-    gather(lambda: Rehearsal().play())
+    _shake_hands()
     prepare_client()
     log_to(sys.stderr)  # descriptor 2 of whoever says something
     if "twisted.internet.reactor" in sys.modules:
@@ -61,3 +59,21 @@ def _log_a_failure() -> None:
         raise ConnectionDone
     except ConnectionDone:
         Failure().getTraceback()
+
+
+def _shake_hands() -> None:
+    """OpenSSL and its bindings make tables at the first handshake, which a fork then shares."""
+    ours, theirs = bytes([1] * 32), bytes([2] * 32)
+    pins = frozenset({public_key(theirs)})
+    client = PinnedClient(ours, lambda: pins).connection()
+    server = PinnedServer(theirs, lambda key: key == public_key(ours)).connection()
+    for _ in range(3):
+        for end, other in ((client, server), (server, client)):
+            try:
+                end.do_handshake()
+            except SSL.WantReadError:
+                pass
+            try:
+                other.bio_write(end.bio_read(_PIECE))
+            except SSL.WantReadError:
+                pass

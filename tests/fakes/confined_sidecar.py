@@ -17,10 +17,18 @@ from sidecar import service
 from sidecar.warmup import warm
 
 
+class LateImports:
+    """Says what is looked for after the fork; that most of it cannot be found is another matter."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        print(f"late import: {name}", file=sys.stderr, flush=True)
+
+
 def run_child(config: bytes, root: str, files: int, uid: int, fds: list[int]) -> None:
     linux.close_all_but([1, 2, *fds])
     limits = Limits(open_files=files, processes=1, file_size=1 << 20, address_space=1 << 30)
     filtered = compile_profile(profiles.SIDECAR)
+    sys.meta_path.insert(0, LateImports())
     confine(Confinement(uid=uid, gid=uid, limits=limits, seccomp=filtered, root=root, writable=()))
     service.main(config, named(fds))
 

@@ -15,10 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from gitwire.formatting import format_response
 from hostd.proc import wakeups
-from tests.fakes.sidecar_scope import config_bytes
+from netpolicy.document import parse_policy, policy_to_mapping
+from streams.incoming import Incoming
+from tests.fakes.sidecar_scope import POLICY_TEXT, config_bytes
 from tests.fakes.sidecar_world import BROKER_SEED, GitBackend, Hostd, World, public, run_beside
 from tests.waiting import ends_with_its_test, eventually
+from tests.wire.sidecar.test_dns_datagrams import question
 from tests.wire.sidecar.test_git_ports import advertise, info_refs, repositories, status
 
 __all__ = ["repositories"]
@@ -29,6 +33,20 @@ ROOT = Path(__file__).parents[3]
 HELPER = 61002
 # Few enough that the ports' own limits are not reached first.
 FEW = 40
+
+
+POLICY = parse_policy(
+    POLICY_TEXT
+    + '[[egress]]\nid = "web"\nhosts = ["web.example"]\n'
+    + '[[egress]]\nid = "plain"\nhosts = ["web.example"]\nscheme = "http"\n'
+)
+
+
+def opens(incoming: Incoming) -> None:
+    if incoming.head.method == b"CONNECT":
+        incoming.tunnel(format_response(200, ()))
+    else:
+        incoming.reply(200, ((b"Content-Type", b"text/plain"),), b"here\n")
 
 
 class ConfinedWorld(World):
@@ -58,7 +76,10 @@ class ConfinedWorld(World):
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(
-            config_bytes(broker_keys=[base64.b64encode(public(BROKER_SEED)).decode()])
+            config_bytes(
+                broker_keys=[base64.b64encode(public(BROKER_SEED)).decode()],
+                policy=policy_to_mapping(POLICY),
+            )
         )
         self.process.stdin.close()
         self.pid = int(self.process.stdout.readline())
@@ -75,6 +96,7 @@ class ConfinedWorld(World):
         if self.process.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
         self.process.wait()
+        assert "late import" not in self.log.read_text(), self.log.read_text()
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.broker.kill()
@@ -158,6 +180,42 @@ def test_a_lost_broker_is_survived_and_told(world: ConfinedWorld) -> None:
     hostd.reachable = True
     assert status(world.answer(world.untrusted_port, info_refs("hub.example/acme/app"))) == 200
     assert "Traceback" not in world.log.read_text()
+
+
+def test_nothing_is_imported_once_it_runs(world: ConfinedWorld) -> None:
+    """`stop` looks for it, here after one of each: refusals, DNS, a tunnel, plain HTTP, another
+    policy, what cannot be read."""
+    hostd = world.start()
+    world.broker.handler = opens
+    for port in (world.untrusted_port, world.helper_port, world.proxy_port):
+        for raw in (
+            info_refs("hub.example/acme/app"),
+            b"GET /hub.example/acme/app/info/lfs/locks HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"GET http://web.example/ HTTP/1.1\r\nHost: web.example\r\n\r\n",
+            b"GET http://web.example/ HTTP/1.1\r\nHost: \xff\r\n\r\n",
+            b"CONNECT other.example:443 HTTP/1.1\r\n\r\n",
+        ):
+            world.answer(port, raw)
+    tunnel = world.request(world.proxy_port, b"CONNECT web.example:443 HTTP/1.1\r\n\r\n")
+    world.loop.turn_until(lambda: tunnel.received.startswith(b"HTTP/1.1 200 "))
+    tunnel.send(b"no hello")
+    world.loop.turn_until(lambda: tunnel.over)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect(("127.0.0.1", world.dns_port))
+        for name in ("web.example", "other.example"):
+            sock.send(question(1, name))
+            assert sock.recv(512)
+        sock.send(b"no question, and longer than a head")
+        assert sock.recv(512)
+    file = os.memfd_create("policy")
+    os.write(file, b"no policy")
+    os.lseek(file, 0, os.SEEK_SET)
+    hostd.send("policy", file)
+    os.close(file)
+    world.loop.turn_until(lambda: "policy refused" in world.log.read_text())
+    hostd.send("stop")
+    world.loop.turn_until(lambda: world.process.poll() is not None)
+    assert world.process.returncode == 0
 
 
 class FewFiles(ConfinedWorld):
