@@ -132,21 +132,12 @@ class ConnectionPool(Generic[L]):
 
     # ---- for requests
 
-    def take(self, share: Share) -> L | None:
-        """A link to use for one exchange, if there is one to give and nobody waits for one."""
-        if self._waiters:
-            return None
-        link = self._free(share)
-        if link is not None:
-            self._plan()
-        return link
-
     def full(self, share: Share) -> bool:
         """Whether all links that this share may hold are in use, or waited for."""
         return self._busy[share] + self._wanted[share] >= self._most[share]
 
     def acquire(self, share: Share) -> Deferred[L]:
-        """As `take`, but waits for one; cancel the Deferred when it is not wanted any more."""
+        """A link to use for one exchange; cancel the Deferred when it is not wanted any more."""
         waiter: _Waiter[L] = _Waiter(share, Deferred(lambda _: self._withdraw(waiter)))
         self._waiters.append(waiter)
         self._wanted[share] += 1

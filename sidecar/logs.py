@@ -40,12 +40,16 @@ def lines_to(
         if credit.take(now()):
             left_out += 1
             return
-        line = _cut(line_of(event))
+        line = _cut(_line(event))
         if left_out:
             line, left_out = f"({left_out} lines were left out)\n{line}", 0
         _write(stream, line)
 
     return observe
+
+
+def _line(event: LogEvent) -> str:
+    return formatEventAsClassicLogText(event, lambda when: formatTime(when, _TIME)) or ""
 
 
 def _cut(line: str) -> str:
@@ -59,26 +63,6 @@ def _write(stream: TextIO, line: str) -> None:
     with suppress(OSError):  # no room on the disk, or in the file: nowhere to say it
         stream.write(line)
         stream.flush()
-
-
-def line_of(event: LogEvent) -> str:
-    """As Twisted writes it, which takes ten times as much to say a plain thing."""
-    try:
-        return _plain(event)
-    except (KeyError, AttributeError, ValueError, IndexError, TypeError):
-        text = formatEventAsClassicLogText(event, lambda when: formatTime(when, _TIME))
-        return text or ""
-
-
-def _plain(event: LogEvent) -> str:
-    if "log_failure" in event or "log_system" in event:
-        raise KeyError
-    said: str = event["log_format"].format_map(event)
-    if not said:
-        raise ValueError
-    when = time.strftime(_TIME, time.localtime(event["log_time"]))
-    where = f"{event['log_namespace']}#{event['log_level'].name}"
-    return f"{when} [{where}] {said.replace(chr(10), chr(10) + chr(9))}\n"
 
 
 def log_to(stream: TextIO) -> None:

@@ -1,22 +1,13 @@
-"""A log line is the one that Twisted would write, or Twisted's own."""
+"""What a sidecar says to its log: short lines, and few."""
 
 from __future__ import annotations
 
 import io
 from typing import Any
 
-import pytest
-from twisted.logger import Logger, LogLevel, formatEventAsClassicLogText, formatTime
-from twisted.python.failure import Failure
+from twisted.logger import Logger, LogLevel
 
-from sidecar.logs import BURST, LONGEST, line_of, lines_to
-
-
-class Thing:
-    name = "thing"
-
-    def size(self) -> int:
-        return 3
+from sidecar.logs import BURST, LONGEST, lines_to
 
 
 def event(**fields: Any) -> dict[str, Any]:
@@ -24,32 +15,12 @@ def event(**fields: Any) -> dict[str, Any]:
     return about | {"log_logger": Logger("a.b")} | fields
 
 
-def failure() -> Failure:
-    try:
-        raise ValueError("no")
-    except ValueError:
-        return Failure()
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        event(log_format="active"),
-        event(log_format="{why}, twice {why}", why="x\ny"),
-        event(log_format="{thing.name} of {thing.size()}", thing=Thing()),
-        event(log_format="{missing}"),
-        event(log_format="lost", log_failure=failure()),
-        event(log_format="old", log_system="-"),
-        event(log_format="{number:>4}", number=7, log_level=LogLevel.critical),
-        {"log_time": 1794844766.25, "log_format": "bare"},
-        {"log_format": "without a time"},
-    ],
-)
-def test_it_is_what_twisted_says(given: dict[str, Any]) -> None:
-    theirs = formatEventAsClassicLogText(
-        given, lambda when: formatTime(when, "%Y-%m-%dT%H:%M:%S%z")
-    )
-    assert line_of(given) == theirs
+def test_a_line_says_when_where_and_what() -> None:
+    stream = io.StringIO()
+    lines_to(stream)(event(log_format="{why}, twice {why}", why="x\ny"))
+    when, where, said = stream.getvalue().split(" ", 2)
+    assert when.startswith("2026-11-16T") and where == "[a.b#info]"
+    assert said == "x\n\ty, twice x\n\ty\n"
 
 
 def test_what_is_for_debugging_is_not_said_and_what_says_nothing_is_no_line() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
@@ -116,12 +116,23 @@ def test_who_asks_later_does_not_overtake_who_waits() -> None:
     world.pool.start()
     busy = world.serve(Share.UNTRUSTED)
     world.open()
-    waits = results(world.pool.acquire(Share.UNTRUSTED))
-    assert not waits and world.pool.take(Share.UNTRUSTED) is None
-    assert world.pool.take(Share.TRUSTED) is None, "it asks as who waits does"
+    waits, later = [results(world.pool.acquire(Share.UNTRUSTED)) for _ in range(2)]
+    assert not waits and not later
     busy.idle = False
     world.pool.release(busy, Proof.ANSWERED)
-    assert len(waits) == 1
+    assert len(waits) == 1 and not later
+
+
+def test_a_share_is_full_when_all_it_may_hold_is_in_use_or_waited_for() -> None:
+    world = World(cap=4)  # three of them for untrusted requests
+    world.pool.start()
+    held = [world.serve(Share.UNTRUSTED) for _ in range(2)]
+    assert not world.pool.full(Share.UNTRUSTED)
+    waits = world.pool.acquire(Share.UNTRUSTED)
+    assert world.pool.full(Share.UNTRUSTED) and not world.pool.full(Share.TRUSTED)
+    waits.addErrback(lambda failure: failure.trap(CancelledError)).cancel()
+    world.pool.release(held[0], Proof.ANSWERED)
+    assert not world.pool.full(Share.UNTRUSTED)
 
 
 def test_a_released_connection_is_used_again() -> None:
