@@ -301,7 +301,7 @@ class Exchange:
         found: Raw | ResponseHead | Why | None = None
         try:
             link.connect(head, _Opening(opened), opened.callback)
-            found = await self._wait(opened, link.abort)
+            found = await self._wait(opened, opened.cancel)
         finally:
             self._gave(link, found)
         match found:
@@ -319,7 +319,8 @@ class Exchange:
                 assert_never(found)
 
     def _gave(self, link: ClientConnection, found: Raw | ResponseHead | Why | None) -> None:
-        """The link goes back to the pool, unless it has become a tunnel."""
+        """The link goes back to the pool, which closes it where nobody waited for an answer; unless
+        it has become a tunnel."""
         if isinstance(found, Raw):
             self._context.pool.served(link)
         elif isinstance(found, ResponseHead):

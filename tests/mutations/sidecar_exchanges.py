@@ -12,7 +12,7 @@ SIDECAR_EXCHANGES = (
         "streams/relay.py",
         "        self._incoming.on_lost(self._client_lost)\n",
         "",
-        (f"{_NET}[refs - the broker's head - the client's connection is reset]",),
+        ("tests/wire/streams/test_relay.py::test_lost_client_cuts_the_upstream",),
     ),
     Mutation(
         "sidecar: a push is sent again when its link was lost",
@@ -24,8 +24,30 @@ SIDECAR_EXCHANGES = (
     Mutation(
         "sidecar: a tunnel that nobody waits for keeps its link",
         "sidecar/exchange.py",
-        "await self._wait(opened, link.abort)\n",
-        "await self._wait(opened, opened.cancel)\n",
+        "            self._context.pool.release("
+        "link, Proof.NONE if self._is_cut else Proof.FAILED)\n",
+        "            pass\n",
         (f"{_NET}[CONNECT - the broker's head - the client's connection is reset]",),
+    ),
+    Mutation(
+        "sidecar: nobody looks whether a client is there before its request goes on",
+        "sidecar/exchange.py",
+        "        if self._is_cut or self._client.gone():\n",
+        "        if self._is_cut:\n",
+        (f"{_NET}[push - hostd, asked for a link - the client's connection is reset]",),
+    ),
+    Mutation(
+        "sidecar: a close is taken for a half-close",
+        "sidecar/clients.py",
+        "        if self._running is not None and not self.tunnelled:\n",
+        "        if False:\n",
+        (f"{_NET}[refs - the broker's head - the client closes its connection]",),
+    ),
+    Mutation(
+        "sidecar: a tunnel that the policy forbids now goes on",
+        "sidecar/exchange.py",
+        "        denied = [each for each in self.running if not each.still_allowed()]\n",
+        "        denied = list[Exchange]()\n",
+        ("tests/wire/sidecar/test_another_kind.py",),
     ),
 )
