@@ -11,7 +11,7 @@ from hostctl.output import Output
 from hostctl.quantities import duration
 from identity.paths import Paths
 
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 ABOUT = """\
 Serves git to a container that compose, a devcontainer or an agent harness started.
 
@@ -51,7 +51,7 @@ def _prepare(args: Namespace, out: Output, paths: Paths) -> int:
             "hostctl attach --prepare NAME, later hostctl attach CONTAINER --policy ...",
         )
     request = {"op": "prepare", "name": args.prepare}
-    answer = ask(paths.hostd_socket, request, out.progress, timeout=_PATIENCE)
+    answer = ask(paths.hostd_socket, request, out.progress, timeout=_TIMEOUT)
     options = answer.get("options")
     words = [list(map(str, option)) for option in options] if isinstance(options, list) else []
     fields = {"schema": "gitmoat.prepare/1", "sandbox": answer.get("sandbox"), "name": args.prepare}
@@ -81,7 +81,7 @@ def _attach(args: Namespace, out: Output, paths: Paths) -> int:
 
         mapping = load_policy_mapping(paths, args.policy)
     request = attach_request(args, mapping)
-    answer = ask(paths.hostd_socket, request, out.progress, timeout=_PATIENCE)
+    answer = ask(paths.hostd_socket, request, out.progress, timeout=_TIMEOUT)
     name = answer.get("name")
     fields = {"schema": "gitmoat.attach/1", "sandbox": answer.get("sandbox"), "name": name}
     out.result(f"{name}: {args.container} is served", fields)

@@ -67,18 +67,19 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 
 def _query(args: Namespace, out: Output, paths: Paths) -> int:
-    # Made first, so that nothing falls between; what is shown twice by that is left out below.
+    # The followers start before the journals are read, so that no record is missed in between; a
+    # record that both saw is left out below, by its number.
     followers = [Follower(path) for path in journal_paths(paths).values()] if args.follow else []
     ends: dict[object, int] = {}
     wanted = _wanted(args, paths)
-    found = filter(wanted.matches, _noting(records(paths), ends))
+    found = filter(wanted.matches, _recording_ends(records(paths), ends))
     last = found if args.lines is None else deque(found, maxlen=max(0, args.lines))
     if not _show_all(last, out):
         out.progress("no records match" + ("; waiting" if followers else ""))
     while followers:
         time.sleep(_FOLLOW_SECONDS)
-        come = (event for follower in followers for event in follower.arrived())
-        new = [event for event in come if _number(event) > ends.get(event.get("host"), 0)]
+        arrived = (event for follower in followers for event in follower.arrived())
+        new = [event for event in arrived if _number(event) > ends.get(event.get("host"), 0)]
         _show_all(sorted(filter(wanted.matches, new), key=lambda e: str(e.get("ts"))), out)
     return 0
 
@@ -94,8 +95,8 @@ def _wanted(args: Namespace, paths: Paths) -> Wanted:
     )
 
 
-def _noting(found: Iterable[Record], ends: dict[object, int]) -> Iterator[Record]:
-    """The same, remembering how far each journal was read."""
+def _recording_ends(found: Iterable[Record], ends: dict[object, int]) -> Iterator[Record]:
+    """The same records; `ends` gets the number of the last one of each host."""
     for event in found:
         ends[event.get("host")] = _number(event)
         yield event

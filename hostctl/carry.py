@@ -17,7 +17,7 @@ from hostctl.stdio import Ends, pipe_ends
 _PIECE = 65536
 _COMPLAINTS = 16384
 _REST = 2 << 20  # more than any pipe holds
-_PATIENCE = 60_000  # ms without a byte in any direction
+_TIMEOUT = 60_000  # ms without a byte in any direction
 
 
 class Carrier:
@@ -51,7 +51,7 @@ class Carrier:
             poll.register(source, select.POLLIN)
         if self._ends.feed is not None and self._more_to_feed():
             poll.register(self._ends.feed, select.POLLOUT)
-        ready = poll.poll(_PATIENCE)
+        ready = poll.poll(_TIMEOUT)
         if not ready:
             raise Failure("C106", "the sandbox neither takes nor sends anything")
         for descriptor, _ in ready:

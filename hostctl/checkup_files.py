@@ -77,7 +77,7 @@ def _judge(each: Wanted) -> Iterator[Finding]:
 
 
 def _narrower(each: Wanted, seen: os.stat_result) -> Callable[[], None]:
-    """Takes away what is too much, of the very file that was looked at."""
+    """Removes the excess permissions of the very file that was examined."""
 
     def mend() -> None:
         descriptor = os.open(each.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -175,7 +175,7 @@ def _keeps_no_space(name: str, status: Mapping[str, object]) -> Iterator[Finding
 
 
 def few_descriptors(name: str, pid: object, proc: Path = Path("/proc")) -> Iterator[Finding]:
-    """Both raise their limit as they start; where they may not, sandboxes are fewer."""
+    """Both daemons raise their limit as they start; where they may not, fewer sandboxes fit."""
     try:
         text = (proc / str(pid) / "limits").read_text(encoding="ascii")
     except OSError:
@@ -245,7 +245,7 @@ def _subordinate(file: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def leftovers(paths: Paths, proc: Path = Path("/proc")) -> Iterator[Finding]:
-    """Of hostds that do not run any more; what lives still is adopted by `hostctl up`."""
+    """What hostds left that do not run any more; `hostctl up` adopts sandboxes that still live."""
     yield from or_good(_leftovers(paths, proc), "leftovers", "none")
 
 
@@ -326,7 +326,7 @@ def _processes(group: Path) -> set[int]:
 
 
 def _markers(paths: Paths) -> Iterator[Finding]:
-    """Of a `verify` whose hostd was killed."""
+    """Marker files of a `verify` whose hostd was killed."""
     places: Iterable[Path] = (
         paths.hostd_state, paths.broker_state, paths.run, paths.etc, paths.log_dir
     )  # fmt: skip

@@ -60,14 +60,14 @@ def read_document(path: Path) -> dict[str, object]:
 def create_file(path: Path, text: str, mode: int, gid: int = 0) -> bool:
     """Writes a new file in one step; False, and nothing changed, when there is one already."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    passing = f".{path.name}.{secrets.token_hex(8)}"
+    temporary = f".{path.name}.{secrets.token_hex(8)}"
     try:
-        _write(folder, passing, text.encode(), mode, gid)
-        os.link(passing, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        _write(folder, temporary, text.encode(), mode, gid)
+        os.link(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
         return False
     finally:
-        _unlink(folder, passing)
+        _unlink(folder, temporary)
         os.close(folder)
     return True
 
@@ -82,13 +82,13 @@ def replace_secret(path: str, data: bytes) -> None:
 def replace_file(path: Path, data: bytes, mask: int = 0o755) -> bool:
     """Puts new content in the place of a file in one step, with its owner and mode as they were."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    passing = f".{path.name}.{secrets.token_hex(8)}"
+    temporary = f".{path.name}.{secrets.token_hex(8)}"
     try:
         old = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-        _write(folder, passing, data, old.st_mode & mask, old.st_gid, old.st_uid)
-        os.rename(passing, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        _write(folder, temporary, data, old.st_mode & mask, old.st_gid, old.st_uid)
+        os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
-        _unlink(folder, passing)
+        _unlink(folder, temporary)
         os.close(folder)
     return True
 

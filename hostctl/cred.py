@@ -81,7 +81,7 @@ def _add(args: Namespace, out: Output, paths: Paths) -> int:
 
 
 def _check_options(args: Namespace) -> None:
-    """An option of another kind of credential is a misunderstanding, not a decoration."""
+    """Refuses the options of another kind of credential."""
     allowed = {
         "username": args.stdin or args.file,
         "user": args.helper,
@@ -96,7 +96,7 @@ def _check_options(args: Namespace) -> None:
 
 
 def provider_values(args: Namespace, caller: str | None) -> dict[str, Value]:
-    """The table [provider.NAME]; whether it will do is the broker's say."""
+    """The table [provider.NAME]; the broker checks what it means."""
     if args.stdin:
         return {"type": "vault"}
     if args.file:
@@ -157,7 +157,7 @@ def _seal(paths: Paths, name: str, username: str, secret: bytes) -> None:
 
 
 def _readable(name: str) -> str:
-    """Absolute, there, and a plain file; whether its owner and mode will do is the broker's say."""
+    """An absolute path of a plain file; the broker checks its owner and mode."""
     path = os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow a symlink
     try:
         with open(path, "rb") as file:

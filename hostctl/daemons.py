@@ -48,7 +48,7 @@ def start_daemon(
     name: str,
     paths: Paths,
     environment: Mapping[str, str] | None = None,
-    patience: float = READY_SECONDS,
+    timeout: float = READY_SECONDS,
 ) -> Daemon:
     """Starts `python -m NAME` and waits for its ready line; nothing is left of it on failure."""
     log = paths.broker_log if name == "broker" else paths.hostd_log
@@ -59,7 +59,7 @@ def start_daemon(
     finally:
         os.close(far)
     try:
-        _wait_ready(daemon, ready, log, patience)
+        _wait_ready(daemon, ready, log, timeout)
     except BaseException:
         daemon.stop()
         raise
@@ -101,12 +101,12 @@ def _spawn(
     return process
 
 
-def _wait_ready(daemon: Daemon, ready: int, log: Path, patience: float) -> None:
-    line = _read_line(ready, time.monotonic() + patience)
+def _wait_ready(daemon: Daemon, ready: int, log: Path, timeout: float) -> None:
+    line = _read_line(ready, time.monotonic() + timeout)
     if line == b"ready":
         return
     if line is None:
-        what = f"{daemon.name} is not ready after {patience:.0f} s"
+        what = f"{daemon.name} is not ready after {timeout:.0f} s"
         raise Failure("C106", what, fix=_see(log))
     if line.startswith(b"{"):
         raise _reported(line, log)

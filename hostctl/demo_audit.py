@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from hostctl.demo_stage import CheckFailed, Stage
 
 Record = Mapping[str, object]
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 
 
 def audit_tells_all(stage: Stage) -> str:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while lacking := missing(_records(stage)):
         if time.monotonic() > deadline:
             raise CheckFailed(f"not in the audit: {', '.join(lacking)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from hostctl import checkup_files as files
 from hostctl import checkup_host as host
@@ -44,7 +45,6 @@ def examine(paths: Paths) -> Iterator[Finding]:
 
 
 def _checks(paths: Paths) -> list[Check]:
-
     return [
         *(host.kernel, host.settings, host.programs, host.rules, host.cgroups, host.clock),
         lambda: host.docker(files.docker_socket(paths)),
@@ -59,18 +59,28 @@ def _checks(paths: Paths) -> list[Check]:
     ]
 
 
-def _mend(finding: Finding, wanted: bool) -> str | None:
-    """None when nothing was tried; "" when it was done; else why it could not be."""
+class Mending(NamedTuple):
+    """What became of a finding's fix; `why` it failed, if it was tried and did."""
+
+    tried: bool = False
+    why: str = ""
+
+    @property
+    def done(self) -> bool:
+        return self.tried and not self.why
+
+
+def _mend(finding: Finding, wanted: bool) -> Mending:
     if not wanted or finding.mend is None:
-        return None
+        return Mending()
     try:
         finding.mend()
     except OSError as error:
-        return error.strerror or str(error)
-    return ""
+        return Mending(tried=True, why=error.strerror or str(error))
+    return Mending(tried=True)
 
 
-def _show(finding: Finding, mended: str | None, out: Output) -> None:
+def _show(finding: Finding, mended: Mending, out: Output) -> None:
     good, bad = ("✓", "✗") if out.can_show("✓✗") else ("[ok]  ", "[FAIL]")
     if finding.level == OK:
         if not out.quiet:
@@ -78,20 +88,20 @@ def _show(finding: Finding, mended: str | None, out: Output) -> None:
         return
     mark = "!" if finding.level == NOTE else out.bad(bad)
     out.line(f"{mark} {finding.check:<13} {plain(finding.what)}")
-    if mended == "":
+    if mended.done:
         out.line(f"  {'':<13} fixed: {plain(finding.fix)}")
     else:
-        failed = f" (--fix failed: {plain(mended)})" if mended else ""
+        failed = f" (--fix failed: {plain(mended.why)})" if mended.why else ""
         out.line(f"  {'':<13} fix: {plain(finding.fix)}{failed}")
 
 
-def _conclude(results: list[tuple[Finding, str | None]], out: Output) -> int:
-    left = [each for each, mended in results if each.level == PROBLEM and mended != ""]
-    notes = sum(each.level == NOTE and mended != "" for each, mended in results)
-    fixed = sum(mended == "" for _, mended in results)
-    safe = sum(each.mend is not None for each, mended in results if mended is None)
+def _conclude(results: list[tuple[Finding, Mending]], out: Output) -> int:
+    left = [each for each, mended in results if each.level == PROBLEM and not mended.done]
+    notes = sum(each.level == NOTE and not mended.done for each, mended in results)
+    fixed = sum(mended.done for _, mended in results)
+    safe = sum(each.mend is not None for each, mended in results if not mended.tried)
     if out.json:
-        findings = [each.fields(mended == "") for each, mended in results]
+        findings = [each.fields(mended.done) for each, mended in results]
         counts = {"problems": len(left), "notes": notes, "fixed": fixed}
         out.emit({"schema": "gitmoat.doctor/1", "findings": findings, **counts})
     else:

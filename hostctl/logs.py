@@ -54,7 +54,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 
 def without_controls(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """A hostile command must not move the cursor of who reads its log."""
+    """Without control characters, by which a hostile command could move the reader's cursor."""
     decoder = getincrementaldecoder("utf-8")("replace")
     for piece in pieces:
         text = decoder.decode(piece)

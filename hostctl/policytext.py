@@ -30,19 +30,21 @@ def read_text(path: Path) -> str:
 
 
 def policy_as_written(paths: Paths, name: str) -> str | dict[str, object]:
-    """The file's text: hostd reads no file of the user's. Presets are resolved here, first.
+    """The file's text, because hostd reads no file of the user's; a mapping where presets had to be
+    resolved first.
 
-    It is read once: what is judged here and there is the same, and a pipe has it only once.
+    The file is read once: hostd judges the bytes that were judged here, and a pipe has them once.
     """
     path = policy_path(paths, name)
     text = read_text(path)
-    if _goes_as_it_is(text):
+    if _needs_no_resolving(text):
         return text
     from hostctl.policyfile import policy_mapping
 
     return policy_mapping(paths, path, text)
 
 
-def _goes_as_it_is(text: str) -> bool:
-    """It has no preset, whose key may be spelled with escapes; and its comments fit in, too."""
+def _needs_no_resolving(text: str) -> bool:
+    """Nothing in it can be a preset, also none whose key is spelled with escapes; and it is short
+    enough for one request, comments included."""
     return "preset" not in text and "\\" not in text and len(text) <= _SHORT

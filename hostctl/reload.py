@@ -46,7 +46,7 @@ def _policies(paths: Paths) -> dict[str, Any]:
 
 
 def _pin(paths: Paths) -> None:
-    """A hostd that does not run reads its file when it does."""
+    """A hostd that does not run now reads its file when it starts."""
     try:
         ask(paths.hostd_socket, {"op": "pins"})
     except Failure as failure:
@@ -55,7 +55,7 @@ def _pin(paths: Paths) -> None:
 
 
 def _replace(paths: Paths, policies: dict[str, Any]) -> list[dict[str, Any]]:
-    """A host without a hostd has no sandboxes to tell."""
+    """On a host without a hostd there are no sandboxes to tell."""
     try:
         answer = ask(paths.hostd_socket, {"op": "policies", "policies": policies}, timeout=120)
     except Failure as failure:

@@ -9,7 +9,7 @@ from hostctl.failure import Failure
 from hostctl.output import Output
 from identity.paths import Paths
 
-_PATIENCE = 660.0  # a large workspace takes its time
+_TIMEOUT = 660.0  # a large workspace takes its time
 ABOUT = "Revokes the session, ends every process of a sandbox and removes everything of it."
 
 
@@ -24,7 +24,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     for sandbox in args.sandboxes:
         try:
             request = {"op": "rm", "sandbox": sandbox, "force": args.force}
-            ask(socket, request, out.progress, timeout=_PATIENCE)
+            ask(socket, request, out.progress, timeout=_TIMEOUT)
         except Failure as failure:
             if failure.code == "C103" or len(args.sandboxes) == 1:
                 raise

@@ -35,9 +35,9 @@ def _matching(root: Path, name: str) -> Iterator[Path]:
 
 
 def _text(root: Path, path: Path, member: str) -> str:
-    _check_way(root, path)
+    _check_owners(root, path)
     real = path.resolve(strict=True)
-    _check_way(root, real)
+    _check_owners(root, real)
     descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
@@ -49,12 +49,12 @@ def _text(root: Path, path: Path, member: str) -> str:
         return _decoded(file.read(MOST_BYTES + 1))
 
 
-def _check_way(root: Path, path: Path) -> None:
-    """Every name on the way, symbolic links too, is root's, and nobody else can change it."""
+def _check_owners(root: Path, path: Path) -> None:
+    """Every part of the path, symbolic links too, is root's, and nobody else can change it."""
     if not path.is_relative_to(root):
         raise ValueError("a link leads out of the root")
-    way = [path, *path.parents]
-    for name in way[: len(way) - len(root.parts)]:
+    parts = [path, *path.parents]
+    for name in parts[: len(parts) - len(root.parts)]:
         found = name.lstat()
         if found.st_uid != 0:
             raise ValueError(f"{name} is not root's")

@@ -84,7 +84,8 @@ def _may_be_the_policys(failure: Failure) -> bool:
 
 
 def _check_policy(paths: Paths, name: str, sent: str) -> None:
-    """What is wrong with a policy is told first, and in the words of its file; nothing else is."""
+    """Raises what is wrong with the policy, which names keys of its file; anything else that fails
+    here is not why the run failed."""
     from hostctl.policyfile import policy_mapping
 
     try:
@@ -92,7 +93,7 @@ def _check_policy(paths: Paths, name: str, sent: str) -> None:
     except Failure as fault:
         if fault.code.startswith("P"):
             raise
-    except Exception:  # noqa: BLE001 -- whatever this is, it is not why the run failed
+    except Exception:  # noqa: BLE001 -- the run's own failure is told
         return
 
 

@@ -8,7 +8,7 @@ from hostctl.client import ask
 from hostctl.output import Output
 from identity.paths import Paths
 
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 ABOUT = """\
 Makes a stopped sandbox run again: its files, new rules, a new sidecar and a new session.
 
@@ -23,7 +23,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
     request = {"op": "start", "sandbox": args.sandbox}
-    answer = ask(paths.hostd_socket, request, out.progress, timeout=_PATIENCE)
+    answer = ask(paths.hostd_socket, request, out.progress, timeout=_TIMEOUT)
     fields = {"schema": "gitmoat.start/1", "sandbox": answer.get("sandbox")}
     out.result(args.sandbox, fields)
     return 0

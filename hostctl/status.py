@@ -66,7 +66,7 @@ def _line(name: str, status: Mapping[str, object], more: str = "") -> str:
 
 
 def _age(status: Mapping[str, object]) -> str:
-    """How old the daemon's key is, in days: keys are to be replaced now and then."""
+    """The age of the daemon's key in days: keys should be replaced now and then."""
     since = status.get("key_since")
     if not isinstance(since, int):
         return ""

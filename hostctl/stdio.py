@@ -95,7 +95,7 @@ def copy_window_size(terminal: int) -> None:
 
 
 class RawTerminal:
-    """Our own terminal passes every key on while this is entered."""
+    """Puts our own terminal into raw mode, so that every key is passed on."""
 
     def __init__(self) -> None:
         self._before: list[int | list[bytes | int]] | None = None

@@ -8,7 +8,7 @@ from hostctl.client import ask
 from hostctl.output import Output
 from identity.paths import Paths
 
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 ABOUT = """\
 Revokes the session and ends every process of a sandbox; its files stay.
 
@@ -21,6 +21,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
     request = {"op": "stop", "sandbox": args.sandbox}
-    ask(paths.hostd_socket, request, out.progress, timeout=_PATIENCE)
+    ask(paths.hostd_socket, request, out.progress, timeout=_TIMEOUT)
     out.result(args.sandbox, {"schema": "gitmoat.stop/1", "sandbox": args.sandbox})
     return 0

@@ -27,7 +27,7 @@ class Bounds(NamedTuple):
 
 
 class Refused(Exception):
-    """One entry that is not taken; the rest may still be."""
+    """One entry is refused; the rest of the stream may still be unpacked."""
 
 
 class Extractor:

@@ -11,7 +11,7 @@ from netpolicy.upstreams import Upstream, UpstreamTable
 
 
 def known_upstreams(paths: Paths) -> UpstreamTable:
-    """Empty where the broker's files are not for us to read: then names are all there is."""
+    """Empty where we may not read the broker's files; then URLs mean nothing, only names do."""
     try:
         tables = configured(paths, "upstream")
     except Failure as failure:

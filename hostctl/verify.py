@@ -24,7 +24,7 @@ not enforced); exit 6 if there is one. Nothing is changed; refusals are in the a
     hostctl verify S --sign > report.json
 --check tells whether such a report is as this host signed it."""
 
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def measure(args: Namespace, paths: Paths, out: Output) -> dict[str, Any]:
     request: dict[str, object] = {"op": "verify", "sandbox": args.sandbox, "sign": args.sign}
     if args.only is not None:
         request["groups"] = args.only.split(",")
-    answer = ask(paths.hostd_socket, request, out.progress, _PATIENCE)
+    answer = ask(paths.hostd_socket, request, out.progress, _TIMEOUT)
     report = answer.get("report")
     if not isinstance(report, dict):
         raise Failure("C107", "hostd gave no report")

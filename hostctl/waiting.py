@@ -1,4 +1,4 @@
-"""Who waits for more than two seconds is told what for, and since when; on a terminal only."""
+"""A line on the terminal that says what a command waits for and how long, after two seconds."""
 
 from __future__ import annotations
 

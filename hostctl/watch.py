@@ -21,7 +21,7 @@ Row = Mapping[str, object]
 
 
 def watch(paths: Paths, once: bool, interval: float, out: Output) -> int:
-    """Rates need two looks: with `once` they are those of one second."""
+    """A rate needs two samples; with `once` they are one second apart."""
     need_root("`hostctl ls --watch`")
     live = sys.stdout.isatty() and not out.json and not once
     before, at = _look(paths), time.monotonic()
@@ -58,7 +58,7 @@ def _without_session(sandbox: Row) -> Row:
 
 
 def _rates(before: Row, now: Row, seconds: float) -> dict[str, tuple[float, float]]:
-    """Requests a minute and bytes a second of each session, between two looks."""
+    """Requests a minute and bytes a second of each session, between two samples."""
     earlier = {str(row.get("session")): row for row in items_of(before)}
     found = {}
     for row in items_of(now):

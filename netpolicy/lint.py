@@ -9,8 +9,9 @@ from netpolicy.upstreams import UpstreamTable
 def lint(policy: Policy, is_shared: IsShared, upstreams: UpstreamTable) -> list[Remark]:
     """`upstreams` without any are not known."""
     found: list[Remark] = []
-    # A default that is longer than the session is nobody's mistake.
-    if Session().idle != policy.session.idle > policy.session.ttl:
+    idle = policy.session.idle
+    # The default may be longer than the session: nobody wrote it there.
+    if idle != Session().idle and idle > policy.session.ttl:
         found.append(
             Remark("session.idle", "is longer than session.ttl", "it never ends a session")
         )

@@ -107,7 +107,7 @@ class RepoPattern:
         return f"{self.upstream}:{self.path}"
 
     def matches(self, upstream: str, repository: RepositoryPath, fold: bool) -> bool:
-        """As a rule that allows means it: no wildcard takes in a companion."""
+        """For a rule that allows: no wildcard matches a companion."""
         if upstream != self.upstream:
             return False
         pattern, subject = self.path, repository.text
@@ -116,7 +116,8 @@ class RepoPattern:
         return _path_matches(pattern, subject)
 
     def denies(self, upstream: str, repository: RepositoryPath) -> bool:
-        """As a rule that denies means it: with what belongs to the repository, in any case."""
+        """For a rule that denies: what belongs to the repository is denied with it, in any case of
+        letters."""
         if upstream != self.upstream:
             return False
         names = denied_with(repository.text.lower())
@@ -125,7 +126,7 @@ class RepoPattern:
 
 @lru_cache(maxsize=512)
 def _path_matches(pattern: str, subject: str) -> bool:
-    """Of two texts and nothing else, so it stays true whichever policy asks."""
+    """Depends on the two texts alone, so the cache serves every policy."""
     found = companion(subject)
     if found is None:
         return segments_match(pattern.split("/"), subject.split("/"))

@@ -36,10 +36,10 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def preset_rules(name: str, places: Sequence[Place]) -> list[EgressRule]:
-    """One rule per way of reaching hosts; the rule's id names the preset."""
-    ways: dict[tuple[Scheme, int], list[str]] = {}
+    """One rule per scheme and port; the rule's id names the preset."""
+    reached: dict[tuple[Scheme, int], list[str]] = {}
     for place in places:
-        hosts = ways.setdefault((place.scheme, place.to.port), [])
+        hosts = reached.setdefault((place.scheme, place.to.port), [])
         if place.to.host.text not in hosts:
             hosts.append(place.to.host.text)
     return [
@@ -51,7 +51,7 @@ def preset_rules(name: str, places: Sequence[Place]) -> list[EgressRule]:
             scheme=scheme,
             methods=READING if scheme == "http" else (),
         )
-        for number, ((scheme, port), hosts) in enumerate(ways.items(), 1)
+        for number, ((scheme, port), hosts) in enumerate(reached.items(), 1)
     ]
 
 

@@ -84,7 +84,7 @@ class World:
         paths = self.stage.paths
         self._reap()
         if not self._answers("broker"):
-            self.stage.daemons.append(start_daemon("broker", paths, patience=PATIENCE))
+            self.stage.daemons.append(start_daemon("broker", paths, timeout=PATIENCE))
         if not self._answers("hostd"):
             self.stage.daemons.append(self.stands_still.start(paths))
 
