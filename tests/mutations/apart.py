@@ -223,6 +223,13 @@ APART = (
         (f"{BESIDE}::test_hostd_starts_on_a_disk_that_a_sandbox_has_filled",),
     ),
     Mutation(
+        "hostd: a command that begins while its sandbox ends makes it one that is served",
+        "hostd/sandboxes.py",
+        "        if not sandbox.running:  # it was ended meanwhile",
+        "        if False:  # it was ended meanwhile",
+        (f"{BESIDE}::test_a_command_that_began_while_its_sandbox_ended_is_ended_and_not_recorded",),
+    ),
+    Mutation(
         "hostd: two downs take permits from each other",
         "hostd/sandboxes.py",
         "        async with self._downs:  #",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -12,10 +13,12 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+import hostd.sandbox
 from hostd.adoption import take_over
 from hostd.containers import Containers
 from hostd.failures import Failed
 from hostd.messages import Surveyed
+from hostd.planning import prepared
 from hostd.programs import Finished
 from hostd.registry import Record, Registry, Step
 from hostd.runtimes.bwrap import StartedRoom
@@ -101,6 +104,15 @@ class Sandbox:
         return self.room
 
 
+@define
+class Command:
+    pid: int
+    killed: list[bool]
+
+    def kill_session(self) -> None:
+        self.killed.append(True)
+
+
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     for name in ("sandboxes", "run", "control"):
@@ -127,6 +139,22 @@ def test_hostd_starts_on_a_disk_that_a_sandbox_has_filled(host: Host, step: Step
     done.addCallback(found.append)
     host.reactor.pump([1] * 30)
     assert found[0].stopped["a1"].step is Step.STOPPED
+
+
+def test_a_command_that_began_while_its_sandbox_ended_is_ended_and_not_recorded(
+    host: Host,
+) -> None:
+    plan = {"id": "a1", "name": "one", "uid_index": 1, "policy": {}}
+    record = Record(plan=plan, step=Step.ENDING, created=1)
+    host.registry.claim(record)
+    nothing, killed = cast(Any, None), list[bool]()
+    sandboxes = Sandboxes(cast(Any, host), nothing, nothing)
+    command = cast(Any, Command(os.getpid(), killed))
+    with pytest.raises(Failed) as refused:
+        ended = hostd.sandbox.Sandbox(cast(Any, Sandbox()), nothing, record)
+        sandboxes.command_started(ended, command, prepared("one"))
+    assert refused.value.code == "R106" and killed == [True]
+    assert [each.step for each in host.registry.load().records] == [Step.ENDING]
 
 
 def test_two_downs_at_once_both_end() -> None:
