@@ -34,7 +34,6 @@ from hostd.runtimes.docker import Engine
 from hostd.sandboxes import Sandboxes
 from hostd.spawner import Nursery, Spawner
 from hostd.uids import check_subordinate
-from hostd.version import VERSION
 from hostd.watchdog import Watchdog
 from hostd.workdir import Workdirs
 from identity.controlsocket import listen_control
@@ -42,6 +41,7 @@ from identity.directories import make_private_directory
 from identity.keyfile import load_key
 from identity.paths import Paths
 from identity.peer import find_means
+from identity.version import VERSION
 
 _log = Logger()
 

@@ -27,7 +27,7 @@ from hostd.probing import try_all
 from hostd.proc import network_of, status
 from hostd.sandbox import Sandbox
 from hostd.verification_probes import Case, all_probes
-from hostd.version import VERSION
+from identity.version import VERSION
 
 GROUPS = (
     "network", "egress", "dns", "proxy", "metadata", "ports", "squatting", "sockets", "calls",
