@@ -19,7 +19,7 @@ class Conversation(Protocol):
 
     def __init__(self, limit: int) -> None:
         self._lines = LineReader(limit)
-        self._closing = False
+        self._hears = False
         self.uid = -1
         self.open = False
 
@@ -42,17 +42,19 @@ class Conversation(Protocol):
 
     def drop(self) -> None:
         """What was said still goes out; what comes in now is not looked at any more."""
-        self._closing = True
+        self._hears = False
         self.wire.loseConnection()
 
     def connectionMade(self) -> None:
         self.uid = peer_uid(self.wire.getHandle())
-        self.open = self.permits(self.uid)
-        if not self.open:
-            self.drop()
+        try:
+            self.open = self._hears = self.permits(self.uid)
+        finally:  # also where a refusal cannot be recorded
+            if not self.open:
+                self.drop()
 
     def dataReceived(self, data: bytes) -> None:
-        if not self.open or self._closing:
+        if not self._hears:
             return
         try:
             lines = self._lines.feed(data)
@@ -60,7 +62,7 @@ class Conversation(Protocol):
             self.drop()
             return
         for line in lines:
-            if not self._closing:
+            if self._hears:
                 self.heard(line)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:

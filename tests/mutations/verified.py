@@ -205,8 +205,8 @@ VERIFIED = (
     Mutation(
         "control: whoever connects is heard",
         "gitmoat/control/server.py",
-        "        if not self.open or self._closing:\n",
-        "        if self._closing:\n",
+        "            self.open = self._hears = self.permits(self.uid)\n",
+        "            self.open = self._hears = self.permits(self.uid) or True\n",
         ("tests/wire/hostd/test_control_server.py",),
     ),
     Mutation(

@@ -31,6 +31,7 @@ class Wire:
 @define(eq=False)
 class Talk(Conversation):
     welcome: bool = True
+    problem: Exception | None = None
     lines: list[bytes] = field(factory=list)
     ends: int = 0
 
@@ -38,6 +39,8 @@ class Talk(Conversation):
         super().__init__(8)
 
     def permits(self, uid: int) -> bool:
+        if self.problem is not None:
+            raise self.problem
         return self.welcome
 
     def heard(self, line: bytes) -> None:
@@ -80,6 +83,14 @@ def test_nothing_is_heard_behind_the_end(wire: Wire) -> None:
 def test_a_line_that_is_too_long_ends_it(wire: Wire) -> None:
     made = talk(wire)
     made.dataReceived(b"x" * 9)
+    assert made.lines == [] and wire.closed
+
+
+def test_who_cannot_be_judged_is_not_permitted(wire: Any) -> None:
+    made: Any = Talk(problem=OSError("the refusal cannot be recorded"))
+    with pytest.raises(OSError):
+        made.makeConnection(wire)
+    made.dataReceived(b"one\n")
     assert made.lines == [] and wire.closed
 
 
