@@ -32,8 +32,8 @@ class Stage:
 
     Whoever puts in a stage that changes how much passes sees to the head that goes before: it
     announces what comes out, or no length at all. Between a Stop and its effect nothing else is
-    fed. A stage of a request may raise Malformed instead: the connection that the request came on
-    answers it and ends, and the transfer is Broken.
+    fed. A stage of a request may raise Malformed for what the client sends (never for a prelude,
+    nor where there is no body): its connection answers that and ends, and the transfer is Broken.
     """
 
     def feed(self, pieces: Pieces) -> Pieces | Stop:
