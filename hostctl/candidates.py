@@ -109,7 +109,6 @@ def _files(paths: Paths) -> list[str]:
 
 def _sandboxes(paths: Paths) -> list[str]:
     """Names before ids; nothing where hostd does not answer at once."""
-
     try:
         items = items_of(ask(paths.hostd_socket, {"op": "ls"}, timeout=_QUICK))
     except Failure:

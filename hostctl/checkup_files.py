@@ -93,7 +93,6 @@ def _narrower(each: Wanted, seen: os.stat_result) -> Callable[[], None]:
 
 
 def policies(paths: Paths) -> Iterator[Finding]:
-
     files = sorted(paths.policies.glob("*.toml")) if paths.policies.is_dir() else []
     for file in files:
         try:
@@ -218,7 +217,6 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _conflicts(base: int, count: int) -> Iterator[Finding]:
-
     fix = "choose another uids.base in hostd.toml, then hostctl down; hostctl up"
     ours = range(base, base + count)
     for entry in getpwall():

@@ -56,7 +56,6 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def kernel() -> Iterator[Finding]:
-
     release, landlock = platform.release(), abi_version()
     if version_of(release) < _OLDEST:
         yield problem("kernel", f"Linux {release} is too old", "install Linux 6.13 or newer")
@@ -111,7 +110,6 @@ def programs() -> Iterator[Finding]:
 
 def rules() -> Iterator[Finding]:
     """Whether this kernel takes rules like ours, in a network namespace of their own."""
-
     nft, unshare = (shutil.which(name, path=_SYSTEM_PATH) for name in ("nft", "unshare"))
     if nft is None or unshare is None:
         return  # said already

@@ -33,7 +33,6 @@ def upstreams(paths: Paths) -> Iterator[Finding]:
 
 
 def _reach(name: str, values: Mapping[str, Any]) -> Finding:
-
     url = urlsplit(str(values.get("url", "")))
     host, port = url.hostname or "", url.port or 443
     try:

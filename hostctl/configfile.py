@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hostctl.failure import Failure
+from netpolicy.toml_text import assignments, value_text
 
 _KEY_LINE = re.compile(r'(\s*key\s*=\s*)("[^"]*"|\[[^\]]*\])(.*)')
 
@@ -21,28 +21,16 @@ def toml(tables: Mapping[str, Mapping[str, Value]]) -> str:
     """TOML text of plain tables; the table named "" is the top level."""
     parts = []
     for name, values in tables.items():
-        lines = [f"[{name}]"] if name else []
-        lines += [f"{key} = {_toml_value(value)}" for key, value in values.items()]
-        parts.append("\n".join(lines) + "\n")
+        head = [f"[{name}]"] if name else []
+        _check_printable(values.values())
+        parts.append("\n".join([*head, *assignments(values)]) + "\n")
     return "".join(parts)
 
 
-def _toml_value(value: Value) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case str():
-            return _toml_text(value)
-        case list():
-            return "[" + ", ".join(map(_toml_text, value)) + "]"
-
-
-def _toml_text(text: str) -> str:
-    if not text.isprintable():
+def _check_printable(values: Iterable[Value]) -> None:
+    texts = (text for value in values for text in (value if isinstance(value, list) else [value]))
+    if not all(text.isprintable() for text in texts if isinstance(text, str)):
         raise Failure("C105", "a value has control characters in it", fix="leave them out")
-    return json.dumps(text, ensure_ascii=False)
 
 
 def read_document(path: Path) -> dict[str, object]:
@@ -96,7 +84,8 @@ def replace_file(path: Path, data: bytes, mask: int = 0o755) -> bool:
 def set_key(path: Path, table: str, keys: Sequence[str]) -> None:
     """Writes `key` of [table] anew, one text or a list; the rest of the file stays as it is."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    value = _toml_text(keys[0]) if len(keys) == 1 else _toml_value(list(keys))
+    _check_printable(keys)
+    value = value_text(keys[0] if len(keys) == 1 else list(keys))
     inside = False
     for number, line in enumerate(lines):
         if line.lstrip().startswith("["):

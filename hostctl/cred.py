@@ -118,7 +118,6 @@ def provider_values(args: Namespace, caller: str | None) -> dict[str, Value]:
 
 
 def _helper_values(args: Namespace, caller: str | None) -> dict[str, Value]:
-
     user = args.user or caller
     if not user or user == "root":
         fix = "name the account whose login it is: --user U"
@@ -132,7 +131,6 @@ def _helper_values(args: Namespace, caller: str | None) -> dict[str, Value]:
 
 def read_secret(descriptor: int = 0) -> bytes:
     """The secret from stdin without its last newline; never echoed, never kept, in no core file."""
-
     setrlimit(RLIMIT_CORE, (0, 0))
     if os.isatty(descriptor):
         raise usage("stdin is a terminal", "pipe the secret in: hostctl cred add N --stdin < FILE")
@@ -185,7 +183,6 @@ def _known(paths: Paths, name: str) -> dict[str, object]:
 
 
 def _test(args: Namespace, out: Output, paths: Paths) -> int:
-
     repo = args.repo or first_repository(paths, args.name)
     if repo is None:
         raise usage("no policy names a repository for it", "name one: --repo UPSTREAM:PATH")

@@ -37,7 +37,6 @@ def records(paths: Paths) -> Iterator[Record]:
 
 
 def _read(path: Path) -> Iterator[Record]:
-
     try:
         yield from read_events(path)
     except FileNotFoundError:

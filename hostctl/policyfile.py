@@ -70,7 +70,6 @@ def _resolved(paths: Paths, policy: Policy) -> Policy:
 
 def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
     """What `policy check` warns of; a Failure for what must be corrected first."""
-
     remarks = lint(policy, is_shared, known_upstreams(paths))
     for remark in remarks:
         if remark.refused:

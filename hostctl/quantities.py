@@ -12,7 +12,6 @@ _STEP = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def duration(text: str) -> int:
-
     try:
         return parse_duration(text)
     except ValueError as error:

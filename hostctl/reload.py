@@ -40,7 +40,6 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 def _policies(paths: Paths) -> dict[str, Any]:
     """Every installed policy; one that is invalid is an error, and nothing is changed."""
-
     names = sorted(path.stem for path in paths.policies.glob("*.toml"))
     return {name: load_policy_mapping(paths, name) for name in names}
 

@@ -41,7 +41,6 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 def ignores_case(url: str) -> bool:
     """Where nobody said. A wrong yes would widen rules, a wrong no only narrows them."""
-
     try:
         return urlsplit(url).hostname == "github.com"
     except ValueError:  # the broker tells what is wrong with it

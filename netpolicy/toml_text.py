@@ -1,4 +1,8 @@
-"""What a policy holds as TOML on few lines, as people write it: a value, a table, with comments."""
+"""Values and tables as TOML, on few lines and in their order, as people write it.
+
+A library (tomli-w) would write a list on several lines and a table in a rule as a table of its own,
+and has no text for a value alone, which is what `policy explain` and a key that is replaced need.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,10 +26,11 @@ def value_text(value: object) -> str:
     """A value as it stands behind `=`."""
     match value:
         case bool() | int() | str():
-            return json.dumps(value)
+            # TOML has no surrogates, in which JSON would escape what is not ASCII.
+            return json.dumps(value, ensure_ascii=False)
         case list():
             return "[" + ", ".join(map(value_text, value)) + "]"
         case dict():
             return f"{{ {inline(value)} }}"
         case _:
-            raise TypeError("a policy holds text, numbers, flags, lists and tables only")
+            raise TypeError("only text, numbers, flags, lists and tables are written")
