@@ -181,8 +181,7 @@ class Exchange:
                 self._allowed = allow
                 await self._carry_out(allow)
         except _Cut:
-            if not self._enclosed:
-                self._tell_cut()
+            self._tell_cut()
         finally:
             self._leave()
 
@@ -349,8 +348,7 @@ class Exchange:
         user, entry = self._user(), self._entry
         if user is None or entry is None:
             return None
-        found = self._desk.upstreams.take(entry, user, self.request.repeatable)
-        return None if found is None else found.connection
+        return self._desk.upstreams.take(entry, user, self.request.repeatable)
 
     def _user(self) -> User | None:
         server, credential = self.request.server, self._credential

@@ -105,8 +105,7 @@ class Broker:
         audiences = [self._own_key.text]
         self._own_key.on_change(lambda key: audiences.insert(0, public_text(key)))
         authority = Authority(sessions, opened.journal, self._now, self._clock, audiences, boot)
-        dialler = Dialler(self._reactor)
-        upstreams = Upstreams(dialler, self._now)
+        upstreams = Upstreams(self._now)
         routes.on_change(upstreams.forget_all)
         routes.on_change(sessions.cut_disallowed)
         limits = opened.config.limits
@@ -118,7 +117,7 @@ class Broker:
             authority=authority,
             journal=opened.journal,
             recorder=Recorder(self._reactor, opened.journal, self._apart),
-            dialler=dialler,
+            dialler=Dialler(self._reactor),
             upstreams=upstreams,
             admission=Admission(limits),
             governors=Governors(limits.credential_requests_per_minute, self._now),

@@ -1,4 +1,4 @@
-"""Connections to upstreams: kept warm for a while for who used them, dialled when there is none."""
+"""Connections to upstreams, kept warm for a while for whoever used them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from attrs import define, field, frozen
 
-from broker.dialling import Dialler
 from broker.providers.credential import Credential
 from broker.routes import Server
 from broker.running import Permit
@@ -35,12 +34,6 @@ class User:
         return self.server is other.server and self.credential.same_as(other.credential)
 
 
-@frozen
-class Acquired:
-    connection: ClientConnection
-    reused: bool
-
-
 @define(eq=False)
 class _Kept:
     user: User
@@ -50,14 +43,13 @@ class _Kept:
 
 @define(eq=False)
 class Upstreams:
-    """`take` or `dial`, then `release`. A connection serves one request at a time, of one user."""
+    """`take`, or dial; then `release`. A connection serves one request at a time, of one user."""
 
-    _dialler: Dialler
     _now: Callable[[], float]
     _kept: dict[str, list[_Kept]] = field(factory=dict, init=False)  # by session
     _count: int = field(default=0, init=False)
 
-    def take(self, permit: Permit, user: User, repeatable: bool) -> Acquired | None:
+    def take(self, permit: Permit, user: User, repeatable: bool) -> ClientConnection | None:
         """An idle connection of this user; Unavailable (S101) when the permit is over."""
         permit.check()
         oldest = self._now() - (KEEP_SECONDS if repeatable else FRESH_SECONDS)
@@ -65,13 +57,8 @@ class Upstreams:
         for kept in reversed(own):
             if kept.since >= oldest and kept.connection.idle and kept.user.same_as(user):
                 self._keep(user.session, [each for each in own if each is not kept])
-                return Acquired(kept.connection, reused=True)
+                return kept.connection
         return None
-
-    async def dial(self, permit: Permit, server: Server) -> Acquired:
-        """Unavailable (U101, U105, U106, S101). Knows no credential: what a coroutine knows when
-        it is cancelled is freed by the collector only."""
-        return Acquired(await self._dialler.http(server.route, permit), reused=False)
 
     def release(self, user: User, connection: ClientConnection) -> None:
         """Keeps it for the user's next request if the exchange on it ended cleanly."""

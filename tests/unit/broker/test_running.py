@@ -91,7 +91,7 @@ def test_what_was_cut_or_has_ended_opens_nothing(running: Running) -> None:
     for entry in (left, cut, late):
         refused: list[Any] = []
         dialler = Dialler(nothing)
-        upstreams = Upstreams(dialler, lambda: 0.0)
+        upstreams = Upstreams(lambda: 0.0)
         for opening in (
             dialler.http(nothing, entry),
             dialler.raw(nothing, entry),
