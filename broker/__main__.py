@@ -22,9 +22,9 @@ from twisted.logger import (
 )
 
 from audit.journal import JournalUnavailable
-from broker.authority import unrecorded
 from broker.errors import Problem
 from broker.opening import open_everything
+from broker.recording import unrecorded
 from broker.service import Broker
 from broker.warm import import_everything
 from confine.linux import keep_large_blocks

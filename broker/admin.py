@@ -14,9 +14,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from audit.events import PeerRefused
-from audit.journal import Journal, JournalUnavailable
+from audit.journal import Journal
 from broker.errors import Problem
 from broker.helper_link import HelperLink
+from broker.recording import record_or_log
 from gitmoat.control.lines import object_of
 from gitmoat.control.server import Conversation, serve
 from streams.accepting import Acceptor
@@ -46,10 +47,7 @@ class Admin:
     def permits(self, uid: int) -> bool:
         if uid == self.uid:
             return True
-        try:
-            self.journal.record(PeerRefused(code="C102", peer_uid=uid, op="admin"), durable=False)
-        except JournalUnavailable as error:
-            log.error("refused peer not recorded: {what}", what=error.what)
+        record_or_log(self.journal, PeerRefused(code="C102", peer_uid=uid, op="admin"))
         return False
 
     def offers_helpers(self, line: bytes) -> bool:

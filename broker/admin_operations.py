@@ -13,15 +13,14 @@ from attrs import define
 from twisted.internet.defer import Deferred
 
 from audit.events import AdminOperation, ConfigLoaded, CredentialStored
-from audit.journal import JournalUnavailable
 from broker.admin import Fields, Operation
-from broker.authority import unrecorded
 from broker.clocks import WallClock
 from broker.desk import Desk
 from broker.errors import Problem
 from broker.overview import problems, session_row, upstream_states
 from broker.own_key import OwnKey
 from broker.providers.credential import parse_password
+from broker.recording import record_first
 from broker.sessions import Session
 from broker.settings import AppProvider, FileProvider, HelperProvider, VaultProvider
 from broker.trying import Trial
@@ -100,10 +99,7 @@ class AdminOperations:
         return {}
 
     def _record(self, event: AdminOperation | ConfigLoaded | CredentialStored) -> None:
-        try:
-            self._desk.journal.record(event)
-        except JournalUnavailable as error:
-            raise unrecorded(error) from None
+        record_first(self._desk.journal, event)
 
     def cred_add(self, fields: Fields, uid: int) -> Fields:
         name, username = _text(fields, "name"), _text(fields, "username")

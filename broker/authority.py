@@ -20,10 +20,11 @@ from audit.events import (
     SessionExtended,
     SessionRevoked,
 )
-from audit.journal import Journal, JournalUnavailable
+from audit.journal import Journal
 from broker.clocks import WallClock
 from broker.egress_use import Tally
 from broker.errors import Problem
+from broker.recording import record_first, record_or_log
 from broker.sessions import RELEASED, UNRECORDED, Session, Sessions
 from broker.store.interface import CounterSeen, State, StoredSession
 from gitmoat.messages.host import Activate
@@ -34,12 +35,6 @@ from netpolicy.policy import Ceiling, Policy
 from netpolicy.units import format_duration
 
 log = Logger()
-
-
-def unrecorded(error: JournalUnavailable) -> Problem:
-    return Problem(
-        error.code, "the audit journal cannot be written", error.what, "free space on its disk"
-    )
 
 
 @define(eq=False)
@@ -128,19 +123,16 @@ class Authority:
         stored = session.stored
         event = GrantRegistered(sandbox=stored.sandbox, session=stored.id, name=stored.name)
         try:
-            self._journal.record(event)
-        except JournalUnavailable as error:
+            record_first(self._journal, event)
+        except Problem:
             self._sessions.end(session, UNRECORDED)
-            raise unrecorded(error) from None
+            raise
 
     def _refuse(self, code: str, what: str, grant: grants.Grant | None) -> Problem:
         sandbox = grant.sandbox if grant else None
         session = grant.session if grant else None
         event = GrantRefused(code=code, reason=what, sandbox=sandbox, session=session)
-        try:
-            self._journal.record(event, durable=False)
-        except JournalUnavailable as error:
-            log.error("refused grant not recorded: {what}", what=error.what)
+        record_or_log(self._journal, event)
         return Problem(code, what)
 
     def replace_policy(self, host: str, key: bytes, signed: bytes, ceiling: Ceiling) -> int:
@@ -169,10 +161,7 @@ class Authority:
     def _record_policy(self, session: Session, policy: Policy) -> None:
         stored = session.stored
         event = PolicyReplaced(sandbox=stored.sandbox, session=stored.id, name=policy.name)
-        try:
-            self._journal.record(event)
-        except JournalUnavailable as error:
-            raise unrecorded(error) from None
+        record_first(self._journal, event)
 
     def activate(self, host: str, place: Activate) -> Session:
         session = self.of_host(host, place.session)
@@ -191,10 +180,7 @@ class Authority:
             cgroup=place.cgroup,
             epoch=stored.epoch,
         )
-        try:
-            self._journal.record(event)
-        except JournalUnavailable as error:
-            raise unrecorded(error) from None
+        record_first(self._journal, event)
         self._sessions.activate(session, place.pid, place.netns, place.cgroup)
         return session
 
@@ -212,10 +198,7 @@ class Authority:
             session=session.id,
             reason=f"for {format_duration(seconds)}",
         )
-        try:
-            self._journal.record(event)
-        except JournalUnavailable as error:
-            raise unrecorded(error) from None
+        record_first(self._journal, event)
         self._sessions.extend(session, seconds)
 
     def of_host(self, host: str, name: str) -> Session:
@@ -241,9 +224,7 @@ class Authority:
             sandbox=session.stored.sandbox, session=session.id, reason=reason, peer_uid=peer_uid
         )
         try:
-            self._journal.record(event)
-        except JournalUnavailable as error:
-            raise unrecorded(error) from None
+            record_first(self._journal, event)
         finally:
             self._sessions.end(session, how)
 
@@ -256,10 +237,7 @@ class Authority:
 
     def _record_end(self, session: Session, reason: str) -> None:
         event = SessionEnded(sandbox=session.stored.sandbox, session=session.id, reason=reason)
-        try:
-            self._journal.record(event)
-        except JournalUnavailable as error:
-            log.error("end of session {id} not recorded: {what}", id=session.id, what=error.what)
+        record_or_log(self._journal, event, durable=True)
 
     def summarise(self) -> None:
         """Writes the numbers of the refusals that got no record of their own."""
@@ -270,10 +248,7 @@ class Authority:
     def _record_denials(self, session: Session, code: str, count: int) -> None:
         stored = session.stored
         event = DenialsSummarised(sandbox=stored.sandbox, session=stored.id, code=code, count=count)
-        try:
-            self._journal.record(event, durable=False)
-        except JournalUnavailable as error:
-            log.error("{count} refusals not recorded: {what}", count=count, what=error.what)
+        record_or_log(self._journal, event)
 
     def record_use(self) -> None:
         """What was moved to other hosts since the last time, one record for each host."""
@@ -290,10 +265,7 @@ class Authority:
             bytes_up=tally.bytes_up,
             bytes_down=tally.bytes_down,
         )
-        try:
-            self._journal.record(event, durable=False)
-        except JournalUnavailable as error:
-            log.error("use of {to} not recorded: {what}", to=place, what=error.what)
+        record_or_log(self._journal, event)
 
     def sweep(self) -> None:
         """An end that cannot be stored keeps no other session from ending."""

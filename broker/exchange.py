@@ -21,7 +21,7 @@ from twisted.internet.defer import TimeoutError as TimedOut
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from audit.events import Decision, Event
+from audit.events import Decision
 from audit.journal import JournalUnavailable
 from broker.admission import Turn
 from broker.desk import Desk
@@ -44,6 +44,7 @@ from broker.kind import (
 )
 from broker.providers.credential import Credential
 from broker.providers.credential import Need as CredentialNeed
+from broker.recording import record_or_log
 from broker.refusals import Reply
 from broker.route import Route
 from broker.running import Entry
@@ -511,7 +512,7 @@ class Exchange:
         if event is not None and self.request.synced_beside:
             self._desk.recorder.record(event).addErrback(self._not_recorded)
         elif event is not None:
-            self._write(event)
+            record_or_log(self._desk.journal, event)
 
     def _not_recorded(self, failure: Failure) -> None:
         failure.trap(JournalUnavailable)
@@ -525,13 +526,7 @@ class Exchange:
             self._desk.metrics.ended(op, end.code or "", end.up, end.down, seconds)
         event = self.request.record_end(self._session, end, seconds)
         if event is not None:
-            self._write(event)
-
-    def _write(self, event: Event) -> None:
-        try:
-            self._desk.journal.record(event, durable=False)
-        except JournalUnavailable as error:
-            log.error("{req} not recorded: {what}", req=self.request.request_id, what=error.what)
+            record_or_log(self._desk.journal, event)
 
     def _count(self, decision: Decision, code: str) -> None:
         if self.request.labels is not None:

@@ -1,4 +1,4 @@
-"""One sync of the journal for all that was decided while the one before it was under way."""
+"""Records in the journal: before what they allow happens, and of what has happened anyway."""
 
 from __future__ import annotations
 
@@ -6,18 +6,48 @@ from collections.abc import Callable
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from audit.events import Event
 from audit.journal import Journal, JournalUnavailable
+from broker.errors import Problem
 from streams.http import Clock
+
+log = Logger()
 
 Waiting = list[Deferred[None]]
 
 
+def unrecorded(error: JournalUnavailable) -> Problem:
+    return Problem(
+        error.code, "the audit journal cannot be written", error.what, "free space on its disk"
+    )
+
+
+def record_first(journal: Journal, event: Event, durable: bool = True) -> None:
+    """What cannot be recorded does not happen: Problem."""
+    try:
+        journal.record(event, durable=durable)
+    except JournalUnavailable as error:
+        raise unrecorded(error) from None
+
+
+def record_or_log(journal: Journal, event: Event, durable: bool = False) -> None:
+    """It has happened, or is refused, whether or not it can be recorded."""
+    try:
+        journal.record(event, durable=durable)
+    except JournalUnavailable as error:
+        told = event.fields()
+        who = told.get("req") or told.get("session") or ""
+        log.error("{event} {who} not recorded: {what}", event=event.event, who=who, what=error.what)
+
+
 @define(eq=False)
 class Recorder:
-    """A disk takes as long to sync one record as a hundred; whoever waits for it waits together.
+    """One sync of the journal for all that was decided while the one before it was under way.
+
+    A disk takes as long to sync one record as a hundred; whoever waits for it waits together.
 
     `apart` does what it is given in another thread: a slow disk holds up nobody else.
     """

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from audit.events import Event
-from audit.journal import JournalUnavailable
-from broker.authority import unrecorded
 from broker.bodies import collect
 from broker.desk import Desk
 from broker.guard import guarded, send
+from broker.recording import record_first
 from broker.refusals import json_reply
 from broker.reports import recorded
 from broker.sessions import Session
@@ -30,10 +29,7 @@ def report(desk: Desk, session: Session, incoming: Incoming) -> None:
             return
         if event.verdict == "deny":
             _count_reported(desk, session, event)
-        try:
-            desk.journal.record(event, durable=False)
-        except JournalUnavailable as error:
-            raise unrecorded(error) from None
+        record_first(desk.journal, event, durable=False)
         send(incoming, json_reply(200, {}))
 
     collect(incoming, REPORT_LIMIT, guarded(incoming, told))

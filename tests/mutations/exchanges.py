@@ -83,7 +83,7 @@ EXCHANGES = (
         "exchange: egress that cannot be recorded is dialled",
         EXCHANGE,
         "self._desk.journal.record(event, durable=True)",
-        "self._write(event)",
+        "record_or_log(self._desk.journal, event)",
         (f"{PROMISES}::test_egress_that_cannot_be_recorded_is_not_dialled",),
     ),
     Mutation(
