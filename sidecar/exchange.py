@@ -166,7 +166,7 @@ class Exchange:
 
     def _ended_by(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
-            self._log.failure("an exchange failed", failure)
+            self._log.failure("a request failed: {kind}", failure, kind=self._kind.name)
 
     async def _wait(self, what: Deferred[T], cancel: Callable[[], object]) -> T:
         """All that is awaited passes here. `cancel` ends it and closes what it opened: it is called

@@ -154,7 +154,7 @@ class Kind(Generic[Asked, Going]):
     subject: Callable[[Going], str | None]  # of what is refused once it was allowed
     too_often: Deny
     unreachable: Deny
-    malformed: Deny  # a head that could not be read
+    malformed: Deny  # a head that could not be read, or is of no kind
     queues: bool  # for a link, where all that this kind may hold are in use
     # Decided again when the policy changes: it has no end of its own, or none soon.
     lasts: bool

@@ -206,7 +206,7 @@ TUNNEL: Final = Kind[TunnelRequest, TunnelRequest](
     subject=_to,
     too_often=Deny("E108"),
     unreachable=_UNREACHABLE,
-    malformed=Deny("E111"),
+    malformed=Deny("E111", close=True),
     queues=False,
     lasts=True,
 )
@@ -228,7 +228,7 @@ HTTP: Final = Kind[PlainRequest, PlainRequest](
     subject=_to,
     too_often=Deny("E108"),
     unreachable=_UNREACHABLE,
-    malformed=Deny("E111"),
+    malformed=Deny("E111", close=True),
     queues=False,
     lasts=False,
 )

@@ -295,7 +295,7 @@ GIT: Final = Kind[Asked, Forward](
     subject=lambda forward: None,
     too_often=Deny("G303", 429),
     unreachable=Deny("B101", 502, ours=False),
-    malformed=Deny(MALFORMED),
+    malformed=Deny(MALFORMED, 400, close=True),
     queues=True,
     lasts=False,  # the broker cuts what a policy does not allow any more
 )

@@ -207,3 +207,11 @@ def test_no_module_makes_a_reactor_by_being_imported() -> None:
                     and node.module == "twisted.internet"
                     and "reactor" in names
                 ), path
+
+
+def test_a_kind_of_request_is_decided_without_a_world() -> None:
+    """`sidecar/exchange.py` acts; what it is told by a kind is pure."""
+    edges = {"twisted", "OpenSSL", "socket", "select", "os", "streams"}
+    found = [each for each in IMPORTS if each.module.startswith("sidecar.kind")]
+    acts = {each.target for each in found if each.top in edges}
+    assert found and acts <= {"streams.causes", "streams.causes.Cause"}
