@@ -30,7 +30,7 @@ help:
 	@echo "make test-long  1 GB transfers and long runs; saves bench/results/test-long.txt"
 	@echo "make peers      git's own tests of HTTP, and foreign servers and clients; fetches and builds them first,"
 	@echo "                and keeps them in ~/.cache/gitmoat-peers (root)"
-	@echo "make peers-long what of it takes longer; saves bench/results/peers-long.txt"
+	@echo "make peers-long  what of it takes longer; saves bench/results/peers-long.txt"
 	@echo "make soak       half an hour of random faults over 50 sandboxes; saves bench/results/soak.txt"
 	@echo "make lint       ruff and mypy"
 	@echo "make fuzz       ten minutes of coverage-guided fuzzing of every reader"
@@ -80,10 +80,10 @@ peer-packages:
 	@.ci/packages $(PEER_PACKAGES)
 
 # What cannot be had makes it fail: nothing is skipped.
-peers: setup test-packages peer-packages
+peers: setup peer-packages
 	$(PY) -m pytest tests/peers -m "not long" -s
 
-peers-long: setup test-packages peer-packages
+peers-long: setup peer-packages
 	{ echo "$$(date -u +%F), at $$(git describe --always --dirty)"; $(PY) -m pytest tests/peers -m long -s; } 2>&1 \
 		| tee bench/results/peers-long.txt; exit $${PIPESTATUS[0]}
 
