@@ -50,4 +50,11 @@ SIDECAR_EXCHANGES = (
         "        denied = list[Exchange]()\n",
         ("tests/wire/sidecar/test_another_kind.py",),
     ),
+    Mutation(
+        "sidecar: with all its links in use, another host is waited for",
+        "sidecar/exchange.py",
+        "        if not kind.queues and pool.full(share):\n",
+        "        if False:\n",
+        ("tests/wire/sidecar/test_proxy_port.py",),
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,3 +107,27 @@ def test_who_asks_more_often_than_the_policy_says_does_not_reach_the_broker_with
         client = connect(world)
         world.loop.turn_until(lambda: client.received.startswith(OPENED))
         client.close()
+
+
+def test_with_all_links_for_other_hosts_in_use_the_next_one_is_told_so_at_once(
+    tmp_path: Path,
+) -> None:
+    policy = parse_policy(POLICY_TEXT + EGRESS)
+    with whole_world(tmp_path, policy=policy, dial_cap=2, egress_cap=1) as world:
+        world.start()
+        world.broker.handler = opens
+        first = connect(world)
+        heard(world, first, OPENED)
+        second = connect(world)
+        world.loop.settle()  # the clock stands still
+        assert b"(E108)" in second.received
+        world.loop.pass_time(3)
+        (report,) = [json.loads(raw) for raw in world.broker.reports]
+        assert (report["code"], report["to"]) == ("E108", "files.example:443")
+        first.vanish()
+        world.loop.settle()
+        world.loop.pass_time(3)
+        third = connect(world)
+        heard(world, third, OPENED)
+        third.close()
+        second.close()
