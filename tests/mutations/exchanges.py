@@ -131,6 +131,16 @@ EXCHANGES = (
         "kept.connection.idle",
         (f"{PROMISES}::test_a_kept_connection_is_for_its_own_credential",),
     ),
+    Mutation(
+        "exchange: a connection to another host stays open when its server lets it",
+        EXCHANGE,
+        "            far.connection.close()\n",
+        "            pass\n",
+        (
+            "tests/wire/broker/test_egress.py"
+            "::test_nothing_stays_open_to_a_server_that_would_keep_the_connection",
+        ),
+    ),
     # A credential is freed at once
     Mutation(
         "exchange: a credential waits for the collector",

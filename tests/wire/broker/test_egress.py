@@ -238,6 +238,20 @@ async def test_a_plain_request_is_sent_in_our_words_and_answered_without_the_ser
 
 
 @on_reactor
+async def test_nothing_stays_open_to_a_server_that_would_keep_the_connection(scene: Scene) -> None:
+    internet = await Internet(scene.world).open()
+    sidecar = await scene.world.session(POLICY)
+    reply = ask_plain(sidecar, b"GET")
+    made = Tunnel(scene.world, sidecar)
+    await made.until(lambda: internet.servers and internet.servers[0].heard)
+    internet.servers[0].say(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+    await reply.done
+    assert reply.data == b"hello"
+    await made.until(lambda: internet.servers[0].lost)
+    await internet.close()
+
+
+@on_reactor
 async def test_plain_requests_share_the_octets_of_their_session_while_they_run(
     scene: Scene,
 ) -> None:
