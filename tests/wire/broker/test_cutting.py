@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from attrs import evolve, frozen
 
+from broker.kinds import KINDS
 from gitwire.framing import Chunked
 from gitwire.http import Length
 from netpolicy.document import parse_policy, policy_to_mapping
@@ -146,6 +147,10 @@ ENDS = [revoke, released, time_is_over, nothing_is_allowed_any_more]
 
 def named(each: Callable[..., object]) -> str:
     return each.__name__
+
+
+def test_every_kind_has_its_starts() -> None:
+    assert set(STARTS) == {kind.name for kind in KINDS}
 
 
 @pytest.mark.parametrize("end", ENDS, ids=named)
