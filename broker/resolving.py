@@ -10,7 +10,9 @@ from typing import Any, Protocol
 from attrs import define, field
 from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.defer import TimeoutError as TimedOut
+from twisted.internet.error import DNSLookupError
 from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
 from twisted.names import client, dns
 from twisted.names.error import DomainError, ResolverError
 from twisted.names.hosts import searchFileForAll
@@ -21,6 +23,8 @@ from twisted.python.threadpool import ThreadPool
 from broker.settings import Address as Place
 from gitwire.hostname import HostName
 from netpolicy.addresses import Address
+
+log = Logger()
 
 _TIMES = (1, 2)
 _THREADS = 16
@@ -86,7 +90,8 @@ class SystemResolver:
         if wanted.called:
             return
         if isinstance(found, Failure):
-            wanted.errback(found)
+            log.failure("the resolver failed", found)
+            wanted.errback(DNSLookupError("the resolver failed"))
         else:
             wanted.callback(found)
 
@@ -105,23 +110,69 @@ def _ask_system(hosts: FilePath[str], name: str) -> list[Address]:
 
 
 @define(eq=False)
+class _Question:
+    """What is asked about one name, and all who wait for the answer."""
+
+    waiting: list[Deferred[list[Address]]] = field(factory=list)
+    asking: Deferred[Any] | None = None
+
+
+@define(eq=False)
 class ServerResolver:
-    """Asks the DNS servers that broker.toml names, and nobody else."""
+    """Asks the DNS servers that broker.toml names, and nobody else.
+
+    Sandboxes that ask for the same name share a question, which ends with the last who waits for
+    it. Twisted's own client shares it as well, but there the first one to ask takes the answer from
+    all others when it leaves.
+    """
 
     _reactor: Any
     _servers: tuple[Place, ...]
     _client: client.Resolver = field(init=False)
+    _questions: dict[str, _Question] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         servers = [(place.host, place.port) for place in self._servers]
         self._client = client.Resolver(servers=servers, timeout=_TIMES, reactor=self._reactor)
 
     def resolve(self, host: HostName, session: str) -> Deferred[list[Address]]:
+        name = host.text
+        question = self._questions.setdefault(name, _Question())
+        wanted: Deferred[list[Address]] = Deferred(lambda gone: self._leave(name, question, gone))
+        question.waiting.append(wanted)
+        if question.asking is None:
+            question.asking = self._ask(name)
+            question.asking.addBoth(self._answered, name, question)
+        return wanted
+
+    def _ask(self, name: str) -> Deferred[Any]:
         asked: list[Deferred[Any]] = [
-            self._client.lookupAddress(host.text),
-            self._client.lookupIPV6Address(host.text),
+            self._client.lookupAddress(name),
+            self._client.lookupIPV6Address(name),
         ]
         return DeferredList(asked, consumeErrors=True).addCallback(_found)
+
+    def _answered(self, found: list[Address] | Failure, name: str, question: _Question) -> None:
+        self._forget(name, question)
+        for wanted in question.waiting:
+            if wanted.called:  # one who was told before has ended it
+                continue
+            if isinstance(found, Failure):
+                wanted.errback(found)
+            else:
+                wanted.callback(list(found))
+
+    def _leave(self, name: str, question: _Question, gone: Deferred[list[Address]]) -> None:
+        if self._questions.get(name) is not question:
+            return
+        question.waiting.remove(gone)
+        if not question.waiting and question.asking is not None:
+            self._forget(name, question)
+            question.asking.cancel()
+
+    def _forget(self, name: str, question: _Question) -> None:
+        if self._questions.get(name) is question:
+            del self._questions[name]
 
 
 def _found(results: list[tuple[bool, Any]]) -> list[Address]:

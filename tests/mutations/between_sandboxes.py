@@ -243,4 +243,14 @@ BETWEEN = (
             "::test_a_compressed_request_does_not_unpack_to_a_multiple_that_git_never_makes",
         ),
     ),
+    Mutation(
+        "broker: who leaves takes a name's addresses from all who wait for them",
+        "broker/resolving.py",
+        "if not question.waiting and question.asking is not None:",
+        "if question.asking is not None:",
+        (
+            "tests/wire/broker/test_egress.py"
+            "::test_who_leaves_takes_no_name_from_another_who_asks_for_it",
+        ),
+    ),
 )

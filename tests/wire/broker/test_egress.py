@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from attrs import define, evolve
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.endpoints import TCP4ServerEndpoint
-from twisted.internet.protocol import Factory
+from twisted.internet.protocol import DatagramProtocol, Factory
 from twisted.internet.task import Clock
+from twisted.names import dns
 from twisted.names.error import DNSNameError
 from twisted.python.failure import Failure
 
 from broker.dialling import Dialler
 from broker.errors import Unavailable
 from broker.other_hosts import Checked, OtherHosts, is_ours
-from broker.resolving import _found
+from broker.resolving import ServerResolver, SystemResolver, _found
 from broker.settings import Address as Place
 from gitwire.hostname import Destination, HostName
 from netpolicy.addresses import Address
@@ -351,6 +352,87 @@ def test_a_resolver_that_knows_no_name_gives_no_address_and_a_broken_one_is_seen
     assert _found([nothing, nothing]) == []
     with pytest.raises(ZeroDivisionError):
         _found([nothing, (False, Failure(ZeroDivisionError()))])
+
+
+@define(eq=False)
+class NoThread:
+    """A pool that can have none: the process is at a limit."""
+
+    started: bool = True
+
+    def callInThreadWithCallback(self, *call: Any, **named: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+@on_reactor
+async def test_a_name_that_no_thread_can_look_up_is_a_host_that_cannot_be_reached(
+    scene: Scene,
+) -> None:
+    resolver = SystemResolver(scene.world.reactor)
+    resolver._pool = cast(Any, NoThread())
+    routes = scene.world.broker.desk.routes
+    routes.now = evolve(routes.now, other_hosts=OtherHosts(scene.world.reactor, resolver, 5.0))
+    made = await tunnel(scene)
+    assert made.code == "E107"
+    assert events(scene, "egress.decision")[-1]["code"] == "E107"
+    assert scene.world.sessions.living()[0].egress.running == 0
+
+
+class NameServer(DatagramProtocol):
+    """Hears questions, and answers those for addresses when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[bytes, Any]] = []
+
+    def datagramReceived(self, datagram: bytes, addr: Any) -> None:
+        self.asked.append((datagram, addr))
+
+    def answer(self) -> None:
+        asked, self.asked = self.asked, []
+        for datagram, addr in asked:
+            message = dns.Message()
+            message.fromStr(datagram)
+            name = message.queries[0].name.name
+            message.answer = True
+            if message.queries[0].type == dns.A:
+                address: Any = dns.Record_A("203.0.113.5")
+            message.answers = [dns.RRHeader(name, payload=address)]
+            transport: Any = self.transport
+            transport.write(message.toStr(), addr)
+
+
+@pytest.mark.parametrize("leaves", [0, 1])
+@on_reactor
+async def test_who_leaves_takes_no_name_from_another_who_asks_for_it(
+    scene: Scene, leaves: int
+) -> None:
+    server, reactor = NameServer(), scene.world.reactor
+    port: Any = reactor.listenUDP(0, server, interface="127.0.0.1")
+    resolver = ServerResolver(reactor, (Place("127.0.0.1", port.getHost().port),))
+    asking = [resolver.resolve(WEB.host, session) for session in ("a", "b")]
+    await scene.until(lambda: len(server.asked) == 2)
+    asking[leaves].addErrback(lambda failure: failure.trap(CancelledError) and None)
+    asking[leaves].cancel()
+    server.answer()
+    assert await asking[1 - leaves] == [ip_address("203.0.113.5")]
+    await port.stopListening()
+
+
+@on_reactor
+async def test_a_question_ends_with_the_last_who_waits_for_it(scene: Scene) -> None:
+    server, reactor = NameServer(), scene.world.reactor
+    port: Any = reactor.listenUDP(0, server, interface="127.0.0.1")
+    resolver = ServerResolver(reactor, (Place("127.0.0.1", port.getHost().port),))
+    asking = [resolver.resolve(WEB.host, session) for session in ("a", "b")]
+    await scene.until(lambda: len(server.asked) == 2)
+    for each in asking:
+        each.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        each.cancel()
+    again = resolver.resolve(WEB.host, "c")
+    await scene.until(lambda: len(server.asked) == 4)
+    server.answer()
+    assert await again == [ip_address("203.0.113.5")]
+    await port.stopListening()
 
 
 # Through a corporate proxy
