@@ -113,7 +113,11 @@ def _plain_head(
 
 
 def _not_opened(request: TunnelRequest, source: Source, head: ResponseHead) -> Deny:
-    return Deny(_code_in(head) or "B101", subject=request.to.text, ours=False)
+    try:
+        code = _code_in(head)
+    except Malformed:
+        code = None
+    return Deny(code or "B101", subject=request.to.text, ours=False)
 
 
 def _answer_plain(request: PlainRequest, source: Source, head: ResponseHead) -> Answered | Deny:

@@ -131,3 +131,12 @@ def test_with_all_links_for_other_hosts_in_use_the_next_one_is_told_so_at_once(
         heard(world, third, OPENED)
         third.close()
         second.close()
+
+
+def test_a_refusal_of_the_broker_with_two_codes_is_no_answer(world: World) -> None:
+    world.start()
+    codes = ((b"Gitmoat-Code", b"E101"), (b"Gitmoat-Code", b"E102"))
+    world.broker.handler = lambda incoming: incoming.reply(403, codes)
+    client = connect(world)
+    heard(world, client, b"B101")
+    client.close()
