@@ -21,6 +21,7 @@ DEADLINE = 10.0  # seconds from the fork to the exec, or to the child's own answ
 LONGEST = 60.0  # the same for a child that nobody holds up, on a machine that is too busy for it
 MOST_OF_ONE_CAUSE = 64
 _MAX_PROBLEM = 4000  # what a pipe takes, and gives, in one piece
+_LAST_ERRNO = 4095  # MAX_ERRNO of the kernel
 
 
 @frozen
@@ -65,7 +66,9 @@ class Child:
         except BlockingIOError:
             return None
         number, _, text = said.decode(errors="replace").partition(" ")
-        return Problem(text, int(number) if number.isdecimal() else 0)
+        errno = int(number) if number.isdecimal() else 0
+        # It may not be our code any more that says it; hostd takes no message with another number.
+        return Problem(text, errno if errno <= _LAST_ERRNO else 0)
 
     def kill(self) -> None:
         """By its pidfd, and it alone: its group is its own only after it has made one."""

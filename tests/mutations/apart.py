@@ -41,6 +41,13 @@ APART = (
         (f"{LAUNCHER}::test_one_sandbox_does_not_take_all_children_and_the_others_get_theirs",),
     ),
     Mutation(
+        "launcher: whatever number a child says is told to hostd",
+        "hostd/children.py",
+        "errno if errno <= _LAST_ERRNO else 0",
+        "errno",
+        ("tests/wire/hostd/test_children.py",),
+    ),
+    Mutation(
         "launcher: it waits until hostd reads",
         "hostd/forking.py",
         "_AT_ONCE = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hostd.children import LONGEST, Child
+import pytest
+
+from hostd.children import LONGEST, Child, Problem
+from hostd.messages import Answered, Refused, packed, unpack_answered
 from tests.waiting import eventually
 
 
@@ -49,3 +53,25 @@ def test_one_that_is_gone_has_not() -> None:
     with running("pass") as process:
         process.wait()
         assert not child(process.pid).starved(1)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (b"2 no such file", Problem("no such file", 2)),
+        (b"99999999999999999999 no error of the kernel's", Problem("no error of the kernel's")),
+        (b"-1 negative", Problem("negative")),
+        (b"\xff\xff", Problem("")),
+    ],
+)
+def test_whatever_one_says_of_its_problem_hostd_can_be_told(said: bytes, meant: Problem) -> None:
+    problems, write = os.pipe2(os.O_CLOEXEC)
+    try:
+        os.write(write, said)
+        heard = Child(1, os.getpid(), -1, problems, deadline=0, cause="a", lasting=True).problem()
+    finally:
+        os.close(problems)
+        os.close(write)
+    assert heard == meant
+    told = Answered(number=1, answer=Refused(why=meant.text, errno=meant.errno))
+    assert unpack_answered(packed(told)) == told
