@@ -17,6 +17,7 @@ from broker.recording import Recorder
 from broker.routes import CurrentRoutes
 from broker.sessions import Sessions
 from broker.upstream import Upstreams
+from streams.hangups import Hangups
 from streams.http import Clock
 
 
@@ -34,4 +35,5 @@ class Desk:
     admission: Admission
     governors: Governors
     metrics: Metrics
+    hangups: Hangups  # clients that leave while their requests wait
     kinds: tuple[type[Kind], ...]

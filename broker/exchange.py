@@ -54,6 +54,7 @@ from gitwire.http import Piece, ResponseHead
 from netpolicy.policy import Policy
 from streams.causes import Cause, Why
 from streams.client import ClientConnection
+from streams.hangups import Watch
 from streams.http import Incoming
 from streams.relay import Outcome, Relayed, Unanswered
 from streams.timing import Timer, cancel
@@ -91,6 +92,7 @@ class Exchange:
     # What has to be given back
     _entry: Entry | None = field(init=False, default=None)
     _timer: Timer | None = field(init=False, default=None)
+    _watch: Watch | None = field(init=False, default=None)
     _entered: bool = field(init=False, default=False)
     _turn: Turn | None = field(init=False, default=None)
     # What is needed while it is carried out
@@ -130,6 +132,11 @@ class Exchange:
         """A transfer hears of it by itself."""
         if self._state is not State.JOINED:
             self._end_by(Why(Cause.CLIENT_LOST))
+
+    def _left(self) -> None:
+        """Nobody reads the end of its connection, which would stay as long as the body waits."""
+        if self._state is not State.JOINED:
+            self._incoming.abort()
 
     def _end_by(self, why: Why) -> None:
         """The state first: what is cancelled, or returns, goes no further."""
@@ -228,6 +235,10 @@ class Exchange:
         if seconds is not None:
             self._timer = self._desk.clock.callLater(seconds, self.cut, _TOO_LATE)
         self._incoming.on_lost(self._client_lost)
+        if self._why is None:
+            # A body that has to wait is not read, and hides the end behind it.
+            peer: Any = self._incoming.peer
+            self._watch = self._desk.hangups.watch(peer.fileno(), self._left)
 
     def _enter(self, rule: str) -> Deny | None:
         busy = self.request.enter(self._session, self._desk.admission, self._began, rule)
@@ -466,12 +477,14 @@ class Exchange:
         if self._entry is not None:
             self._entry.leave()
         cancel(self._timer)
+        if self._watch is not None:
+            self._desk.hangups.forget(self._watch)
         if self._entered:
             self.request.leave(self._session)
         self._incoming.release(self)
         turn = self._turn
         # Break the reference cycles now, so that the credential is freed before the collector runs.
-        self._entry = self._timer = self._turn = self._prefix = None
+        self._entry = self._timer = self._watch = self._turn = self._prefix = None
         self._need = self._credential = None
         if turn is not None:
             self._desk.admission.leave(turn)

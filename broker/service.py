@@ -45,6 +45,7 @@ from broker.upstream import Upstreams
 from broker.version import VERSION
 from identity.keyfile import public_text
 from identity.tlsoptions import PinnedServer
+from streams.hangups import Hangups
 
 log = Logger()
 
@@ -122,6 +123,7 @@ class Broker:
             admission=Admission(limits),
             governors=Governors(limits.credential_requests_per_minute, self._now),
             metrics=Metrics(),
+            hangups=Hangups(self._reactor),
             kinds=self._kinds,
         )
 
@@ -222,6 +224,7 @@ class Broker:
             self.desk.sessions.keep_usage()
         except (JournalUnavailable, sqlite3.Error) as error:
             log.error("the end was not recorded: {what}", what=str(error))
+        self.desk.hangups.close()
         self._apart.close()
         self._opened.store.close()
         self._opened.journal.close()

@@ -44,6 +44,13 @@ EXCHANGES = (
         _cells("tunnel, both bodies, revoked", "tunnel, client's body, rescoped"),
     ),
     Mutation(
+        "exchange: a client that resets while its body waits is not noticed",
+        EXCHANGE,
+        "        if self._why is None:\n            # A body that has to wait",
+        "        if False:\n            # A body that has to wait",
+        _cells("fetch, turn, client reset", "push, connection, client reset"),
+    ),
+    Mutation(
         "exchange: what was cut while it waited for its turn keeps its place",
         EXCHANGE,
         "        if turn is not None:\n",
@@ -145,7 +152,7 @@ EXCHANGES = (
     Mutation(
         "exchange: a credential waits for the collector",
         EXCHANGE,
-        "        self._entry = self._timer = self._turn = self._prefix = None\n"
+        "        self._entry = self._timer = self._watch = self._turn = self._prefix = None\n"
         "        self._need = self._credential = None\n",
         "",
         (
