@@ -14,6 +14,8 @@ from attrs import define, field
 
 _START_SECONDS = 20.0
 _TICKS = os.sysconf("SC_CLK_TCK")
+# clock_getcpuclockid(3): the number of a process's clock is made of its pid and this.
+_CPU_CLOCK = 2
 
 
 Environment = Mapping[str, str]
@@ -100,11 +102,21 @@ def family(pid: int) -> list[int]:
 
 def cpu_seconds(pids: Iterable[int]) -> float:
     """User and system time of these and of their children that ended."""
-    ticks = 0
-    for pid in pids:
-        words = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-        ticks += sum(map(int, words[11:15]))
-    return ticks / _TICKS
+    return sum(map(_own_seconds, pids)) + _ended_children(pids)
+
+
+def _own_seconds(pid: int) -> float:
+    """From the process's own clock, in nanoseconds: in /proc/PID/stat there are hundredths of a
+    second, of which nginx needs one or two for all of a short row's requests."""
+    try:
+        return time.clock_gettime(~pid << 3 | _CPU_CLOCK)
+    except OSError:
+        return 0.0
+
+
+def _ended_children(pids: Iterable[int]) -> float:
+    stats = (_read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split() for pid in pids)
+    return sum(sum(map(int, words[13:15])) for words in stats) / _TICKS
 
 
 def memory(pid: int) -> dict[str, int]:
