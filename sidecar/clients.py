@@ -245,7 +245,9 @@ class TlsConnection(RawConnection):
             self._running.cut()
 
     def tunnel(self) -> tuple[Raw, bytes]:
-        return self.raw, self._said
+        said, self._said = self._said, b""
+        self._hello = hello_for(self._to.host)  # the one that was read keeps all of it
+        return self.raw, said
 
 
 def http_port(door: Door, reader: Callable[[], RequestReader] = RequestReader) -> Serve:

@@ -337,7 +337,8 @@ class Exchange:
         idle = joined.idle(context.scope.policy)
         opening = None if said else joined.opening(going)
         tunnel = Tunnel(context.loop, client, upstream, idle, opening)
-        end = await self._wait(tunnel.start(said), lambda: tunnel.cut(_STOPPED))
+        done, said = tunnel.start(said), b""  # which nobody keeps as long as the tunnel
+        end = await self._wait(done, lambda: tunnel.cut(_STOPPED))
         give_back_after(context.loop, end.bytes_up + end.bytes_down)
         if end.why is not None and end.why.cause is Cause.NOT_OPENED:
             self._report(self._of(joined.not_opened, going))
