@@ -235,7 +235,7 @@ class Exchange:
         if seconds is not None:
             self._timer = self._desk.clock.callLater(seconds, self.cut, _TOO_LATE)
         self._incoming.on_lost(self._client_lost)
-        if self._why is None:
+        if self._why is None and not self._incoming.body_ended:
             # A body that has to wait is not read, and hides the end behind it.
             peer: Any = self._incoming.peer
             self._watch = self._desk.hangups.watch(peer.fileno(), self._left)

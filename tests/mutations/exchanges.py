@@ -46,8 +46,8 @@ EXCHANGES = (
     Mutation(
         "exchange: a client that resets while its body waits is not noticed",
         EXCHANGE,
-        "        if self._why is None:\n            # A body that has to wait",
-        "        if False:\n            # A body that has to wait",
+        "self._why is None and not self._incoming.body_ended:\n",
+        "False:\n",
         _cells("fetch, turn, client reset", "push, connection, client reset"),
     ),
     Mutation(
