@@ -18,6 +18,8 @@ DIGITS = 32  # with 64 bits two texts of one hash can be looked for, and found
 
 def name(text: str, limit: int = TEXT_LIMIT) -> str:
     """A fact. Everything that is not printable ASCII is escaped, `\\` too."""
+    if len(text) <= limit and text.isascii() and text.isprintable() and "\\" not in text:
+        return text  # nearly every name, and what is below changes nothing of it
     return _capped(text[: limit + 1], limit)
 
 
