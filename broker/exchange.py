@@ -135,7 +135,7 @@ class Exchange:
 
     def _left(self) -> None:
         """Nobody reads the end of its connection, which would stay as long as the body waits."""
-        if self._state is not State.JOINED:
+        if self._state not in (State.JOINED, State.OVER):
             self._incoming.abort()
 
     def _end_by(self, why: Why) -> None:

@@ -35,7 +35,9 @@ class Hangups:
         loop.addReader(self)
 
     def watch(self, descriptor: int, left: Callable[[], None]) -> Watch:
-        """`left` is called once, when the peer has closed or reset; `forget` what is returned."""
+        """`left` is called once, a turn after the peer has closed or reset; `forget` what is
+        returned, which may then come too late to keep it from being called.
+        """
         watch = self._watches[descriptor] = Watch(descriptor, left)
         # The next request of a connection begins inside the end of the one before it.
         with suppress(FileExistsError):
@@ -67,7 +69,8 @@ class Hangups:
             watch = self._watches.get(descriptor)
             if watch is not None:
                 self.forget(watch)
-                watch.left()
+                # Not from here: the loop drops a reader that raises, and with it all the others.
+                self._loop.callLater(0, watch.left)
 
     def connectionLost(self, reason: Failure) -> None:
         """Of the loop's end; there is nothing to tell."""

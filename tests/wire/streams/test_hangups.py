@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,6 +19,7 @@ class Loop:
 
     def __init__(self) -> None:
         self.readers: set[object] = set()
+        self.later: list[Callable[..., object]] = []
 
     def addReader(self, reader: object) -> None:
         self.readers.add(reader)
@@ -32,8 +33,9 @@ class Loop:
     def removeWriter(self, writer: object) -> None:
         raise AssertionError("nothing was written")
 
-    def callLater(self, delay: float, *call: object) -> object:
-        raise AssertionError("nothing waits")
+    def callLater(self, delay: float, call: Callable[..., object], *args: object) -> None:
+        assert delay == 0 and not args
+        self.later.append(call)
 
     def seconds(self) -> float:
         return 0.0
@@ -52,8 +54,13 @@ class Ends:
 
 
 @pytest.fixture
-def hangups() -> Iterator[Hangups]:
-    made = Hangups(Loop())
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def hangups(loop: Loop) -> Iterator[Hangups]:
+    made = Hangups(loop)
     yield made
     made.close()
 
@@ -66,17 +73,20 @@ def ends() -> Iterator[Ends]:
     made.theirs.close()
 
 
-def looked(hangups: Hangups) -> None:
+def looked(hangups: Hangups, loop: Loop) -> None:
     readable(hangups.fileno(), "the end of a peer")
     hangups.doRead()
+    later, loop.later = loop.later, []
+    for call in later:
+        call()
 
 
 def test_a_peer_that_left_is_told_once_behind_what_nobody_reads(
-    hangups: Hangups, ends: Ends
+    hangups: Hangups, loop: Loop, ends: Ends
 ) -> None:
     watch = hangups.watch(ends.ours.fileno(), lambda: ends.left.append("one"))
     ends.leave()
-    looked(hangups)
+    looked(hangups, loop)
     hangups.doRead()
     hangups.forget(watch)
     assert ends.left == ["one"]
@@ -91,18 +101,18 @@ def test_what_is_sent_is_no_leaving(hangups: Hangups, ends: Ends) -> None:
 
 
 def test_the_next_request_of_a_connection_is_told_in_place_of_the_one_before(
-    hangups: Hangups, ends: Ends
+    hangups: Hangups, loop: Loop, ends: Ends
 ) -> None:
     first = hangups.watch(ends.ours.fileno(), lambda: ends.left.append("first"))
     hangups.watch(ends.ours.fileno(), lambda: ends.left.append("second"))
     hangups.forget(first)
     ends.leave()
-    looked(hangups)
+    looked(hangups, loop)
     assert ends.left == ["second"]
 
 
 def test_a_number_that_is_another_connections_by_now_is_not_forgotten(
-    hangups: Hangups, ends: Ends
+    hangups: Hangups, loop: Loop, ends: Ends
 ) -> None:
     number = ends.ours.fileno()
     old = hangups.watch(number, lambda: ends.left.append("old"))
@@ -112,7 +122,7 @@ def test_a_number_that_is_another_connections_by_now_is_not_forgotten(
     hangups.watch(number, lambda: ends.left.append("new"))
     hangups.forget(old)
     later.leave()
-    looked(hangups)
+    looked(hangups, loop)
     assert ends.left == ["new"]
 
 
@@ -122,3 +132,23 @@ def test_what_was_closed_meanwhile_can_be_forgotten(hangups: Hangups, ends: Ends
     hangups.forget(watch)
     hangups.doRead()
     assert ends.left == []
+
+
+def test_a_fault_of_one_who_is_told_leaves_the_others_their_watch(
+    hangups: Hangups, loop: Loop, ends: Ends
+) -> None:
+    def fault() -> None:
+        raise RuntimeError("of one exchange")
+
+    other = Ends()
+    hangups.watch(other.ours.fileno(), fault)
+    hangups.watch(ends.ours.fileno(), lambda: ends.left.append("one"))
+    other.leave()
+    readable(hangups.fileno(), "the end of a peer")
+    hangups.doRead()  # the loop would drop a reader that raises
+    with pytest.raises(RuntimeError):
+        loop.later.pop()()
+    ends.leave()
+    looked(hangups, loop)
+    assert ends.left == ["one"] and loop.readers == {hangups}
+    other.ours.close()
