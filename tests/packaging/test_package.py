@@ -14,7 +14,9 @@ from zipfile import ZipFile
 import pytest
 
 from hostctl.arguments import VERBS
+from tests.stage.sources import product_files
 from tools import sbom
+from tools.size import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 UNITS = ROOT / "packaging" / "systemd"
@@ -73,37 +75,23 @@ def borrowed() -> str:
     return next(path for path in sys.path if path.endswith("site-packages"))
 
 
-def test_the_wheel_has_every_package_and_the_files_that_belong_to_it(dist: Path) -> None:
+def test_the_wheel_has_every_module_and_the_files_that_belong_to_it(tree: Path, dist: Path) -> None:
     (wheel,) = dist.glob("*.whl")
-    names = set(ZipFile(wheel).namelist())
-    sources = {
-        str(path.relative_to(ROOT))
-        for package in re.findall(r"^    ([a-z_.]+)$", _packages(), re.MULTILINE)
-        for path in (ROOT / package.replace(".", "/")).glob("*.py")
-    }
-    assert sources <= names
+    names = ZipFile(wheel).namelist()
+    modules = {str(path.relative_to(tree)) for path in product_files(tree)}
+    assert {name for name in names if name.endswith(".py")} == modules
     data = {name.partition(".data/data/")[2] for name in names if ".data/data/" in name}
     assert {f"share/man/man1/hostctl-{verb}.1" for verb in VERBS} <= data
     assert {"share/man/man5/gitmoat-policy.5", "share/gitmoat/policies/agents.toml"} <= data
-    assert {f"share/gitmoat/systemd/{path.name}" for path in UNITS.iterdir()} <= data
-    assert not [name for name in names if name.startswith(("tests/", "tools/", "bench/"))]
+    units = {f"share/gitmoat/systemd/{path.name}" for path in UNITS.iterdir()}
+    assert units and units <= data
 
 
-def _packages() -> str:
-    text = (ROOT / "setup.cfg").read_text()
-    return text.partition("packages =\n")[2].partition("\n#")[0]
-
-
-def test_no_package_directory_is_forgotten() -> None:
-    listed = set(re.findall(r"^    ([a-z_.]+)$", _packages(), re.MULTILINE))
-    found = {
-        str(path.parent.relative_to(ROOT)).replace("/", ".") for path in ROOT.glob("*/__init__.py")
-    }
-    found |= {
-        str(p.parent.relative_to(ROOT)).replace("/", ".") for p in ROOT.glob("*/*/__init__.py")
-    }
-    ours = {each for each in found if each.partition(".")[0] not in ("tests", "tools", "bench")}
-    assert ours <= listed
+def test_the_wheel_installs_the_products_names_and_no_others(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    tops = {name.partition("/")[0] for name in ZipFile(wheel).namelist()}
+    ours = {top for top in tops if not top.startswith("gitmoat-")}
+    assert ours == set(PACKAGES)
 
 
 def test_the_sdist_can_be_tested_and_documented(dist: Path) -> None:
