@@ -1,11 +1,9 @@
-"""Time that nobody can set, and the wall clock, which is believed only forwards."""
+"""The wall clock, which is believed only forwards."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 
 from attrs import define, field
 
@@ -13,14 +11,6 @@ from broker.store.interface import Store
 
 # A clock that is disciplined is corrected by less than this.
 _SLACK = 60
-
-
-# Seconds since this machine's boot, sleep included; the same for every process until the next.
-boot_seconds: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
-
-
-def boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 @define(eq=False)

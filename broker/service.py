@@ -20,7 +20,7 @@ from broker.admin_operations import AdminOperations
 from broker.admission import Admission
 from broker.apart import Apart
 from broker.authority import Authority
-from broker.clocks import WallClock, boot_id, boot_seconds
+from broker.clocks import WallClock
 from broker.desk import Desk
 from broker.dialling import Dialler
 from broker.draining import Drain
@@ -43,6 +43,7 @@ from broker.settings import BrokerConfig
 from broker.store.interface import AuditHead
 from broker.upstream import Upstreams
 from broker.version import VERSION
+from gitmoat.boot import boot_id, boot_seconds
 from identity.keyfile import public_text
 from identity.tlsoptions import PinnedServer
 from streams.hangups import Hangups

@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.logger import Logger
 
 from audit.events import SandboxRemoved, SandboxStopped
+from gitmoat.boot import boot_id
 from hostd.containers import groups_of
 from hostd.ending import end_processes, record_end, remove_files
 from hostd.failures import Failed
@@ -23,7 +24,7 @@ from hostd.host import ROOMS, Host
 from hostd.lifecycle import supervisor
 from hostd.outputs import keep_on
 from hostd.plan import Plan, Theirs
-from hostd.proc import boot_id, start_time
+from hostd.proc import start_time
 from hostd.process import Process, Watch
 from hostd.registry import ProcessRecord, Record, Step
 from hostd.rooms import pin_namespace

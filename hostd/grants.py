@@ -13,11 +13,11 @@ from twisted.logger import Logger
 
 from audit.events import GrantIssued
 from audit.journal import Journal
+from gitmoat.boot import boot_id, boot_seconds
 from gitmoat.messages.host import Activate, Extend, Revoke, Verifying
 from hostd.broker_client import BrokerClient
 from hostd.failures import Failed
 from hostd.keys import Keys
-from hostd.proc import boot_id, boot_seconds
 from hostd.registry import Record
 from hostd.sandbox import Sandbox
 from identity.grant import Grant, sign_grant

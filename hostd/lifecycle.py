@@ -13,13 +13,13 @@ from typing import Any
 from attrs import evolve
 
 from audit.events import SandboxRemoved
+from gitmoat.boot import boot_id, boot_seconds
 from hostd.attaching import look_for_sockets
 from hostd.ending import destroy, record_end, remove_run_files, stop
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.nft import apply_ruleset, loaded_hash
 from hostd.plan import Ours, Plan
-from hostd.proc import boot_id, boot_seconds
 from hostd.registry import Record, Step
 from hostd.rooms import join_cgroups, make_rooms, what_runs
 from hostd.runtimes import bwrap

@@ -1,10 +1,11 @@
-"""What the kernel says in /proc of a process and of this machine's boot."""
+"""What the kernel says in /proc of a process."""
 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
+
+from gitmoat.boot import boot_seconds
 
 Pid = int | str  # or "self"
 
@@ -62,15 +63,6 @@ def network_of(pid: Pid) -> int:
         return 0
 
 
-def boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-
-def boot_seconds() -> float:
-    """Since this machine's boot, sleep included; no change of the wall clock moves it."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 def boot_ticks() -> int:
-    """As `start_time` counts."""
+    """Since this machine's boot, as `start_time` counts."""
     return int(boot_seconds() * os.sysconf("SC_CLK_TCK"))

@@ -23,7 +23,7 @@ from bench.chains.gitmoat import POLICY
 from bench.chains.way import OURS
 from bench.figures import Book, percentile
 from bench.processes import cpu_seconds, resident
-from hostd.proc import boot_id
+from gitmoat.boot import boot_id
 from identity.certificates import self_signed
 from identity.grant import Grant, sign_grant
 from identity.keyfile import load_key
