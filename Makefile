@@ -8,6 +8,8 @@ FUZZ_SECONDS := 600
 FUZZ_SEED := 0
 SOAK_MINUTES := 30
 MUTATION_SECONDS := 480
+LOCK := $(VENV)/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 # git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
 # python3 (the system's own): runs the credential helper inside the gate; python3-venv: make setup
 PACKAGES := git nftables bubblewrap iproute2 python3 python3-venv
@@ -44,7 +46,7 @@ help:
 	@echo "make man        the man pages: man/"
 	@echo "make pictures   draw the picture of the demo anew"
 	@echo "make dist       wheel, sdist, bill of materials and checksums: dist/"
-	@echo "make lock       resolve requirements.lock anew"
+	@echo "make lock       resolve requirements.lock (what runs) and requirements-dev.lock (what builds and tests) anew"
 
 setup: packages $(STAMP)
 
@@ -54,10 +56,11 @@ packages:
 test-packages:
 	@.ci/packages $(TEST_PACKAGES)
 
-$(STAMP): requirements.lock setup.cfg pyproject.toml
-	@echo "setup: making $(VENV) and installing what requirements.lock pins"
+$(STAMP): requirements.lock requirements-dev.lock setup.cfg pyproject.toml
+	@echo "setup: making $(VENV) and installing what requirements.lock and requirements-dev.lock pin"
 	@$(PY) -c 'import sys' 2>/dev/null || .ci/environment $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r requirements.lock -r requirements-dev.lock
 	@PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --disable-pip-version-check --no-deps \
 		--no-build-isolation --config-settings editable_mode=compat -e .
 	@touch $@
@@ -135,9 +138,8 @@ checksums:
 	cd dist && sha256sum *.cdx.json *.tar.gz *.whl > SHA256SUMS
 
 lock: setup
-	$(VENV)/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev \
-		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-		--output-file requirements.lock setup.cfg
+	$(LOCK) --output-file requirements.lock setup.cfg
+	$(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock setup.cfg
 
 clean:
 	rm -rf $(VENV) .fuzz build dist man docs/reference/cli docs/reference/made *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

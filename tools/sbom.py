@@ -1,9 +1,9 @@
 """The bill of materials of a version, as CycloneDX: `python -m tools.sbom DIRECTORY`.
 
 What an installation consists of: gitmoat and everything it needs at run time, at the versions and
-with the hashes of requirements.lock. Tools for development are left out. The same input gives
-the same bytes. cyclonedx-py would bring 23 more packages, has no licences or dependencies when it
-reads a lock, and has the tools of development when it reads this environment.
+with the hashes of requirements.lock. The same input gives the same bytes. cyclonedx-py would bring
+23 more packages, has no licences or dependencies when it reads a lock, and has the tools of
+development when it reads this environment.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+from attrs import frozen
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -44,10 +45,20 @@ def needed(name: str) -> dict[str, set[str]]:
     return found
 
 
+@frozen
+class Pin:
+    version: str
+    hashes: tuple[str, ...]
+
+
+def pins(lock: str) -> dict[str, Pin]:
+    """What a lock pins: name → version and the hashes of all files of that version."""
+    found = _PIN.findall(lock)
+    return {canonicalize_name(n): Pin(version, (*_HASH.findall(h),)) for n, version, h in found}
+
+
 def bill(lock: str) -> dict[str, Any]:
-    pins: dict[str, list[str]] = {
-        canonicalize_name(name): _HASH.findall(more) for name, _, more in _PIN.findall(lock)
-    }
+    pinned = pins(lock)
     graph = needed(NAME)
     others = sorted(set(graph) - {NAME})
     version = distribution(NAME).version
@@ -58,7 +69,7 @@ def bill(lock: str) -> dict[str, Any]:
         "version": 1,
         "metadata": {"component": {"type": "application", **_component(NAME)}},
         "components": [
-            {"type": "library", **_component(name), **_files(name, pins[name])} for name in others
+            {"type": "library", **_component(name), **_files(name, pinned[name])} for name in others
         ],
         "dependencies": [
             {"ref": _reference(name), "dependsOn": sorted(map(_reference, graph[name]))}
@@ -74,9 +85,9 @@ def _component(name: str) -> dict[str, Any]:
     return {**about, "licenses": [{"expression": each} for each in stated]} if stated else about
 
 
-def _files(name: str, hashes: list[str]) -> dict[str, Any]:
+def _files(name: str, pin: Pin) -> dict[str, Any]:
     """One hash per file of that version on the index; any of them may be what was installed."""
-    listed = [{"alg": "SHA-256", "content": value} for value in hashes]
+    listed = [{"alg": "SHA-256", "content": value} for value in pin.hashes]
     kept = {"type": "distribution", "url": _reference(name), "hashes": listed}
     return {"externalReferences": [kept]}
 
