@@ -21,7 +21,7 @@ from identity.tlsoptions import PinnedClient, peer_key
 from streams.causes import Cause
 from streams.client import ClientConnection
 from streams.dialling import dial
-from streams.timing import Alarm, Timeouts
+from streams.timing import Timeout, Timeouts
 from streams.tls import Tls
 from streams.whole import NoAnswer, WholeAnswer
 
@@ -57,7 +57,7 @@ class BrokerClient:
         self._address = address
         self._keys = keys
         self._kept: _Link | None = None
-        self._alarm = Alarm(reactor, self._drop)
+        self._timeout = Timeout(reactor, self._drop)
 
     def trying(self, key: SigningKey) -> BrokerClient:
         return BrokerClient(self._reactor, self._address, Keys(key, self._keys.pins))
@@ -115,7 +115,7 @@ class BrokerClient:
             link.connection.close()
             return
         self._kept = link
-        self._alarm.set(_KEPT_SECONDS)
+        self._timeout.set(_KEPT_SECONDS)
 
     def _take(self) -> _Link | None:
         """The one that is kept, if it still stands and was made with the keys as they are."""
@@ -124,11 +124,11 @@ class BrokerClient:
             self._drop()
             return None
         self._kept = None
-        self._alarm.clear()
+        self._timeout.clear()
         return kept
 
     def _drop(self) -> None:
-        self._alarm.clear()
+        self._timeout.clear()
         if self._kept is not None:
             self._kept.connection.close()
             self._kept = None

@@ -22,7 +22,7 @@ from streams.connection import Connection
 from streams.outgoing import Outgoing
 from streams.raw import Raw
 from streams.sinks import ResponseSink
-from streams.timing import Alarm, Clock, Timeouts
+from streams.timing import Timeout, Clock, Timeouts
 
 # Of an answer, so much may be framing, and half of what it frames on top: chunks of a dozen bytes
 # pass, single bytes do not. They cost a thousand times what they carry.
@@ -126,7 +126,7 @@ class ClientConnection(Connection):
         self._secure = secure
         self._on_ready = on_ready
         self._on_lost = on_lost
-        self._alarm = Alarm(clock, self._ring)
+        self._timeout = Timeout(clock, self._expired)
         self._ready = False
         self._exchange: _Exchange | None = None
         self._ended = False
@@ -155,7 +155,7 @@ class ClientConnection(Connection):
             raise RuntimeError("the connection is not free")
         self._exchange = exchange
         exchange.out = out = Outgoing(self, self._clock, head, framing)
-        self._alarm.set(self._timeouts.idle)
+        self._timeout.set(self._timeouts.idle)
         out.start()
         return out
 
@@ -184,7 +184,7 @@ class ClientConnection(Connection):
 
     def connectionMade(self) -> None:
         super().connectionMade()
-        self._alarm.set(self._timeouts.head)
+        self._timeout.set(self._timeouts.head)
         if not self._secure:
             self.handshakeCompleted()
 
@@ -192,7 +192,7 @@ class ClientConnection(Connection):
         if self._ready or self._ended:
             return
         self._ready = True
-        self._alarm.clear()
+        self._timeout.clear()
         if self._on_ready is not None:
             self._on_ready(self)
 
@@ -207,7 +207,7 @@ class ClientConnection(Connection):
     # What the outgoing request asks of us
 
     def put(self, pieces: Sequence[Piece]) -> None:
-        self._alarm.set(self._timeouts.idle)
+        self._timeout.set(self._timeouts.idle)
         self._transport.write(*pieces)
 
     def sent(self) -> None:
@@ -224,7 +224,7 @@ class ClientConnection(Connection):
 
     def _flowed(self) -> None:
         if self._exchange is not None:
-            self._alarm.set(self._timeouts.idle)
+            self._timeout.set(self._timeouts.idle)
             if self._exchange.out is not None:
                 self._exchange.out.flow()
 
@@ -236,7 +236,7 @@ class ClientConnection(Connection):
             return False
         if self._transport.held:
             return False
-        self._alarm.set(self._timeouts.idle)
+        self._timeout.set(self._timeouts.idle)
         try:
             rest = self._exchange.take(self.inbox.popleft())
         except (_Failed, Malformed) as problem:
@@ -247,7 +247,7 @@ class ClientConnection(Connection):
         exchange = self._exchange
         if exchange is not None and exchange.on_open is not None and exchange.switched:
             self._exchange = None
-            self._alarm.clear()
+            self._timeout.clear()
             exchange.on_open(self._switch())
             return False
         self._settle()
@@ -258,7 +258,7 @@ class ClientConnection(Connection):
         if exchange is None or not exchange.done:
             return
         self._exchange = None
-        self._alarm.clear()
+        self._timeout.clear()
         self._transport.release_all()
         reusable = exchange.clean and not self.inbox
         if not reusable:
@@ -307,9 +307,9 @@ class ClientConnection(Connection):
     def _retire(self) -> None:
         self._ended = True
         if self._exchange is None:
-            self._alarm.clear()
+            self._timeout.clear()
 
-    def _ring(self) -> None:
+    def _expired(self) -> None:
         exchange = self._exchange
         unsent = exchange is not None and exchange.out is not None and not exchange.out.finished
         # A peer that takes what we have waits for the rest, and is not the one who is late.

@@ -14,7 +14,7 @@ from streams.causes import Cause, Why
 from streams.connection import Connection
 from streams.incoming import Incoming
 from streams.raw import Raw
-from streams.timing import Alarm, Clock, Timeouts
+from streams.timing import Timeout, Clock, Timeouts
 
 _INBOX: Final = "bytes are waiting"
 _DEFAULT: Final = Timeouts()
@@ -48,12 +48,12 @@ class ServerConnection(Connection):
         self._new_reader = reader
         self._on_request = on_request
         self._timeouts = timeouts
-        self._patience = timeouts.idle + timeouts.grace
+        self._exchange_timeout = timeouts.idle + timeouts.grace
         self._secure = secure
         self._on_malformed = on_malformed
         self._on_lost = on_lost
-        self._alarm = Alarm(clock, self._ring)
-        self._drain = Alarm(clock, self._end)
+        self._timeout = Timeout(clock, self._expired)
+        self._drain = Timeout(clock, self._end)
         self._phase = Phase.WAITING
         self._reader = reader()
         self._exchange: Incoming | None = None
@@ -99,7 +99,7 @@ class ServerConnection(Connection):
 
     def writeConnectionLost(self) -> None:
         if self._raw is None:
-            self._alarm.set(self._timeouts.linger)
+            self._timeout.set(self._timeouts.linger)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._stop(Why(Cause.LOST))
@@ -122,13 +122,13 @@ class ServerConnection(Connection):
 
     def progress(self) -> None:
         if self._phase is Phase.EXCHANGE:
-            self._alarm.set(self._patience)
+            self._timeout.set(self._exchange_timeout)
 
     def switch(self, head: bytes) -> Raw:
         """Say the last HTTP that is said here; from then on this is an end of a tunnel."""
         self._exchange = None
         self._phase = Phase.TUNNEL
-        self._alarm.clear()
+        self._timeout.clear()
         self._drain.clear()
         raw = self._switch()
         self._transport.write(head)
@@ -199,7 +199,7 @@ class ServerConnection(Connection):
                     self.inbox.appendleft(self._reader.leftover)
                     self._reader.leftover = b""
                 self._exchange = Incoming(self, self._clock, head)
-                self._enter(Phase.EXCHANGE, self._patience)
+                self._enter(Phase.EXCHANGE, self._exchange_timeout)
                 self._on_request(self._exchange)
         except Malformed as malformed:
             self._refuse(malformed)
@@ -255,7 +255,7 @@ class ServerConnection(Connection):
 
     def _stop(self, why: Why) -> None:
         self._phase = Phase.GONE
-        self._alarm.clear()
+        self._timeout.clear()
         self._drain.clear()
         self.inbox.clear()
         self._leave(why)
@@ -267,9 +267,9 @@ class ServerConnection(Connection):
 
     def _enter(self, phase: Phase, seconds: float) -> None:
         self._phase = phase
-        self._alarm.set(seconds)
+        self._timeout.set(seconds)
 
-    def _ring(self) -> None:
+    def _expired(self) -> None:
         match self._phase:
             case Phase.WAITING:
                 self._end()

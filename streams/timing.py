@@ -40,17 +40,17 @@ class Timeouts:
     grace: float = 5.0  # longer than `idle`, so that whoever we ask for an answer gives up first
 
 
-class Alarm:
-    """One timer that is set, moved and cleared; it rings once.
+class Timeout:
+    """One timer that is set, moved and cleared; it expires once.
 
     It is moved for every piece of a body, and several times in every request. So the call under
     way stays while it is early enough, and is made again for what is left; one that is too late
     is replaced, because a reactor looks through all its timers to move one forward.
     """
 
-    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, expired: Callable[[], None]) -> None:
         self._clock = clock
-        self._ring = ring
+        self._expired = expired
         self._call: Any = None
         self._called = self._due = 0.0
 
@@ -58,7 +58,7 @@ class Alarm:
         self._due = due = self._clock.seconds() + seconds
         if self._call is None or due < self._called:
             self.clear()
-            self._call = self._clock.callLater(seconds, self._rings)
+            self._call = self._clock.callLater(seconds, self._fired)
             self._called = due
 
     def clear(self) -> None:
@@ -66,10 +66,10 @@ class Alarm:
             self._call.cancel()
             self._call = None
 
-    def _rings(self) -> None:
+    def _fired(self) -> None:
         self._call = None
         left = self._due - self._clock.seconds()
         if left > 0:
             self.set(left)
         else:
-            self._ring()
+            self._expired()

@@ -9,7 +9,7 @@ from gitwire.errors import Malformed
 from streams.causes import Cause, Why
 from streams.raw import Raw
 from streams.stages import Pieces, Stages, finish, pass_on
-from streams.timing import Alarm, Clock
+from streams.timing import Timeout, Clock
 
 OPENING = 10.0
 LINGER = 30.0
@@ -49,7 +49,7 @@ class Tunnel:
     ) -> None:
         """The stages hear of what the client sends once `opening` lets it go on."""
         self._idle = idle
-        self._alarm = Alarm(clock, self._ring)
+        self._timeout = Timeout(clock, self._expired)
         self._up = _Direction(self, client, upstream, up, opening)
         self._down = _Direction(self, upstream, client, down)
         self._left = {client, upstream}
@@ -69,7 +69,7 @@ class Tunnel:
         """`prelude` is what the client has said before. Of a tunnel that was cut before, the end
         is there at once."""
         if not self.over:
-            self._alarm.set(self._idle if self._up.opening is None else OPENING)
+            self._timeout.set(self._idle if self._up.opening is None else OPENING)
             if prelude:
                 self._up.data(prelude)
         for direction in (self._down, self._up):
@@ -85,14 +85,14 @@ class Tunnel:
 
     def moving(self) -> None:
         if not self._finishing and self._up.opening is None:
-            self._alarm.set(self._idle)
+            self._timeout.set(self._idle)
 
     def finished(self, first: "_Direction") -> None:
         """What came is still delivered to the other peer; nothing more is to the one that ended."""
         if self.over or self._finishing:
             return
         self._finishing = True
-        self._alarm.set(LINGER)
+        self._timeout.set(LINGER)
         for direction in (first, self._down if first is self._up else self._up):
             if not self.over:
                 direction.finish()
@@ -104,7 +104,7 @@ class Tunnel:
         else:
             self._end(None)
 
-    def _ring(self) -> None:
+    def _expired(self) -> None:
         if self._finishing:
             self._end(None)
         else:
@@ -119,7 +119,7 @@ class Tunnel:
         if self.over:
             return False
         self.over = True
-        self._alarm.clear()
+        self._timeout.clear()
         self._up.source.abort()
         self._up.sink.abort()
         return True
