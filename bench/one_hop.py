@@ -19,7 +19,7 @@ from streams.accepting import Acceptor
 from streams.descriptor import Descriptor
 from streams.dialling import connect
 from streams.incoming import Incoming
-from streams.raw import RawConnection
+from streams.raw import TunnelConnection
 from streams.server import ServerConnection
 from streams.tunnel import Tunnel
 
@@ -31,9 +31,9 @@ def serve(reactor: Any, listener: socket.socket) -> None:
     async def tunnel(incoming: Incoming) -> None:
         host, _, port = incoming.head.target.decode("ascii").rpartition(":")
         sock = await connect(reactor, [ip_address(host)], int(port), _SECONDS)
-        far = RawConnection()
+        far = TunnelConnection()
         Descriptor(reactor, sock, far).start()
-        Tunnel(reactor, incoming.tunnel(_YES), far.raw, _SECONDS).start()
+        Tunnel(reactor, incoming.tunnel(_YES), far.end, _SECONDS).start()
 
     def asked(incoming: Incoming) -> None:
         Deferred.fromCoroutine(tunnel(incoming)).addErrback(lambda _: incoming.abort())

@@ -30,7 +30,7 @@ from netpolicy.addresses import Address as Number
 from streams.descriptor import Descriptor
 from streams.dialling import connect, dial
 from streams.http import ClientConnection, Timeouts
-from streams.raw import Raw, RawConnection
+from streams.raw import TunnelConnection, TunnelEnd
 from streams.tls import Tls
 from streams.whole import WholeAnswer
 
@@ -65,15 +65,15 @@ class Dialler:
         Descriptor(self._reactor, sock, made).start()
         return made
 
-    async def raw(self, route: Route, permit: Permit) -> Raw:
+    async def tunnel(self, route: Route, permit: Permit) -> TunnelEnd:
         """The end of a tunnel, which nobody has said anything in."""
         try:
             sock = await self._socket(route, permit)
         except (ConnectError, OSError, ProxyRefused) as error:
             raise _unavailable(route, error) from None
-        made = RawConnection()
+        made = TunnelConnection()
         Descriptor(self._reactor, sock, made).start()
-        return made.raw
+        return made.end
 
     async def whole(
         self, route: Route, permit: Permit, head: bytes, body: bytes, limit: int

@@ -346,7 +346,7 @@ class Exchange:
         found = self._kept() if kept else None
         if found is not None:
             return Far(found, route, reused=True)
-        dialling = desk.dialler.raw if request.tunnelled else desk.dialler.http
+        dialling = desk.dialler.tunnel if request.tunnelled else desk.dialler.http
         try:
             opening: Deferred[Any] = Deferred.fromCoroutine(dialling(route, self._entry))
             made = await self._until(opening, drop=lambda late: late.abort())

@@ -30,7 +30,7 @@ from netpolicy.policy import Policy
 from streams.causes import Why
 from streams.client import ClientConnection
 from streams.http import Clock, Incoming
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 from streams.relay import Outcome
 from streams.tunnel import Ended
 
@@ -126,7 +126,7 @@ class Joint:
     clock: Clock
     now: Callable[[], float]
     incoming: Incoming
-    far: ClientConnection | Raw
+    far: ClientConnection | TunnelEnd
     route: Route
     session: Session
     policy: Policy

@@ -27,7 +27,7 @@ from sidecar.kind import AnyKind, Deny, Reply, Source
 from sidecar.ports import Serve
 from streams.descriptor import Descriptor
 from streams.incoming import Incoming
-from streams.raw import Raw, RawConnection
+from streams.raw import TunnelConnection, TunnelEnd
 from streams.server import ServerConnection
 from streams.timing import Timer, cancel
 from streams.tunnel import OPENING
@@ -95,7 +95,7 @@ class _Asking:
     def abort(self) -> None:
         self.incoming.abort()
 
-    def tunnel(self) -> tuple[Raw, bytes]:
+    def tunnel(self) -> tuple[TunnelEnd, bytes]:
         return self.incoming.tunnel(_ESTABLISHED), b""
 
 
@@ -156,7 +156,7 @@ class HttpConnection(ServerConnection):
         return self._door.kinds[-1], self._door.kinds[-1].malformed
 
 
-class TlsConnection(RawConnection):
+class TlsConnection(TunnelConnection):
     """Its ClientHello is read first, then a tunnel is asked for to the name behind the address."""
 
     incoming = None
@@ -173,7 +173,7 @@ class TlsConnection(RawConnection):
     def connectionMade(self) -> None:
         super().connectionMade()
         self._timer = self._door.context.loop.callLater(OPENING, self._not_opened)
-        self.raw.attach(self)
+        self.end.attach(self)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         super().connectionLost(reason)
@@ -188,7 +188,7 @@ class TlsConnection(RawConnection):
         if self._running is not None:
             # Early data: one delivery is kept, the next one is not read.
             self._said += octets
-            self.raw.hold()
+            self.end.hold()
             return
         try:
             hello = self._hello(octets)
@@ -240,14 +240,14 @@ class TlsConnection(RawConnection):
 
     def abort(self) -> None:
         cancel(self._timer)
-        self.raw.abort()
+        self.end.abort()
         if self._running is not None:
             self._running.cut()
 
-    def tunnel(self) -> tuple[Raw, bytes]:
+    def tunnel(self) -> tuple[TunnelEnd, bytes]:
         said, self._said = self._said, b""
         self._hello = hello_for(self._to.host)  # the one that was read keeps all of it
-        return self.raw, said
+        return self.end, said
 
 
 def http_port(door: Door, reader: Callable[[], RequestReader] = RequestReader) -> Serve:

@@ -39,7 +39,7 @@ from streams.causes import Cause, Why
 from streams.client import ClientConnection
 from streams.incoming import Incoming
 from streams.memory import give_back_after
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 from streams.relay import Broken, Relay, Relayed, Unanswered
 from streams.timing import Timeouts
 from streams.tunnel import Tunnel
@@ -80,7 +80,7 @@ class Client(Protocol):
 
     def abort(self) -> None: ...
 
-    def tunnel(self) -> tuple[Raw, bytes]:
+    def tunnel(self) -> tuple[TunnelEnd, bytes]:
         """Its end of a tunnel, and what it has said already."""
 
 
@@ -297,15 +297,15 @@ class Exchange:
     async def _join(
         self, link: ClientConnection, joined: Joined[Any], going: object, head: bytes
     ) -> Deny | Failed | None:
-        opened: Deferred[Raw | ResponseHead | Why] = Deferred()
-        found: Raw | ResponseHead | Why | None = None
+        opened: Deferred[TunnelEnd | ResponseHead | Why] = Deferred()
+        found: TunnelEnd | ResponseHead | Why | None = None
         try:
             link.connect(head, _Opening(opened), opened.callback)
             found = await self._wait(opened, opened.cancel)
         finally:
             self._gave(link, found)
         match found:
-            case Raw():
+            case TunnelEnd():
                 await self._through(found, joined, going)
                 return None
             case ResponseHead():
@@ -318,17 +318,17 @@ class Exchange:
             case _:
                 assert_never(found)
 
-    def _gave(self, link: ClientConnection, found: Raw | ResponseHead | Why | None) -> None:
+    def _gave(self, link: ClientConnection, found: TunnelEnd | ResponseHead | Why | None) -> None:
         """The link goes back to the pool, which closes it where nobody waited for an answer; unless
         it has become a tunnel."""
-        if isinstance(found, Raw):
+        if isinstance(found, TunnelEnd):
             self._context.pool.served(link)
         elif isinstance(found, ResponseHead):
             self._context.pool.release(link, Proof.ANSWERED)
         else:
             self._context.pool.release(link, Proof.NONE if self._is_cut else Proof.FAILED)
 
-    async def _through(self, upstream: Raw, joined: Joined[Any], going: object) -> None:
+    async def _through(self, upstream: TunnelEnd, joined: Joined[Any], going: object) -> None:
         if self._is_cut:
             upstream.abort()
             return
@@ -370,7 +370,7 @@ class Exchange:
 class _Opening:
     """What the broker answers to a CONNECT that it does not open."""
 
-    _found: Deferred[Raw | ResponseHead | Why]
+    _found: Deferred[TunnelEnd | ResponseHead | Why]
     _head: ResponseHead | None = field(default=None, init=False)
 
     def response(self, head: ResponseHead) -> None:

@@ -20,9 +20,9 @@ from gitwire.http import (
 from streams.causes import Cause, Why
 from streams.connection import Connection
 from streams.outgoing import Outgoing
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 from streams.sinks import ResponseSink
-from streams.timing import Timeout, Clock, Timeouts
+from streams.timing import Clock, Timeout, Timeouts
 
 # Of an answer, so much may be framing, and half of what it frames on top: chunks of a dozen bytes
 # pass, single bytes do not. They cost a thousand times what they carry.
@@ -43,7 +43,7 @@ class _Exchange:
     """One request sent and its response being read."""
 
     def __init__(
-        self, sink: ResponseSink, to_head: bool, on_open: Callable[[Raw], None] | None = None
+        self, sink: ResponseSink, to_head: bool, on_open: Callable[[TunnelEnd], None] | None = None
     ) -> None:
         self.sink = sink
         self.on_open = on_open
@@ -134,9 +134,13 @@ class ClientConnection(Connection):
 
     @property
     def idle(self) -> bool:
-        return self._ready and not self._ended and self._exchange is None and self._raw is None
+        return (
+            self._ready and not self._ended and self._exchange is None and self._tunnel_end is None
+        )
 
-    def connect(self, head: bytes, sink: ResponseSink, on_open: Callable[[Raw], None]) -> None:
+    def connect(
+        self, head: bytes, sink: ResponseSink, on_open: Callable[[TunnelEnd], None]
+    ) -> None:
         """Send a CONNECT. At 200 `on_open` gets what the connection has become; anything else,
         also a failure before that, goes to `sink`."""
         self._begin(head, NoBody(), _Exchange(sink, False, on_open))
@@ -170,7 +174,7 @@ class ClientConnection(Connection):
 
     def close(self) -> None:
         """Close in order when idle; otherwise the same as `abort`."""
-        if self._exchange is not None or self._raw is not None:
+        if self._exchange is not None or self._tunnel_end is not None:
             self.abort()
         elif not self._ended:
             self._retire()
@@ -197,8 +201,8 @@ class ClientConnection(Connection):
             self._on_ready(self)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if self._raw is not None:
-            self._raw.was_lost(isinstance(reason.value, ConnectionDone))
+        if self._tunnel_end is not None:
+            self._tunnel_end.was_lost(isinstance(reason.value, ConnectionDone))
         else:
             self._end(whole=isinstance(reason.value, ConnectionDone))
         if self._on_lost is not None:

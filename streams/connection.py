@@ -8,19 +8,19 @@ from twisted.internet.protocol import Protocol
 from zope.interface import implementer
 
 from streams.descriptor import Descriptor
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 
 
 @implementer(IHalfCloseableProtocol, IHandshakeListener)
 class Connection(Protocol):
     """What has come is used step by step, as far as somebody takes it now.
 
-    Once it is an end of a tunnel, `Raw` hears all that the transport tells.
+    Once it is an end of a tunnel, `TunnelEnd` hears all that the transport tells.
     """
 
     def __init__(self) -> None:
         self.inbox: deque[bytes] = deque()
-        self._raw: Raw | None = None
+        self._tunnel_end: TunnelEnd | None = None
         self._pumping = False
 
     @property
@@ -63,15 +63,15 @@ class Connection(Protocol):
         self._transport.on_flow = self._flow
 
     def dataReceived(self, data: bytes) -> None:
-        if self._raw is not None:
-            self._raw.received(data)
+        if self._tunnel_end is not None:
+            self._tunnel_end.received(data)
             return
         self.inbox.append(data)
         self.pump()
 
     def readConnectionLost(self) -> None:
-        if self._raw is not None:
-            self._raw.has_ended()
+        if self._tunnel_end is not None:
+            self._tunnel_end.has_ended()
         else:
             self._peer_ended()
 
@@ -82,17 +82,17 @@ class Connection(Protocol):
         raise NotImplementedError
 
     def _flow(self) -> None:
-        if self._raw is not None:
-            self._raw.flowed()
+        if self._tunnel_end is not None:
+            self._tunnel_end.flowed()
         else:
             self._flowed()
 
-    def _switch(self) -> Raw:
+    def _switch(self) -> TunnelEnd:
         """No HTTP is spoken here any more."""
         self._transport.release_all()
-        self._raw = raw = Raw(self._transport)
+        self._tunnel_end = end = TunnelEnd(self._transport)
         early = b"".join(self.inbox)
         self.inbox.clear()
         if early:
-            raw.received(early)
-        return raw
+            end.received(early)
+        return end

@@ -17,7 +17,7 @@ from gitwire.http import (
 )
 from streams.causes import Why
 from streams.outgoing import Outgoing
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 from streams.sinks import BodySink, Discard
 from streams.timing import Clock
 
@@ -45,7 +45,7 @@ class Line(Protocol):
     def pump(self) -> None: ...
     def settle(self) -> None: ...
     def abort(self) -> None: ...
-    def switch(self, head: bytes) -> Raw: ...
+    def switch(self, head: bytes) -> TunnelEnd: ...
 
 
 class Incoming:
@@ -155,7 +155,7 @@ class Incoming:
             out.detach()
         return out
 
-    def tunnel(self, head: bytes) -> Raw:
+    def tunnel(self, head: bytes) -> TunnelEnd:
         """Answer a CONNECT with `head`; the connection is then an end of a tunnel.
 
         `on_lost` is not called any more: whoever uses the end is told.

@@ -15,7 +15,7 @@ from streams.descriptor import Descriptor
 _BUSY: Final = "the other end is busy"
 
 
-class RawUser(Protocol):
+class TunnelUser(Protocol):
     """Who uses an end. `lost` is the last call, and always comes."""
 
     def data(self, octets: bytes) -> None: ...
@@ -29,12 +29,12 @@ class RawUser(Protocol):
         """`blocked` has changed."""
 
 
-class Raw:
+class TunnelEnd:
     """Octets in, octets out. What happens before `attach` is told then."""
 
     def __init__(self, transport: Descriptor) -> None:
         self._transport = transport
-        self._user: RawUser | None = None
+        self._user: TunnelUser | None = None
         self._early: list[bytes] = []
         self._has_ended = False
         self._finished = False
@@ -44,7 +44,7 @@ class Raw:
     def blocked(self) -> bool:
         return self._transport.blocked
 
-    def attach(self, user: RawUser) -> None:
+    def attach(self, user: TunnelUser) -> None:
         self._user = user
         early, self._early = self._early, []
         self._transport.release(_BUSY)
@@ -105,22 +105,22 @@ class Raw:
 
 
 @implementer(IHalfCloseableProtocol)
-class RawConnection(TwistedProtocol):
+class TunnelConnection(TwistedProtocol):
     """A plain connection that is an end of a tunnel from its first octet."""
 
     def connectionMade(self) -> None:
         transport = cast(Descriptor, self.transport)
-        self.raw = Raw(transport)
-        transport.on_flow = self.raw.flowed
+        self.end = TunnelEnd(transport)
+        transport.on_flow = self.end.flowed
 
     def dataReceived(self, data: bytes) -> None:
-        self.raw.received(data)
+        self.end.received(data)
 
     def readConnectionLost(self) -> None:
-        self.raw.has_ended()
+        self.end.has_ended()
 
     def writeConnectionLost(self) -> None:
         """What the peer still sends is read."""
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.raw.was_lost(isinstance(reason.value, ConnectionDone))
+        self.end.was_lost(isinstance(reason.value, ConnectionDone))

@@ -13,8 +13,8 @@ from gitwire.http import Length, Piece, RequestReader, format_response, framing_
 from streams.causes import Cause, Why
 from streams.connection import Connection
 from streams.incoming import Incoming
-from streams.raw import Raw
-from streams.timing import Timeout, Clock, Timeouts
+from streams.raw import TunnelEnd
+from streams.timing import Clock, Timeout, Timeouts
 
 _INBOX: Final = "bytes are waiting"
 _DEFAULT: Final = Timeouts()
@@ -76,7 +76,7 @@ class ServerConnection(Connection):
 
     @property
     def tunnelled(self) -> bool:
-        return self._raw is not None
+        return self._tunnel_end is not None
 
     @property
     def peer(self) -> object:
@@ -98,13 +98,13 @@ class ServerConnection(Connection):
                 self._end()
 
     def writeConnectionLost(self) -> None:
-        if self._raw is None:
+        if self._tunnel_end is None:
             self._timeout.set(self._timeouts.linger)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._stop(Why(Cause.LOST))
-        if self._raw is not None:
-            self._raw.was_lost(isinstance(reason.value, ConnectionDone))
+        if self._tunnel_end is not None:
+            self._tunnel_end.was_lost(isinstance(reason.value, ConnectionDone))
         if self._on_lost is not None:
             self._on_lost()
 
@@ -124,17 +124,17 @@ class ServerConnection(Connection):
         if self._phase is Phase.EXCHANGE:
             self._timeout.set(self._exchange_timeout)
 
-    def switch(self, head: bytes) -> Raw:
+    def switch(self, head: bytes) -> TunnelEnd:
         """Say the last HTTP that is said here; from then on this is an end of a tunnel."""
         self._exchange = None
         self._phase = Phase.TUNNEL
         self._timeout.clear()
         self._drain.clear()
-        raw = self._switch()
+        end = self._switch()
         self._transport.write(head)
         if self._eof:
-            raw.has_ended()
-        return raw
+            end.has_ended()
+        return end
 
     def settle(self) -> None:
         """Go on to the next request, or to the end, once this one is answered and read."""

@@ -7,9 +7,9 @@ from twisted.internet.defer import Deferred
 
 from gitwire.errors import Malformed
 from streams.causes import Cause, Why
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 from streams.stages import Pieces, Stages, finish, pass_on
-from streams.timing import Timeout, Clock
+from streams.timing import Clock, Timeout
 
 OPENING = 10.0
 LINGER = 30.0
@@ -39,8 +39,8 @@ class Tunnel:
     def __init__(
         self,
         clock: Clock,
-        client: Raw,
-        upstream: Raw,
+        client: TunnelEnd,
+        upstream: TunnelEnd,
         idle: float,
         opening: Opening | None = None,
         *,
@@ -133,8 +133,8 @@ class _Direction:
     """What one end says, on its way to the other."""
 
     tunnel: Tunnel
-    source: Raw
-    sink: Raw
+    source: TunnelEnd
+    sink: TunnelEnd
     stages: Stages
     opening: Opening | None = None
     moved: int = 0

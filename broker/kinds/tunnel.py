@@ -22,7 +22,7 @@ from netpolicy.decision import Deny as Denied
 from netpolicy.egress import EgressAllow, decide_egress
 from netpolicy.policy import Policy
 from streams.causes import Cause, Why
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 from streams.relay import Outcome
 from streams.tunnel import Ended, Tunnel
 
@@ -51,7 +51,7 @@ class TlsTunnel(OtherHost):
         return Tunnel(
             joint.clock,
             joint.incoming.tunnel(_ESTABLISHED),
-            cast(Raw, joint.far),
+            cast(TunnelEnd, joint.far),
             joint.policy.limits.egress_idle,
             hello_for(self.to.host),
             up=quota(joint),

@@ -24,7 +24,7 @@ from gitwire.http import Framing, NoBody, format_request, framing_headers
 from gitwire.proxying import format_connect
 from netpolicy.addresses import Address
 from streams.http import ClientConnection, Outgoing
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 from tests.fakes.broker_world import ID, Reply, Sidecar, World
 from tests.fakes.clienthello import message, records, sni
 from tests.waiting import PATIENCE
@@ -146,7 +146,7 @@ class Tunnel:
         self.world = world
         self.connection: ClientConnection = sidecar.connection
         self.reply = Reply()
-        self.opened: Deferred[Raw] = Deferred()
+        self.opened: Deferred[TunnelEnd] = Deferred()
         self.heard = b""
         self.gone = False
 
@@ -159,10 +159,10 @@ class Tunnel:
         await self.until(lambda: self.opened.called or self.reply.done.called)
         return self
 
-    def _open(self, raw: Raw) -> None:
-        self.raw = raw
-        self.opened.callback(raw)
-        raw.attach(self)
+    def _open(self, end: TunnelEnd) -> None:
+        self.end = end
+        self.opened.callback(end)
+        end.attach(self)
 
     @property
     def code(self) -> str | None:

@@ -94,7 +94,7 @@ def test_what_was_cut_or_has_ended_opens_nothing(running: Running) -> None:
         upstreams = Upstreams(lambda: 0.0)
         for opening in (
             dialler.http(nothing, entry),
-            dialler.raw(nothing, entry),
+            dialler.tunnel(nothing, entry),
         ):
             Deferred.fromCoroutine(opening).addErrback(refused.append)
         assert [each.value.code for each in refused] == ["S101", "S101"]

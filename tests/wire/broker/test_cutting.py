@@ -88,7 +88,7 @@ async def waiting_for_a_turn(scene: Scene, sidecar: Sidecar) -> Begun:
 async def tunnelling(scene: Scene, sidecar: Sidecar) -> Begun:
     internet = await Internet(scene.world).open()
     made = await Tunnel(scene.world, sidecar).ask()
-    made.raw.write(HELLO)
+    made.end.write(HELLO)
     await scene.until(lambda: internet.servers and internet.servers[0].heard)
     internet.listening.stopListening()
     return Begun(lambda: made.gone and internet.servers[0].lost)

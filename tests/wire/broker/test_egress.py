@@ -24,7 +24,7 @@ from gitwire.hostname import Destination, HostName
 from netpolicy.addresses import Address
 from netpolicy.document import parse_policy
 from netpolicy.upstreams import Upstream, UpstreamTable
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 from tests.fakes.broker_world import Reply, Sidecar
 from tests.fakes.clienthello import message, records, sni
 from tests.fakes.internet import (
@@ -70,7 +70,7 @@ async def test_an_allowed_tunnel_is_resolved_once_dialled_and_joined(scene: Scen
     internet = await Internet(scene.world).open()
     made = await tunnel(scene)
     assert made.code is None
-    made.raw.write(HELLO + b"more")
+    made.end.write(HELLO + b"more")
     await made.until(lambda: internet.servers[0].heard == HELLO + b"more")
     internet.servers[0].say(b"answer")
     await made.until(lambda: made.heard == b"answer")
@@ -119,7 +119,7 @@ async def test_nothing_but_tls_for_the_name_goes_through_a_tunnel(
 ) -> None:
     internet = await Internet(scene.world).open()
     made = await tunnel(scene)
-    made.raw.write(first)
+    made.end.write(first)
     await made.until(lambda: made.gone)
     await made.until(lambda: internet.servers[0].lost)
     assert internet.servers[0].heard == b""
@@ -137,7 +137,7 @@ async def test_a_session_has_so_many_connections_and_octets(scene: Scene) -> Non
     second = await tunnel(scene, sidecar=more[0])
     third = await tunnel(scene, sidecar=more[1])
     assert (second.code, third.code) == (None, "E108")
-    first.raw.write(HELLO)
+    first.end.write(HELLO)
     await first.until(lambda: internet.servers[0].heard == HELLO)
     internet.servers[0].say(bytes(5000))
     await first.until(lambda: first.gone)
@@ -151,7 +151,7 @@ async def test_a_session_has_so_many_connections_and_octets(scene: Scene) -> Non
 async def test_the_end_of_a_session_cuts_its_tunnels(scene: Scene) -> None:
     internet = await Internet(scene.world).open()
     made = await tunnel(scene)
-    made.raw.write(HELLO)
+    made.end.write(HELLO)
     await made.until(lambda: internet.servers[0].heard == HELLO)
     scene.world.broker.desk.authority.revoke(scene.world.sessions.living()[0], "test")
     await made.until(lambda: made.gone and internet.servers[0].lost)
@@ -206,7 +206,7 @@ async def test_a_host_that_becomes_a_git_server_is_cut(scene: Scene) -> None:
     routes._load = lambda: evolve(load(), other_hosts=hosts)
     routes.reload()
     hello = records(message(sni(b"new.forge.example")))
-    made.raw.write(hello)
+    made.end.write(hello)
     await made.until(lambda: internet.servers[0].heard == hello)
     routes._load = lambda: evolve(load(), other_hosts=hosts, table=table)
     routes.reload()
@@ -307,9 +307,9 @@ def _hosts(*addresses: str) -> OtherHosts:
     return OtherHosts(Clock(), Fixed(list(addresses)), 5.0, ours=lambda address: False)
 
 
-async def raw(hosts: OtherHosts, reactor: Any, private: bool = False) -> Raw:
+async def tunnel_end(hosts: OtherHosts, reactor: Any, private: bool = False) -> TunnelEnd:
     """What a tunnel to the web leads to."""
-    return await Dialler(reactor).raw(hosts.route(WEB, private, 5.0, True), an_entry())
+    return await Dialler(reactor).tunnel(hosts.route(WEB, private, 5.0, True), an_entry())
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ async def test_a_name_that_leads_inside_is_not_dialled(
     addresses: list[str], private: bool, code: str
 ) -> None:
     with pytest.raises(Unavailable) as refused:
-        await raw(_hosts(*addresses), Clock(), private)
+        await tunnel_end(_hosts(*addresses), Clock(), private)
     assert refused.value.code == code
 
 
@@ -461,7 +461,7 @@ async def through(scene: Scene, answer: bytes) -> tuple[Internet, OtherHosts]:
 @on_reactor
 async def test_a_proxy_is_asked_for_the_address_that_was_checked(scene: Scene) -> None:
     internet, hosts = await through(scene, b"HTTP/1.1 200 OK\r\n\r\n")
-    end = await raw(hosts, scene.world.reactor)
+    end = await tunnel_end(hosts, scene.world.reactor)
     assert internet.names.asked == ["web.example"]
     assert internet.servers[0].heard == (
         b"CONNECT 203.0.113.5:443 HTTP/1.1\r\nHost: 203.0.113.5:443\r\n\r\n"
@@ -474,7 +474,7 @@ async def test_a_proxy_is_asked_for_the_address_that_was_checked(scene: Scene) -
 async def test_a_proxy_that_says_no_is_a_host_that_cannot_be_reached(scene: Scene) -> None:
     internet, hosts = await through(scene, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
     with pytest.raises(Unavailable) as refused:
-        await raw(hosts, scene.world.reactor)
+        await tunnel_end(hosts, scene.world.reactor)
     assert (refused.value.code, refused.value.why) == ("E107", "the proxy answered 403")
     await internet.close()
 
@@ -484,7 +484,7 @@ async def test_a_name_that_leads_inside_does_not_reach_the_proxy_either(scene: S
     internet, hosts = await through(scene, b"")
     hosts.resolver = Fixed(["10.0.0.1"])
     with pytest.raises(Unavailable) as refused:
-        await raw(hosts, scene.world.reactor)
+        await tunnel_end(hosts, scene.world.reactor)
     assert refused.value.code == "E106"
     assert internet.servers == []
     await internet.close()
@@ -552,7 +552,7 @@ async def test_a_plain_request_to_a_name_that_leads_inside_does_not_reach_the_pr
 async def test_nothing_stays_open_to_a_proxy_that_said_no(scene: Scene, answer: bytes) -> None:
     internet, hosts = await through(scene, answer)
     with pytest.raises(Unavailable):
-        await raw(hosts, scene.world.reactor)
+        await tunnel_end(hosts, scene.world.reactor)
     made = Tunnel(scene.world, await scene.world.session(POLICY))
     await made.until(lambda: internet.servers[0].lost)
     await internet.close()
@@ -561,7 +561,7 @@ async def test_nothing_stays_open_to_a_proxy_that_said_no(scene: Scene, answer: 
 @on_reactor
 async def test_nothing_stays_open_to_a_proxy_when_nobody_waits_any_more(scene: Scene) -> None:
     internet, hosts = await through(scene, b"")
-    dialling = Deferred.fromCoroutine(raw(hosts, scene.world.reactor))
+    dialling = Deferred.fromCoroutine(tunnel_end(hosts, scene.world.reactor))
     dialling.addErrback(lambda failure: failure.trap(CancelledError))
     made = Tunnel(scene.world, await scene.world.session(POLICY))
     await made.until(lambda: internet.servers and internet.servers[0].heard)

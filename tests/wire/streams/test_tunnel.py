@@ -14,7 +14,7 @@ from gitwire.proxying import ProxyReader, format_connect
 from limits.quota import ByteQuota
 from streams.causes import Cause, Why
 from streams.incoming import Incoming
-from streams.raw import Raw, RawConnection
+from streams.raw import TunnelConnection, TunnelEnd
 from streams.stages import Pieces, Quota, Stage, Stages
 from streams.tunnel import LINGER, OPENING, Ended, Opening, Tunnel
 from tests.fakes.hand_loop import HandLoop, small_pair, tcp_pair
@@ -44,7 +44,7 @@ class Hop:
         self.tunnel: Tunnel | None = None
 
     def _asked(self, incoming: Incoming) -> None:
-        def opened(far: Raw) -> None:
+        def opened(far: TunnelEnd) -> None:
             near = incoming.tunnel(YES)
             self.tunnel = Tunnel(self.loop, near, far, 60, self.opening, **self.stages)
             self.done = self.tunnel.start()
@@ -208,12 +208,12 @@ def test_it_can_be_cut_from_outside() -> None:
 
 def test_one_that_was_cut_before_it_starts_passes_nothing_on() -> None:
     loop = HandLoop()
-    ends = [RawConnection(), RawConnection()]
+    ends = [TunnelConnection(), TunnelConnection()]
     pairs = [tcp_pair(), tcp_pair()]
     peers = [RawPeer(loop, far) for _, far in pairs]
     for end, (near, _) in zip(ends, pairs, strict=True):
         loop.connect(end, near)
-    tunnel = Tunnel(loop, ends[0].raw, ends[1].raw, 60)
+    tunnel = Tunnel(loop, ends[0].end, ends[1].end, 60)
     tunnel.cut(Why(Cause.STOPPED))
     ended: list[Ended] = []
     tunnel.start(b"early").addCallback(ended.append)

@@ -307,7 +307,7 @@ class HeldBroker:
             return True
         if not self._begun:
             self._begun = True
-            tunnel.raw.write(HELLO)
+            tunnel.end.write(HELLO)
             self.internet.servers[0].say(ANSWERED)
         return self.internet.servers[0].heard == HELLO and tunnel.heard == ANSWERED
 

@@ -13,7 +13,7 @@ from netpolicy.document import parse_policy
 from streams.causes import Why
 from streams.incoming import Incoming
 from streams.outgoing import Outgoing
-from streams.raw import Raw
+from streams.raw import TunnelEnd
 from streams.timing import Timeouts
 from tests.fakes.clienthello import message, records, sni
 from tests.fakes.sidecar_scope import POLICY_TEXT, basic
@@ -75,7 +75,7 @@ class Taken:
     incoming: Incoming
     octets: int = 0
     gone: bool = False
-    raw: Raw | None = None
+    end: TunnelEnd | None = None
     _out: Outgoing | None = None
     _paused: bool = False
 
@@ -84,8 +84,8 @@ class Taken:
             self.incoming.on_lost(self._lost)
             self.incoming.stream(self)
         elif self._kind.tunnel:
-            self.raw = self.incoming.tunnel(format_response(200, ()))
-            self.raw.attach(_TunnelEnd(self, self.raw))
+            self.end = self.incoming.tunnel(format_response(200, ()))
+            self.end.attach(_TunnelEnd(self, self.end))
         else:
             self.incoming.on_lost(self._lost)
             self.incoming.stream(self)
@@ -124,32 +124,32 @@ class Taken:
 
     def data(self, octets: bytes) -> None:
         self.octets += len(octets)
-        if self.raw is not None:
-            self.raw.write(b"begun")
+        if self.end is not None:
+            self.end.write(b"begun")
             self.flowed()
 
     def lost(self, cleanly: bool) -> None:
         self.gone = True
 
     def flowed(self) -> None:
-        while self._does is Does.POUR and self.raw is not None and not self._blocked():
-            self.raw.write(bytes(65536))
+        while self._does is Does.POUR and self.end is not None and not self._blocked():
+            self.end.write(bytes(65536))
 
     def _blocked(self) -> bool:
-        return self.gone or self.raw is None or self.raw.blocked
+        return self.gone or self.end is None or self.end.blocked
 
 
 class _TunnelEnd:
     """What the end of a tunnel tells; a broker closes its end when the sidecar closes."""
 
-    def __init__(self, taken: Taken, raw: Raw) -> None:
-        self._taken, self._raw = taken, raw
+    def __init__(self, taken: Taken, end: TunnelEnd) -> None:
+        self._taken, self._tunnel_end = taken, end
 
     def data(self, octets: bytes) -> None:
         self._taken.data(octets)
 
     def ended(self) -> None:
-        self._raw.finish()
+        self._tunnel_end.finish()
 
     def lost(self, cleanly: bool) -> None:
         self._taken.lost(cleanly)
@@ -223,8 +223,8 @@ class Stage:
                 return bool(self.taken) and self._stuck(self.taken[0])
 
     def _stuck(self, taken: Taken) -> bool:
-        if taken.raw is not None:
-            return taken.raw.blocked
+        if taken.end is not None:
+            return taken.end.blocked
         return taken.incoming.begun and taken.incoming.blocked
 
     def _take(self, incoming: Incoming) -> None:
