@@ -38,7 +38,7 @@ from streams.incoming import Incoming
 from tests.fakes import broker_world, sidecar_world
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.sidecar_scope import POLICY_TEXT
-from tools.size import PACKAGES
+from tools.size import part_of
 
 FETCH, PUSH, CREDENTIAL, TUNNEL = (
     "an allowed fetch", "a refused push", "a credential lookup", "a tunnel",
@@ -86,7 +86,7 @@ class Counting:
 
 def _ours(frame: FrameType) -> str | None:
     name: str = frame.f_globals.get("__name__") or ""
-    return name if name.partition(".")[0] in PACKAGES else None
+    return name if part_of(name) else None
 
 
 @frozen

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.readers import READERS
 from tests.fuzz.seeds import seeds
+from tests.stage.sources import product_files
+from tools.size import part_of
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 10
@@ -70,7 +72,7 @@ NOT_HOSTILE = {
     "gitmoat/messages/sidecar.py:parse_policy": "hostd",
     "gitmoat/messages/sidecar.py:parse_order": "hostd",
 }
-PACKAGES = (
+READING = (
     *("broker", "credential_helper", "gitmoat", "gitwire", "hostctl", "hostd", "identity"),
     "sidecar",
 )
@@ -95,9 +97,9 @@ def test_every_reader_of_the_code_has_a_target_or_hears_nobody_hostile() -> None
     used = (here / "readers.py").read_text() + (here / "readers_of_text.py").read_text()
     found = {
         f"{path.relative_to(ROOT)}:{name}": re.search(rf"\b{name}\b", used) is not None
-        for package in PACKAGES
-        for path in sorted(Path(ROOT, package).rglob("*.py"))
-        if str(path.relative_to(ROOT)) not in OF_BROKER_TOML
+        for path in product_files()
+        if part_of(".".join(path.relative_to(ROOT).with_suffix("").parts)) in READING
+        and str(path.relative_to(ROOT)) not in OF_BROKER_TOML
         for name in readers_of(path)
     }
     assert [

@@ -5,15 +5,10 @@ Words are for people and are reworded; whoever compared them would then decide o
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PRODUCT = (
-    "audit", "broker", "confine", "credential_helper", "gitwire", "hostctl", "hostd", "identity",
-    "limits", "netpolicy", "sidecar", "streams",
-)  # fmt: skip
+from tests.stage.sources import ROOT, product_files
 
 # Names of what is said, and of the exceptions and failures that say it. A `message` may also be a
 # mapping, of which keys are asked; only looking into it as a text is a decision on words.
@@ -97,10 +92,9 @@ def decisions(source: str) -> Iterator[str]:
 
 
 def found() -> set[tuple[str, str]]:
-    files = (file for package in PRODUCT for file in sorted((ROOT / package).rglob("*.py")))
     return {
         (str(file.relative_to(ROOT)), each)
-        for file in files
+        for file in product_files()
         for each in decisions(file.read_text(encoding="utf-8"))
     }
 

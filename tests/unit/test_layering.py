@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from attrs import frozen
 
-from tools.size import PACKAGES
+from tests.stage.sources import ROOT, files, product_files
+from tools.size import PARTS, part_of
 
-ROOT = Path(__file__).parents[2]
-OURS = {
-    "audit", "broker", "confine", "credential_helper", "gitmoat", "gitwire", "hostctl", "hostd",
-    "identity", "limits", "netpolicy", "sidecar", "streams",
-}  # fmt: skip
+OURS = set(PARTS)
 PROGRAMS = {"broker", "hostctl", "hostd", "sidecar"}
 PURE = {"gitwire", "limits", "netpolicy"}
 
 
 @frozen
 class Import:
-    package: str
     module: str
     target: str
-
-    @property
-    def top(self) -> str:
-        return self.target.partition(".")[0]
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -40,16 +33,14 @@ def imports_of(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def all_imports() -> list[Import]:
-    found = []
-    for package in sorted(OURS):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            found += [Import(package, module, target) for target in imports_of(path)]
-    return found
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-IMPORTS = all_imports()
+MODULES = {module_of(path): path for path in product_files()}
+IMPORTS = [
+    Import(module, target) for module, path in MODULES.items() for target in imports_of(path)
+]
 
 # (who, may not import, unless the importing module is one of, because)
 FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
@@ -132,12 +123,18 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
 ]  # fmt: skip
 
 
+def belongs(name: str, prefix: str) -> bool:
+    """Whether it is that module or below it; what a part has inside it is a part of its own."""
+    below = name == prefix or name.startswith(prefix + ".")
+    return below and (prefix not in OURS or part_of(name) == prefix)
+
+
 def breaks(found: Import, who: set[str], targets: set[str], unless: set[str]) -> bool:
     return (
-        found.package in who
+        any(belongs(found.module, each) for each in who)
         and found.module not in unless
-        and any(found.target == t or found.target.startswith(t + ".") for t in targets)
-        and found.top != found.package
+        and any(belongs(found.target, each) for each in targets)
+        and (part_of(found.target) != part_of(found.module))
     )
 
 
@@ -158,20 +155,38 @@ def test_the_exceptions_still_exist() -> None:
             )
 
 
-def test_every_package_is_known() -> None:
-    found = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert found - {"tests", "bench", "tools"} == set(PACKAGES) == OURS
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {
-        "tests",
-        "bench",
-        "tools",
-    }
-    assert packages == OURS
+@pytest.mark.parametrize(("who", "targets", "unless", "why"), FORBIDDEN, ids=lambda v: None)
+def test_every_row_is_about_modules_that_exist_and_notices_them(
+    who: set[str], targets: set[str], unless: set[str], why: str
+) -> None:
+    """A prefix that matches nothing, after a move, would forbid nothing."""
+    for part in who:
+        modules = {each for each in MODULES if belongs(each, part)} - unless
+        assert modules, f"{part} has no module: {why}"
+        for target in targets:
+            ours = target.partition(".")[0] in {each.partition(".")[0] for each in OURS}
+            assert target in MODULES if ours else find_spec(target), f"there is no {target}: {why}"
+            if part_of(target) != part_of(part):
+                for planted in (target, f"{target}.planted"):
+                    found = Import(min(modules), planted)
+                    assert breaks(found, who, targets, unless), f"{found}: {why}"
+    assert any(part_of(each) != part_of(part) for each in targets for part in who)
+
+
+def test_every_module_is_in_a_part_and_every_part_has_modules() -> None:
+    assert {part_of(module) for module in MODULES} == OURS
+
+
+def test_what_a_part_has_inside_it_can_be_a_part_of_its_own() -> None:
+    parts = ("sidecar", "sidecar.kinds")
+    assert part_of("sidecar.kinds.git", parts) == part_of("sidecar.kinds", parts) == parts[1]
+    assert part_of("sidecar.kindred", parts) == part_of("sidecar", parts) == parts[0]
+    assert part_of("twisted.internet", parts) == part_of("sidecars", parts) == ""
 
 
 @pytest.mark.parametrize("package", sorted(OURS))
 def test_a_package_says_what_it_is_trusted_with_and_imports_nothing(package: str) -> None:
-    tree = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8"))
+    tree = ast.parse(MODULES[package].read_text(encoding="utf-8"))
     text = ast.get_docstring(tree)
     assert text is not None
     assert len(text.splitlines()) >= 4
@@ -187,31 +202,26 @@ def exposes(path: Path) -> bool:
 
 def test_a_secret_becomes_bytes_in_two_modules_of_the_broker() -> None:
     """injection writes it into an upstream head, vault seals it for the disk."""
-    found = {
-        str(path.relative_to(ROOT))
-        for package in OURS
-        for path in (ROOT / package).rglob("*.py")
-        if exposes(path)
-    }
+    found = {str(path.relative_to(ROOT)) for path in product_files() if exposes(path)}
     assert found == {"broker/injection.py", "broker/vault.py"}
 
 
 def test_no_module_makes_a_reactor_by_being_imported() -> None:
-    for package in OURS:
-        for path in (ROOT / package).rglob("*.py"):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            for node in tree.body:
-                names = [a.name for a in node.names] if isinstance(node, ast.ImportFrom) else []
-                assert not (
-                    isinstance(node, ast.ImportFrom)
-                    and node.module == "twisted.internet"
-                    and "reactor" in names
-                ), path
+    for path in product_files():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in tree.body:
+            names = [a.name for a in node.names] if isinstance(node, ast.ImportFrom) else []
+            assert not (
+                isinstance(node, ast.ImportFrom)
+                and node.module == "twisted.internet"
+                and "reactor" in names
+            ), path
 
 
 def test_a_kind_of_request_is_decided_without_a_world() -> None:
     """`sidecar/exchange.py` acts; what it is told by a kind is pure."""
     edges = {"twisted", "OpenSSL", "socket", "select", "os", "streams"}
-    found = [each for each in IMPORTS if each.module.startswith("sidecar.kind")]
-    acts = {each.target for each in found if each.top in edges}
+    kinds = {"sidecar.kind", *map(module_of, files(ROOT / "sidecar" / "kinds"))}
+    found = [each for each in IMPORTS if each.module in kinds]
+    acts = {each.target for each in found if any(belongs(each.target, edge) for edge in edges)}
     assert found and acts <= {"streams.causes", "streams.causes.Cause"}

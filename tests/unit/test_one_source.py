@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,8 +25,8 @@ from sidecar.kind import Allow, Scope, Source
 from sidecar.kinds.egress import HTTP, TUNNEL
 from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.policies import destinations, host_names, patient, policies, schemes
+from tests.stage.sources import ROOT, files
 
-ROOT = Path(__file__).parents[2]
 GIT = UpstreamTable((Upstream("forge", ("a.example",), False),))
 SCHEMES: tuple[Scheme, ...] = ("tls", "http")
 NOERROR, NXDOMAIN = 0, 3
@@ -122,7 +121,7 @@ def _reads_rules(tree: ast.Module) -> bool:
 
 @pytest.mark.parametrize("package", ["broker", "hostd", "sidecar", "streams"])
 def test_no_daemon_looks_into_the_rules_itself(package: str) -> None:
-    for path in sorted((ROOT / package).rglob("*.py")):
+    for path in files(ROOT / package):
         assert not _reads_rules(ast.parse(path.read_text(encoding="utf-8"))), path
 
 
