@@ -22,13 +22,13 @@ from twisted.logger import (
 )
 
 from audit.journal import JournalUnavailable
-from broker.errors import Problem
 from broker.opening import open_everything
 from broker.recording import unrecorded
 from broker.service import Broker
 from broker.warm import import_everything
 from confine.linux import keep_large_blocks
 from confine.process import become_broker, stay_broker
+from gitmoat.fault import Fault
 from identity.paths import Paths
 from streams.epoll import Epoll
 
@@ -114,10 +114,10 @@ def main(argv: list[str]) -> int:
     reactor = _reactor()
     try:
         broker = _start(arguments.root, arguments.admin_fd, reactor)
-    except Problem as problem:
+    except Fault as problem:
         error = json.dumps({"error": problem.mapping()})
         _tell(arguments.ready_fd, error.encode() + b"\n")
-        sys.stderr.write(f"{problem}\nwhy: {problem.why}\nfix: {problem.fix}\n")
+        sys.stderr.write(f"{problem.code} {problem.what}\nwhy: {problem.why}\nfix: {problem.fix}\n")
         return 1
     _collect_rarely()
     reactor.callWhenRunning(_tell, arguments.ready_fd, b"ready\n")

@@ -15,11 +15,11 @@ from twisted.python.failure import Failure
 
 from audit.events import PeerRefused
 from audit.journal import Journal
-from broker.errors import Problem
 from broker.helper_link import HelperLink
 from broker.recording import record_or_log
 from gitmoat.control.lines import object_of
 from gitmoat.control.server import Conversation, serve
+from gitmoat.fault import Fault
 from streams.accepting import Acceptor
 
 log = Logger()
@@ -61,7 +61,7 @@ class Admin:
         operation = self.operations.get(str(fields.get("op")))
         if operation is None:
             fix = "one JSON object on one line, with a known op"
-            raise Problem("C105", "the request is not understood", "", fix)
+            raise Fault("C105", "the request is not understood", "", fix)
         return operation(fields, uid)
 
 
@@ -70,10 +70,10 @@ def _done(fields: Fields) -> Fields:
 
 
 def _failed(failure: Failure) -> Fields:
-    failure.trap(Problem, sqlite3.Error)
-    if isinstance(failure.value, Problem):
+    failure.trap(Fault, sqlite3.Error)
+    if isinstance(failure.value, Fault):
         return {"error": failure.value.mapping()}
-    problem = Problem("B103", "the broker's store cannot be written", str(failure.value))
+    problem = Fault("B103", "the broker's store cannot be written", str(failure.value))
     return {"error": problem.mapping()}
 
 

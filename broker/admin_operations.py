@@ -16,7 +16,6 @@ from audit.events import AdminOperation, ConfigLoaded, CredentialStored
 from broker.admin import Fields, Operation
 from broker.clocks import WallClock
 from broker.desk import Desk
-from broker.errors import Problem
 from broker.overview import problems, session_row, upstream_states
 from broker.own_key import OwnKey
 from broker.providers.credential import parse_password
@@ -26,6 +25,7 @@ from broker.settings import AppProvider, FileProvider, HelperProvider, VaultProv
 from broker.trying import Trial
 from broker.vault import Vault, check_entry
 from broker.version import VERSION
+from gitmoat.fault import Fault
 from netpolicy.writing import policy_to_mapping
 
 _REASON_LIMIT = 200
@@ -110,7 +110,7 @@ class AdminOperations:
         password = parse_password(raw)
         if password is None:
             fix = "give the token alone, without spaces or line breaks inside"
-            raise Problem("U105", "this credential cannot be kept", "it is not one line", fix)
+            raise Fault("U105", "this credential cannot be kept", "it is not one line", fix)
         check_entry(name, username)
         self._record(CredentialStored(name=name, peer_uid=uid))
         return {"name": name, "replaced": self._vault.add(name, username, password)}
@@ -151,7 +151,7 @@ class AdminOperations:
         routes = self._desk.routes.now
         if name not in routes.providers:
             fix = "`hostctl cred ls` lists them"
-            raise Problem("C110", f"there is no credential {name!r}", "", fix)
+            raise Fault("C110", f"there is no credential {name!r}", "", fix)
         self._record(AdminOperation(op="cred-test", decision="allow", peer_uid=uid, reason=name))
         return Deferred.fromCoroutine(Trial(routes, self._desk.dialler, name).run(place))
 
@@ -193,7 +193,7 @@ class AdminOperations:
         found = [exact] if exact is not None else sessions.named(text) or sessions.ended(text)
         if not found:
             fix = "`hostctl ls --fleet` lists them"
-            raise Problem("R103", f"there is no session {text!r}", _NO_SESSION, fix)
+            raise Fault("R103", f"there is no session {text!r}", _NO_SESSION, fix)
         return found[-1]
 
     def session_revoke(self, fields: Fields, uid: int) -> Fields:
@@ -213,7 +213,7 @@ class AdminOperations:
         found = self._desk.sessions.named(text)
         if not found:
             fix = "`hostctl ls --fleet` lists them"
-            raise Problem("R103", f"there is no living session {text!r}", _NO_LIVING, fix)
+            raise Fault("R103", f"there is no living session {text!r}", _NO_LIVING, fix)
         return found
 
     def key_switch(self, fields: Fields, uid: int) -> Fields:
@@ -255,5 +255,5 @@ def _text(fields: Fields, key: str) -> str:
     return value
 
 
-def _not_understood(why: str) -> Problem:
-    return Problem("C105", "the request is not understood", why, "use this version's hostctl")
+def _not_understood(why: str) -> Fault:
+    return Fault("C105", "the request is not understood", why, "use this version's hostctl")

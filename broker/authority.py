@@ -23,10 +23,10 @@ from audit.events import (
 from audit.journal import Journal
 from broker.clocks import WallClock
 from broker.egress_use import Tally
-from broker.errors import Problem
 from broker.recording import record_first, record_or_log
 from broker.sessions import RELEASED, UNRECORDED, Session, Sessions
 from broker.store.interface import CounterSeen, State, StoredSession
+from gitmoat.fault import Fault
 from gitmoat.messages.host import Activate
 from identity import grant as grants
 from netpolicy.ceiling import exceeded
@@ -49,7 +49,7 @@ class Authority:
     _boot: str
 
     def grant(self, host: str, key: bytes, signed: bytes, ceiling: Ceiling) -> Session:
-        """Registers a session, closed; Problem S103 or S104 when the grant is not believed."""
+        """Registers a session, closed; Fault S103 or S104 when the grant is not believed."""
         try:
             grant = grants.open_grant(signed, key)
         except grants.GrantRefused as refused:
@@ -124,16 +124,16 @@ class Authority:
         event = GrantRegistered(sandbox=stored.sandbox, session=stored.id, name=stored.name)
         try:
             record_first(self._journal, event)
-        except Problem:
+        except Fault:
             self._sessions.end(session, UNRECORDED)
             raise
 
-    def _refuse(self, code: str, what: str, grant: grants.Grant | None) -> Problem:
+    def _refuse(self, code: str, what: str, grant: grants.Grant | None) -> Fault:
         sandbox = grant.sandbox if grant else None
         session = grant.session if grant else None
         event = GrantRefused(code=code, reason=what, sandbox=sandbox, session=session)
         record_or_log(self._journal, event)
-        return Problem(code, what)
+        return Fault(code, what)
 
     def replace_policy(self, host: str, key: bytes, signed: bytes, ceiling: Ceiling) -> int:
         """A grant for a session that runs: its scope is the session's from now on.
@@ -150,7 +150,7 @@ class Authority:
         if (grant.key, grant.sandbox) != (session.stored.key, session.stored.sandbox):
             raise self._refuse("S103", "the session has another key or sandbox", grant)
         if session.state is State.ENDED:
-            raise Problem("S101", "this session has ended")
+            raise Fault("S101", "this session has ended")
         policy = policy_from_mapping(grant.scope)
         self._record_policy(session, policy)
         try:
@@ -166,10 +166,10 @@ class Authority:
     def activate(self, host: str, place: Activate) -> Session:
         session = self.of_host(host, place.session)
         if session.state is State.ENDED:
-            raise Problem("S101", "this session has ended")
+            raise Fault("S101", "this session has ended")
         stored = session.stored
         if place.netns != stored.netns:
-            raise Problem("S103", "the network namespace is not the granted one")
+            raise Fault("S103", "the network namespace is not the granted one")
         event = SessionActivated(
             sandbox=stored.sandbox,
             session=session.id,
@@ -185,14 +185,14 @@ class Authority:
         return session
 
     def extend(self, session: Session, seconds: int) -> None:
-        """Problem S105 when that is longer than the policy's max_ttl lets it last."""
+        """Fault S105 when that is longer than the policy's max_ttl lets it last."""
         if session.state is State.ENDED:
-            raise Problem("S101", "an ended session cannot be extended")
+            raise Fault("S101", "an ended session cannot be extended")
         if self._now() + seconds > session.stored.latest:
             left = max(0, int(session.stored.latest - self._now()))
             most = f"{left // 3600}h{left % 3600 // 60:02}m"
             what = f"its policy's max_ttl leaves this session {most} at most"
-            raise Problem("S105", what)
+            raise Fault("S105", what)
         event = SessionExtended(
             sandbox=session.stored.sandbox,
             session=session.id,
@@ -205,7 +205,7 @@ class Authority:
         """A host sees its own sessions only; others' look like none."""
         session = self._sessions.by_id(name)
         if session is None or session.stored.host != host:
-            raise Problem("S103", "this host has no such session")
+            raise Fault("S103", "this host has no such session")
         return session
 
     def release(self, session: Session, reason: str) -> None:

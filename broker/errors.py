@@ -1,23 +1,11 @@
-"""The errors a person reads: what, why and how to mend it, under a stable code."""
+"""What goes wrong in the broker, where who catches it has to tell it from any other fault."""
 
 from __future__ import annotations
 
-
-class Problem(Exception):
-    """One clear error; its text never holds a secret or bytes of a request."""
-
-    def __init__(self, code: str, what: str, why: str = "", fix: str = "") -> None:
-        super().__init__(f"{code} {what}")
-        self.code = code
-        self.what = what
-        self.why = why
-        self.fix = fix
-
-    def mapping(self) -> dict[str, str]:
-        return {"code": self.code, "what": self.what, "why": self.why, "fix": self.fix}
+from gitmoat.fault import Fault
 
 
-class Misconfigured(Problem):
+class Misconfigured(Fault):
     """A configuration that is refused whole: the file, the key path, and what to write instead."""
 
     def __init__(self, file: str, key: str, why: str, hint: str) -> None:
@@ -25,8 +13,7 @@ class Misconfigured(Problem):
         super().__init__("B104", "broker configuration invalid", f"{place}: {why}", hint)
         self.file = file
         self.key = key
-        self.hint = hint
 
 
-class Unavailable(Problem):
+class Unavailable(Fault):
     """Something the broker needs for this operation is not there now."""

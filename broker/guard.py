@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
-from broker.errors import Problem
 from broker.refusals import Reply, json_reply
+from gitmoat.fault import Fault
 from gitmoat.shape import Misshapen
 from gitwire.errors import Malformed
 from netpolicy.codes import CODES
@@ -27,7 +27,7 @@ def guarded(incoming: Incoming, act: Callable[[bytes], None]) -> Callable[[bytes
     def run(data: bytes) -> None:
         try:
             act(data)
-        except Problem as problem:
+        except Fault as problem:
             _fail(incoming, CODES[problem.code].control, problem.code, problem.what)
         except Malformed as malformed:
             _fail(incoming, malformed.status, "G104", malformed.what)

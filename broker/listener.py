@@ -12,10 +12,10 @@ from attrs import define, field
 from twisted.logger import Logger
 
 from broker.desk import Desk
-from broker.errors import Problem
 from broker.operations import dispatch
 from broker.settings import Address
 from broker.settings import Timeouts as BrokerTimeouts
+from gitmoat.fault import Fault
 from gitwire.proxying import ProxyReader
 from identity.tlsoptions import PeerKeyUnknown, PinnedServer, peer_key
 from streams.accepting import Acceptor
@@ -33,7 +33,7 @@ _WAIT = 600.0
 
 
 def bind(address: Address) -> socket.socket:
-    """The listening socket; Problem C104 when the port is taken, before anything is changed."""
+    """The listening socket; Fault C104 when the port is taken, before anything is changed."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -47,12 +47,12 @@ def bind(address: Address) -> socket.socket:
     return listener
 
 
-def _cannot_listen(address: Address, error: OSError) -> Problem:
+def _cannot_listen(address: Address, error: OSError) -> Fault:
     if error.errno == errno.EADDRINUSE:
         fix = "stop what listens there, or set listen.address in broker.toml"
-        return Problem("C104", f"the address {address} is in use", "somebody listens there", fix)
+        return Fault("C104", f"the address {address} is in use", "somebody listens there", fix)
     fix = "set listen.address in broker.toml to an address of this machine"
-    return Problem("B104", f"cannot listen on {address}", error.strerror or "", fix)
+    return Fault("B104", f"cannot listen on {address}", error.strerror or "", fix)
 
 
 @define(eq=False)

@@ -18,7 +18,7 @@ from nacl.signing import SigningKey
 
 from audit.journal import Journal, JournalUnavailable, Sizes, open_journal
 from broker.config import load_config
-from broker.errors import Misconfigured, Problem
+from broker.errors import Misconfigured
 from broker.files import Tree, open_tree
 from broker.listener import bind
 from broker.routes import check_files, check_upstreams
@@ -26,6 +26,7 @@ from broker.settings import Address, BrokerConfig
 from broker.store.interface import Store, StoreDamaged, StoreUnwritable
 from broker.store.sqlite import open_sqlite, store_files
 from broker.vault import Vault, open_vault
+from gitmoat.fault import Fault
 from identity.controlsocket import ControlSocketError, listen_control, make_private_directory
 from identity.keyfile import KeyFileUnsafe, load_key, load_or_create_key
 from identity.paths import Paths
@@ -110,7 +111,7 @@ def _take_admin(paths: Paths, handed: socket.socket) -> socket.socket:
     place = handed.getsockname() if handed.family == socket.AF_UNIX else None
     if not listens or place != str(paths.broker_admin_socket):
         why = f"it is not a listening socket at {paths.broker_admin_socket}"
-        raise Problem("C101", "the socket handed over cannot be used", why, _UNIT)
+        raise Fault("C101", "the socket handed over cannot be used", why, _UNIT)
     handed.set_inheritable(False)
     handed.setblocking(False)
     return handed
@@ -140,10 +141,10 @@ def _open_store(path: Path, ids: Ids) -> Store:
         store = open_sqlite(path)
     except StoreUnwritable as error:
         fix = f"free space on the disk of {path}"
-        raise Problem("B103", "the broker's store cannot be used", str(error), fix) from None
+        raise Fault("B103", "the broker's store cannot be used", str(error), fix) from None
     except (StoreDamaged, OSError) as error:
         fix = f"keep a copy of {path} and find out why; a new one forgets used grant counters"
-        raise Problem("B103", "the broker's store cannot be used", str(error), fix) from None
+        raise Fault("B103", "the broker's store cannot be used", str(error), fix) from None
     for file in store_files(path) if ids.drops else ():
         os.chown(file, *ids.pair, follow_symlinks=False)
     return store
@@ -154,7 +155,7 @@ def _open_journal(path: Path, ids: Ids, sizes: Sizes) -> Journal:
         return open_journal(path, "broker", time.time, uid=ids.uid, sizes=sizes)
     except JournalUnavailable as error:
         fix = f"look at {path}"
-        raise Problem("B103", "the audit journal cannot be written", error.what, fix) from None
+        raise Fault("B103", "the audit journal cannot be written", error.what, fix) from None
 
 
 def _load_key(config: BrokerConfig, paths: Paths, ids: Ids) -> SigningKey:
@@ -167,7 +168,7 @@ def _load_key(config: BrokerConfig, paths: Paths, ids: Ids) -> SigningKey:
     except OSError as error:
         why = f"{config.key_file}: {error.strerror}"
         fix = "put 64 hex digits there, 0400; or remove process.key_file"
-        raise Problem("B104", "the broker's key cannot be read", why, fix) from None
+        raise Fault("B104", "the broker's key cannot be read", why, fix) from None
 
 
 def _open_directory(path: Path) -> int:
@@ -179,7 +180,7 @@ def _open_vault(path: Path, key: SigningKey) -> Vault:
 
 
 def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened:
-    """Problem says what is wrong; before the two sockets are ours nothing is changed."""
+    """Fault says what is wrong; before the two sockets are ours nothing is changed."""
     tree = _tree(paths)
     config = read_config(paths, tree)
     ids = _ids(config)
@@ -195,9 +196,9 @@ def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened
         key = _load_key(config, paths, ids)
     except ControlSocketError as error:
         what = "a directory or socket of the broker cannot be used"
-        raise Problem(error.code, what, error.what, error.fix) from None
+        raise Fault(error.code, what, error.what, error.fix) from None
     except KeyFileUnsafe as error:
-        raise Problem("C101", "the broker's key is not safe to use", str(error)) from None
+        raise Fault("C101", "the broker's key is not safe to use", str(error)) from None
     return Opened(
         paths=paths,
         tree=tree,

@@ -9,8 +9,8 @@ from pathlib import Path
 from attrs import define, field
 from nacl.signing import SigningKey
 
-from broker.errors import Problem
 from broker.vault import Vault
+from gitmoat.fault import Fault
 from identity.keyfile import KeyFileUnsafe, load_key_at, promote_key, public_text
 
 _FILE = "broker.key"
@@ -60,11 +60,11 @@ class OwnKey:
         if self._elsewhere is not None:
             fix = "add credentials anew after its owner has replaced it: they are sealed to it"
             why = f"it is kept in {self._elsewhere}"
-            raise Problem("B102", "the broker's key is not ours to replace", why, fix)
+            raise Fault("B102", "the broker's key is not ours to replace", why, fix)
         fix = "`hostctl broker rotate-key` makes it"
         try:
             return load_key_at(self._folder, _NEXT, self._uid)
         except FileNotFoundError:
-            raise Problem("B102", "there is no next key", f"{_NEXT} is not there", fix) from None
+            raise Fault("B102", "there is no next key", f"{_NEXT} is not there", fix) from None
         except KeyFileUnsafe as error:
-            raise Problem("C101", "the next key is not safe to use", error.what, fix) from None
+            raise Fault("C101", "the next key is not safe to use", error.what, fix) from None

@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from audit.events import Event
 from audit.journal import Journal, JournalUnavailable
-from broker.errors import Problem
+from gitmoat.fault import Fault
 from streams.http import Clock
 
 log = Logger()
@@ -19,14 +19,14 @@ log = Logger()
 Waiting = list[Deferred[None]]
 
 
-def unrecorded(error: JournalUnavailable) -> Problem:
-    return Problem(
+def unrecorded(error: JournalUnavailable) -> Fault:
+    return Fault(
         error.code, "the audit journal cannot be written", error.what, "free space on its disk"
     )
 
 
 def record_first(journal: Journal, event: Event, durable: bool = True) -> None:
-    """What cannot be recorded does not happen: Problem."""
+    """What cannot be recorded does not happen: Fault."""
     try:
         journal.record(event, durable=durable)
     except JournalUnavailable as error:

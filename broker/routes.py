@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from broker.errors import Misconfigured, Problem
+from broker.errors import Misconfigured
 from broker.files import Tree
 from broker.other_hosts import OtherHosts
 from broker.providers.credential import Provider
@@ -20,6 +20,7 @@ from broker.providers.making import Maker
 from broker.resolving import Resolver, ServerResolver, SystemResolver
 from broker.route import Route, server_route, trusting
 from broker.settings import AppProvider, BrokerConfig, FileProvider, UpstreamConfig
+from gitmoat.fault import Fault
 from netpolicy.upstreams import Upstream, UpstreamTable
 
 
@@ -113,7 +114,7 @@ class CurrentRoutes:
         self._changed.append(callback)
 
     def reload(self) -> Routes:
-        """Parses everything, then swaps; on any Problem the old routes stay."""
+        """Parses everything, then swaps; on any Fault the old routes stay."""
         fresh = self._load()
         _refuse_restart(self.now.config, fresh.config)
         self.now = fresh
@@ -129,4 +130,4 @@ def _refuse_restart(old: BrokerConfig, new: BrokerConfig) -> None:
         if getattr(old, key) != getattr(new, key):
             what = "this change needs a restart"
             fix = "`hostctl down` and `hostctl up`, or take it back"
-            raise Problem("B104", what, f"broker.toml: {key} has changed", fix)
+            raise Fault("B104", what, f"broker.toml: {key} has changed", fix)

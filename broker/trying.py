@@ -9,13 +9,14 @@ from typing import Any
 from attrs import define
 
 from broker.dialling import Dialler
-from broker.errors import Problem, Unavailable
+from broker.errors import Unavailable
 from broker.injection import upstream_head
 from broker.providers.credential import Need
 from broker.providers.judging import expiry_of, scope_of, warnings_of
 from broker.responses import judge
 from broker.routes import Routes, Server
 from broker.running import Errand
+from gitmoat.fault import Fault
 from gitwire.errors import Malformed
 from gitwire.http import NoBody, ResponseHead
 from gitwire.repository import Place, RepositoryPath, parse_repository
@@ -45,7 +46,7 @@ class Trial:
             head = upstream_head(request, server.config.authority, credential, NoBody())
             got = await self._ask(server, head)
         except Unavailable as error:
-            raise Problem(error.code, error.what, error.why, error.fix) from None
+            raise Fault(error.code, error.what, error.why, error.fix) from None
         code = judge(got, request, _LIMIT)
         if code == "U102" and got.status == 401:
             server.provider.refused(need, credential)
@@ -72,12 +73,12 @@ class Trial:
         found = self._located(place) if "://" in place else self._named(place)
         if found is None:
             what = f"{place[:200]!r} is at no upstream that is configured"
-            raise Problem("U107", what, "", CODES["U107"].fix)
+            raise Fault("U107", what, "", CODES["U107"].fix)
         server, repository = found
         if server.config.provider != self._name:
             what = f"upstream {server.upstream.name} does not use this credential"
             fix = f"it uses {server.config.provider}; name a repository of another upstream"
-            raise Problem("U107", what, "", fix)
+            raise Fault("U107", what, "", fix)
         return server, repository
 
     def _located(self, url: str) -> tuple[Server, RepositoryPath] | None:

@@ -15,8 +15,9 @@ from nacl.exceptions import CryptoError
 from nacl.public import Box, PrivateKey, PublicKey, SealedBox
 from nacl.signing import SigningKey
 
-from broker.errors import Problem, Unavailable
+from broker.errors import Unavailable
 from broker.providers.credential import Credential, is_username, unavailable
+from gitmoat.fault import Fault
 from identity.secret import Secret
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -168,12 +169,12 @@ class Vault:
 
 
 def check_entry(name: str, username: str) -> None:
-    """Problem when such an entry cannot be kept."""
+    """Fault when such an entry cannot be kept."""
     what = "this credential cannot be kept"
     if _NAME.fullmatch(name) is None:
-        raise Problem("B104", what, "the name is not one", "use a-z, 0-9 and -, at most 63")
+        raise Fault("B104", what, "the name is not one", "use a-z, 0-9 and -, at most 63")
     if not is_username(username):
-        raise Problem("B104", what, "the username cannot be sent", "use ASCII without a colon")
+        raise Fault("B104", what, "the username cannot be sent", "use ASCII without a colon")
 
 
 def open_vault(directory: int, key: SigningKey) -> Vault:

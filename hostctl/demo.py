@@ -126,7 +126,9 @@ def perform(stage: Stage, out: Output) -> list[Outcome]:
 def _try(check: Check, stage: Stage) -> Outcome:
     try:
         return Outcome(check, True, check.run(stage))
-    except (CheckFailed, Failure) as problem:
+    except Failure as problem:
+        return Outcome(check, False, problem.what)
+    except CheckFailed as problem:
         return Outcome(check, False, str(problem))
     except Exception as problem:  # noqa: BLE001 -- a check that breaks is a check that fails
         return Outcome(check, False, f"{type(problem).__name__}: {problem}")

@@ -199,7 +199,8 @@ def close_stage(stage: Stage, keep_files: bool = False) -> None:
         try:
             stop_daemon(name, control)
         except (Failure, OSError) as problem:
-            stage.out.progress(f"stopping {name}: {problem}")
+            why = problem.what if isinstance(problem, Failure) else problem
+            stage.out.progress(f"stopping {name}: {why}")
     for daemon in reversed(stage.daemons):
         daemon.stop()
     stage.upstream.stop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gitmoat.fault import Fault, fault_of
+
 FAILED = 1
 USAGE = 2
 DENIED = 3
@@ -33,33 +35,26 @@ _FAMILY_EXITS = {"G": DENIED, "H": DENIED, "S": DENIED, "E": DENIED, "P": INVALI
 _TEXT_LIMIT = 2000
 
 
-class Failure(Exception):
-    """Ends the command with one error; never carries a secret."""
+class Failure(Fault):
+    """Ends the command with one error."""
 
     def __init__(
         self, code: str, what: str, why: str = "", fix: str = "", exit_code: int | None = None
     ) -> None:
-        super().__init__(what)
-        self.code = code
-        self.what = what
-        self.why = why
-        self.fix = fix
+        super().__init__(code, what, why, fix)
         self.exit_code = exit_code_of(code) if exit_code is None else exit_code
 
     def lines(self) -> list[str]:
-        error = self._whole()
-        first = f"error: {error['what']} [{self.code}]"
-        return [first, f"why: {error['why']}", f"fix: {error['fix']}"]
+        told = self.mapping()
+        first = f"error: {told['what']} [{self.code}]"
+        return [first, f"why: {told['why']}", f"fix: {told['fix']}"]
 
     def mapping(self) -> dict[str, object]:
-        error = self._whole()
-        return {"schema": "gitmoat.error/1", "error": {**error, "exit": self.exit_code}}
-
-    def _whole(self) -> dict[str, str]:
         """What was not said is taken from the table of codes; each a line of its own."""
         text, fix = _known(self.code)
-        said = {"what": self.what, "why": self.why or text, "fix": self.fix or fix}
-        return {"code": self.code} | {key: plain(value) for key, value in said.items()}
+        whole = {"what": self.what, "why": self.why or text, "fix": self.fix or fix}
+        printable = {key: plain(value) for key, value in whole.items()}
+        return {"code": self.code, **printable, "exit": self.exit_code}
 
 
 class NotReached(Failure):
@@ -99,13 +94,10 @@ def plain(text: object) -> str:
 
 def failure_from(error: object) -> Failure:
     """A daemon's `{"code", "what", "why", "fix", "exit"}`; anything else is a failure too."""
-    if not isinstance(error, Mapping) or "what" not in error:
+    told = fault_of(error)
+    if told is None or not isinstance(error, Mapping):
         return Failure("C107", "the daemon answered strangely", fix="see its log file")
-    code, exit_code = plain(error.get("code", "C107")), error.get("exit")
-    return Failure(
-        code,
-        plain(error["what"]),
-        plain(error.get("why", "")),
-        plain(error.get("fix", "")),
-        exit_code if isinstance(exit_code, int) and 0 < exit_code < 256 else None,
-    )
+    code, what, why, fix = map(plain, (told.code, told.what, told.why, told.fix))
+    exit_code = error.get("exit")
+    given = isinstance(exit_code, int) and 0 < exit_code < 256
+    return Failure(code, what, why, fix, exit_code if given else None)

@@ -59,7 +59,7 @@ class Output:
         for line in failure.lines():
             print(line, file=self._stderr, flush=True)
         if self.json:
-            self.emit(failure.mapping())
+            self.emit({"schema": "gitmoat.error/1", "error": failure.mapping()})
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         cells = [list(header), *([plain(cell) for cell in row] for row in rows)]

@@ -89,9 +89,8 @@ def main() -> int:
 
 
 def _not_started(descriptor: int | None, problem: Failed) -> int:
-    _tell(descriptor, json.dumps({"error": problem.answer()}))
-    fix = problem.answer()["fix"]
-    sys.stderr.write(f"hostd: {problem.what} [{problem.code}]\n  fix: {fix}\n")
+    _tell(descriptor, json.dumps({"error": problem.mapping()}))
+    sys.stderr.write(f"hostd: {problem.what} [{problem.code}]\n  fix: {problem.fix}\n")
     return problem.exit_code
 
 

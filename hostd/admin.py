@@ -146,7 +146,7 @@ class AdminConnection(Conversation):
         self._answer_error(Failed("R101", "hostd could not do this", why=text[:300]))
 
     def _answer_error(self, problem: Failed) -> None:
-        self.say({"error": problem.answer()})
+        self.say({"error": problem.mapping()})
         if self._channel is None:
             self.drop()
 

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectError, DNSLookupError
 from twisted.python.failure import Failure
 
+from gitmoat.fault import fault_of
 from gitmoat.messages.host import Message
 from gitmoat.shape import write
 from gitwire.http import Length, NoBody, format_request
@@ -160,6 +161,7 @@ def _understood(status: int, body: bytes) -> dict[str, Any]:
         raise _unreachable("its answer is not JSON") from None
     if status in (200, 204) and isinstance(answer, dict):
         return answer
-    if isinstance(answer, dict) and "code" in answer:
-        raise Failed(str(answer["code"]), str(answer.get("what", "the broker refused this")))
+    told = fault_of(answer)
+    if told is not None:
+        raise Failed(told.code, told.what)
     raise _unreachable(f"it answered {status}")

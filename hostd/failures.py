@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from errno import EACCES, ENOENT, EPERM
-from typing import Any
-
-from attrs import field, frozen
 
 from gitmoat.fault import Fault
 from netpolicy.codes import CODES
 
 
-@frozen
 class Failed(Fault):
     """Ends one operation; the admin socket turns it into the answer."""
 
-    exit_code: int = field(default=1, kw_only=True)
+    def __init__(
+        self, code: str, what: str, why: str = "", fix: str = "", *, exit_code: int = 1
+    ) -> None:
+        # A broker of another version may have codes that we do not know.
+        super().__init__(code, what, why, fix or (CODES[code].fix if code in CODES else ""))
+        self.exit_code = exit_code
 
-    def answer(self) -> dict[str, Any]:
-        return {
-            "code": self.code,
-            "what": self.what,
-            "why": self.why,
-            "fix": self.fix or _usual_fix(self.code),
-            "exit": self.exit_code,
-        }
-
-
-def _usual_fix(code: str) -> str:
-    """A broker of another version may have codes that we do not know."""
-    return CODES[code].fix if code in CODES else ""
+    def mapping(self) -> dict[str, object]:
+        return {**super().mapping(), "exit": self.exit_code}
 
 
-@frozen
 class NotStarted(Failed):
     """No process began. `errno` is 0 where no call of the system failed."""
 
-    errno: int = field(default=0, kw_only=True)
-
-    @classmethod
-    def because(cls, why: str, errno: int) -> NotStarted:
-        return cls("R101", "could not start a process", why, errno=errno)
+    def __init__(self, why: str, errno: int) -> None:
+        super().__init__("R101", "could not start a process", why)
+        self.errno = errno
 
     @property
     def not_found(self) -> bool:

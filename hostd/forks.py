@@ -88,7 +88,7 @@ class _Gone:
 def _failed(refused: Refused) -> Failed:
     if refused.code:
         return Failed(refused.code, refused.why)
-    return NotStarted.because(refused.why, refused.errno)
+    return NotStarted(refused.why, refused.errno)
 
 
 class Forks:

@@ -12,8 +12,9 @@ from twisted.internet.task import Clock
 from audit.journal import Journal, open_journal
 from audit.verify import read_events
 from broker.admin import Admin
-from broker.errors import Misconfigured, Problem
+from broker.errors import Misconfigured
 from broker.helper_link import HelperLink
+from gitmoat.fault import Fault
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_what_is_not_understood_is_one_error(journal: Journal, line: bytes) -> N
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (Problem("R103", "there is no such session"), "R103"),
+        (Fault("R103", "there is no such session"), "R103"),
         (Misconfigured("f", "a.b", "is wrong", "mend it"), "B104"),
         (sqlite3.OperationalError("disk I/O error"), "B103"),
     ],

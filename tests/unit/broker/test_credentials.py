@@ -9,13 +9,14 @@ import pytest
 from nacl.public import SealedBox
 from nacl.signing import SigningKey
 
-from broker.errors import Problem, Unavailable
+from broker.errors import Unavailable
 from broker.files import Tree
 from broker.injection import upstream_head
 from broker.providers.credential import Credential, parse_password
 from broker.providers.file import FileCredentials, is_private
 from broker.providers.vault import VaultCredentials
 from broker.vault import Vault, open_vault
+from gitmoat.fault import Fault
 from gitwire.framing import Chunked, NoBody
 from gitwire.repository import parse_place, parse_repository
 from gitwire.smarthttp import Advertise, Push, Service
@@ -185,7 +186,7 @@ def test_the_seal_is_libsodiums(vault: Vault, tmp_path: Path) -> None:
 def test_names_that_cannot_be_kept_change_nothing(
     vault: Vault, tmp_path: Path, name: str, username: str
 ) -> None:
-    with pytest.raises(Problem):
+    with pytest.raises(Fault):
         vault.add(name, username, Secret(MARKER))
     assert list(tmp_path.iterdir()) == []
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from twisted.python.failure import Failure
 
-from gitmoat.fault import Fault
+from gitmoat.fault import Fault, fault_of
 from hostd.failures import Failed
 from netpolicy.codes import CODES
 
@@ -29,5 +31,29 @@ def test_it_passes_through_a_failure_with_its_cause() -> None:
 
 
 def test_what_to_do_is_the_codes_own_unless_it_is_said() -> None:
-    assert Failed("R103", "there is none").answer()["fix"] == CODES["R103"].fix
-    assert Failed("R103", "there is none", fix="make one").answer()["fix"] == "make one"
+    assert Failed("R103", "there is none").fix == CODES["R103"].fix
+    assert Failed("R103", "there is none", fix="make one").fix == "make one"
+
+
+def test_another_program_reads_the_fault_that_was_told() -> None:
+    told = fault_of(json.loads(json.dumps(Fault("R101", "it did not go", "w", "f").mapping())))
+    assert told is not None
+    assert (told.code, told.what, told.why, told.fix) == ("R101", "it did not go", "w", "f")
+
+
+def test_why_and_what_to_do_may_be_left_out() -> None:
+    told = fault_of({"code": "S101", "what": "this session has ended"})
+    assert told is not None
+    assert (told.why, told.fix) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None, "R101", ["R101"], {}, {"code": "R101"}, {"what": "x"}, {"code": "", "what": "x"},
+        {"code": 1, "what": "x"}, {"code": "R101", "what": {}},
+        {"code": "R101", "what": "x", "why": None}, {"code": "R101", "what": "x", "fix": 1},
+    ],
+)  # fmt: skip
+def test_what_has_no_code_or_no_text_is_no_fault(told: object) -> None:
+    assert fault_of(told) is None

@@ -28,10 +28,9 @@ def test_an_unknown_code_still_has_three_lines() -> None:
     assert len(Failure("Z999", "odd").lines()) == 3
 
 
-def test_the_json_of_an_error_has_a_schema_and_the_exit_code() -> None:
+def test_an_error_is_told_with_its_exit_code() -> None:
     mapping = Failure("R103", "none", "w", "f").mapping()
-    error = {"code": "R103", "what": "none", "why": "w", "fix": "f", "exit": 4}
-    assert mapping == {"schema": "gitmoat.error/1", "error": error}
+    assert mapping == {"code": "R103", "what": "none", "why": "w", "fix": "f", "exit": 4}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hostd.helper_link import said
     ],
 )
 def test_the_number_says_what_is_missing(number: int, code: str, exit_code: int, told: str) -> None:
-    problem = NotStarted.because("FileNotFoundError: some words", number)
+    problem = NotStarted("FileNotFoundError: some words", number)
     failed = not_started("program", problem)
     assert (failed.code, failed.exit_code) == (code, exit_code)
     assert said(problem) == told
