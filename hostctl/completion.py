@@ -1,6 +1,8 @@
 """`hostctl completion`: what can be typed next, for bash, zsh and fish.
 
 The scripts know nothing of the commands: they pass the words typed so far to `completion words`.
+These are the words of the command at the cursor, as each shell tells them. argcomplete (3.7) hands
+over the whole line in zsh, and the whole `|` in fish: behind `sudo` or a pipe nothing is completed.
 """
 
 from __future__ import annotations
