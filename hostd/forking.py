@@ -36,6 +36,7 @@ from hostd.messages import (
     Refused,
     Request,
     Started,
+    number_of,
     packed,
     unpack_asked,
 )
@@ -173,12 +174,11 @@ class Forker:
         data, descriptors, flags, _ = socket.recv_fds(self._link, LONGEST_MESSAGE, MOST_DESCRIPTORS)
         if not data:
             return False
-        number = 0  # of a request that is not understood, which is nobody's
+        number = number_of(data)
         try:
             if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
                 raise Misshapen("", "request too large")
             asked = unpack_asked(data)
-            number = asked.number
             if isinstance(asked.request, Ping):
                 self._tell(number, Alive())
             else:

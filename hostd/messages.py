@@ -1,8 +1,9 @@
 """What hostd and the processes that fork for it tell each other: requests, and what came of them.
 
 Each message is one JSON object on a seqpacket socket, and descriptors come beside it; a request
-says which in its own docstring. Both ends are of one version: hostd starts the other one. The
-half that hostd speaks is `ask_listen` and so on, and the half that answers is `answer_listen`.
+says which in its own docstring. Both ends are of one version, because hostd starts the other one;
+but after an upgrade it may start a newer one, which refuses what it does not understand. The half
+that hostd speaks is `ask_listen` and so on, and the half that answers is `answer_listen`.
 """
 
 from __future__ import annotations
@@ -249,6 +250,16 @@ class Answered:
 
 def packed(message: Asked | Answered) -> bytes:
     return json.dumps(write(message), separators=(",", ":")).encode("ascii")
+
+
+def number_of(data: bytes) -> int:
+    """Of a request that may not be understood otherwise, so that whoever asked hears of it; 0 where
+    there is none."""
+    try:
+        message = read_json(data, LONGEST_MESSAGE)
+        return _NUMBER.read(message.get("number") if isinstance(message, dict) else None, "number")
+    except Misshapen:
+        return 0
 
 
 def unpack_asked(data: bytes) -> Asked:

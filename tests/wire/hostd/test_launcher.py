@@ -20,6 +20,7 @@ from attrs import define, evolve, field
 from confine.process import Limits
 from hostd.children import MOST_OF_ONE_CAUSE
 from hostd.messages import (
+    MOST_DESCRIPTORS,
     Alive,
     Answer,
     Answered,
@@ -137,12 +138,26 @@ def test_what_fails_before_the_fork_leaves_nothing_open(launcher: Launcher, tmp_
     assert launcher.descriptors() == before
 
 
-def test_what_is_not_understood_is_nobodys_and_costs_nothing(launcher: Launcher) -> None:
-    launcher.link.send(b'{"number": 1, "request": {"op": "command", "argv": ["/bin/true"]}}')
-    assert launcher.refusal(0).why == "request.environment: is missing"
-    launcher.link.send(b'{"number": 1, "request": {"op": "format"}}')
-    assert "not one of: ping," in launcher.refusal(0).why
+def test_what_is_not_understood_is_refused_at_once_to_who_asked(launcher: Launcher) -> None:
+    launcher.link.send(b'{"number": 7, "request": {"op": "command", "argv": ["/bin/true"]}}')
+    assert launcher.refusal(7).why == "request.environment: is missing"
+    launcher.link.send(b'{"number": 8, "request": {"op": "format"}}')
+    assert "not one of: ping," in launcher.refusal(8).why
     launcher.begins(_HERE)
+
+
+@pytest.mark.parametrize("data", [b"?", b"[]", b'{"number": "7"}', b'{"request": {"op": "ping"}}'])
+def test_what_has_no_number_is_nobodys_and_costs_nothing(launcher: Launcher, data: bytes) -> None:
+    launcher.link.send(data)
+    assert launcher.refusal(0).why
+    launcher.begins(_HERE)
+
+
+def test_a_request_with_too_many_descriptors_is_refused_to_who_asked(launcher: Launcher) -> None:
+    before = launcher.descriptors()
+    launcher.send(7, _HERE, *[0] * (MOST_DESCRIPTORS + 1))
+    assert launcher.refusal(7).why == "request too large"
+    eventually(lambda: launcher.descriptors() == before, "nothing left open")
 
 
 def test_what_a_child_cannot_do_is_told_whole(launcher: Launcher) -> None:
