@@ -30,10 +30,15 @@ _TIMEOUT = 30.0  # a process that was killed while it waits for a disk goes when
 
 async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
     """End it and remove all that was made for it, the workspace too."""
+    await end_for_removal(host, sandbox, reason)
+    await remove_files(host, sandbox.plan.id)
+
+
+async def end_for_removal(host: Host, sandbox: Sandbox, reason: str) -> None:
+    """From here on it can only be removed; when this returns, nothing but its files is left."""
     sandbox.record = sandbox.record.ending(reason)
     save_if_possible(host, sandbox, Step.REMOVING)
     await end(host, sandbox, reason)
-    await remove_files(host, sandbox.plan.id)
 
 
 async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
@@ -86,11 +91,13 @@ async def end_processes(host: Host, identifier: str) -> None:
 
 
 async def remove_files(host: Host, identifier: str) -> None:
-    """Run and state files of a sandbox whose processes are gone."""
+    """Run and state files of a sandbox whose processes are gone; its record last, or nobody would
+    know any more what is left if this fails."""
     remove_run_files(host, identifier)
     host.sidecar_log(identifier).unlink(missing_ok=True)
     remove_output(host, identifier)
-    await _remove_tree(host, host.registry.parent / identifier)
+    await _remove_trees(host, host.registry.files_of(identifier))
+    host.registry.forget(identifier)
 
 
 def remove_run_files(host: Host, identifier: str) -> None:
@@ -104,11 +111,11 @@ def remove_run_files(host: Host, identifier: str) -> None:
         raise _not_removed(str(problem)) from None
 
 
-async def _remove_tree(host: Host, tree: Path) -> None:
-    if not tree.exists():
+async def _remove_trees(host: Host, trees: Sequence[Path]) -> None:
+    if not trees:
         return
-    # rm walks by descriptor and at any depth; nothing lives in the tree any more.
-    remover = tool("rm", "-rf", "--one-file-system", "--", str(tree))
+    # rm walks by descriptor and at any depth; nothing lives in the trees any more.
+    remover = tool("rm", "-rf", "--one-file-system", "--", *map(str, trees))
     try:
         finished = await host.programs.run(remover, timeout=600)
     except Failed:  # the launcher ended under it; there is another

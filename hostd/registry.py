@@ -10,6 +10,7 @@ import json
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,10 @@ class Step(Enum):
         return self in (Step.WORKSPACE, Step.SERVED)
 
     def leads_to(self, step: Step) -> bool:
-        """Every life can end, at any step, and whatever has ended can be removed."""
+        """Every life can end, at any step, and whatever has ended can be removed. What is being
+        removed may have lost files already: it is removed, and nothing else."""
+        if self is Step.REMOVING:
+            return step is self
         return step in (self, Step.ENDING, Step.REMOVING) or step in _NEXT[self]
 
 
@@ -197,6 +201,19 @@ class Registry:
         except OSError:
             shutil.rmtree(directory, ignore_errors=True)  # there is nothing but the record in it
             raise
+
+    def files_of(self, identifier: str) -> list[Path]:
+        """What a sandbox has in its directory besides its record."""
+        try:
+            found = list((self.parent / identifier).iterdir())
+        except FileNotFoundError:
+            return []
+        return [path for path in found if path.name != _STATE_FILE]
+
+    def forget(self, identifier: str) -> None:
+        """The record, and the directory, in which nothing else is left."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.parent / identifier)
 
     def save(self, record: Record) -> None:
         write_whole(self.parent / record.id / _STATE_FILE, json.dumps(record.to_json()))

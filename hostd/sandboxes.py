@@ -18,7 +18,7 @@ from hostd.adoption import Found, adopt_process, restore
 from hostd.attaching import find_prepared, refusal
 from hostd.broker_client import BrokerClient
 from hostd.commands import hang_up
-from hostd.ending import destroy, remove_files, stop, why_ended
+from hostd.ending import end_for_removal, remove_files, stop, why_ended
 from hostd.failures import Failed
 from hostd.host import Host
 from hostd.lifecycle import attach, create, detach, start
@@ -257,21 +257,23 @@ class Sandboxes:
 
     async def _discard(self, identifier: str, reason: str) -> bool:
         """False when nothing was there. What could not be removed wholly stays listed."""
-        sandbox, record = self._live.get(identifier), self._stopped.get(identifier)
+        sandbox = self._live.get(identifier)
         if sandbox is not None:
             self._commands.pop(identifier, None)
-            await destroy(self._host, sandbox, reason)
-            name = sandbox.plan.name
-        elif record is not None:
+            await end_for_removal(self._host, sandbox, reason)
+            del self._live[identifier]
+            self._stopped[identifier] = sandbox.record
+        record = self._stopped.get(identifier)
+        if record is None:
+            return False
+        if record.step is not Step.REMOVING:
             self._stopped[identifier] = record = record.at(Step.REMOVING)
             self._host.registry.save_if_possible(record)
-            await remove_files(self._host, identifier)
-            name = record.name
-        else:
-            return False
-        for table in (self._live, self._stopped, self._turns):
+        await remove_files(self._host, identifier)
+        for table in (self._stopped, self._turns):
             table.pop(identifier, None)
-        self._host.journal.record(SandboxRemoved(sandbox=identifier, name=name, reason=reason))
+        removed = SandboxRemoved(sandbox=identifier, name=record.name, reason=reason)
+        self._host.journal.record(removed)
         return True
 
     async def stop(self, wanted: object) -> None:
@@ -291,12 +293,12 @@ class Sandboxes:
                     self._creations.release()
 
     async def _stop(self, sandbox: Sandbox, reason: str) -> None:
-        """One that never became complete has nothing to keep."""
+        """One that never became complete, or that is being removed, has nothing to keep."""
         identifier = sandbox.plan.id
         async with self._turn(identifier):
             if self._live.get(identifier) is not sandbox:
                 return
-            if sandbox.record.step is Step.WORKSPACE:
+            if sandbox.step in (Step.WORKSPACE, Step.REMOVING):
                 await self._discard(identifier, reason)
                 return
             self._commands.pop(identifier, None)

@@ -129,6 +129,34 @@ def test_a_sandbox_that_lost_one_of_its_rooms_is_stopped_at_once(world: World, r
 
 
 @contextmanager
+def kept_busy(directory: Path) -> Iterator[None]:
+    """Another file system in there: whoever removes the tree leaves that alone, and fails."""
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", directory], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", directory], check=True)
+
+
+def test_a_sandbox_whose_removal_failed_can_only_be_removed(world: World) -> None:
+    with world.box("--agent") as box:
+        keep_something(box)
+        state = world.state(identifier(world, box))
+        with kept_busy(state / "busy"):
+            with pytest.raises(Failure, match="not all removed"):
+                world.ask("rm", sandbox=box.name, force=True)
+            world.ask("stop", sandbox=box.name)
+            with pytest.raises(Failure, match="cannot be started: it is removing"):
+                world.ask("start", sandbox=box.name)
+            world.down()
+            world.up()
+            assert world.items()[box.name]["state"] == "removing"
+        world.ask("rm", sandbox=box.name)
+        assert box.name not in world.items() and not state.exists()
+
+
+@contextmanager
 def small_disk(world: World) -> Iterator[Path]:
     """The sandboxes' own file system, of a few megabytes."""
     world.kill("hostd")

@@ -237,6 +237,20 @@ APART = (
         (f"{BESIDE}::test_a_command_that_began_while_its_sandbox_ended_is_ended_and_not_recorded",),
     ),
     Mutation(
+        "hostd: who asked for what is not understood hears nothing",
+        "hostd/forking.py",
+        "        number = number_of(data)\n",
+        "        number = 0\n",
+        (f"{LAUNCHER}::test_what_is_not_understood_is_refused_at_once_to_who_asked",),
+    ),
+    Mutation(
+        "hostd: what was half removed can be stopped, and started again",
+        "hostd/registry.py",
+        "        if self is Step.REMOVING:\n",
+        "        if False:\n",
+        ("tests/unit/hostd/test_registry.py::test_what_is_being_removed_can_only_be_removed",),
+    ),
+    Mutation(
         "hostd: two downs take permits from each other",
         "hostd/sandboxes.py",
         "        async with self._downs:  #",

@@ -61,10 +61,17 @@ def test_a_record_of_another_form_is_damaged(tmp_path: Path, key: str, value: ob
 def test_any_life_ends_and_none_begins_after_its_end() -> None:
     for step in Step:
         assert record(step=step).at(Step.REMOVING).step is Step.REMOVING
+    for step in set(Step) - {Step.REMOVING}:
         assert record(step=step).at(Step.ENDING).step is Step.ENDING
     for over in (Step.STOPPED, Step.REMOVING, Step.DAMAGED):
         with pytest.raises(ValueError, match="does not lead to served"):
             record(step=over).at(Step.SERVED)
+
+
+@pytest.mark.parametrize("step", set(Step) - {Step.REMOVING})
+def test_what_is_being_removed_can_only_be_removed(step: Step) -> None:
+    with pytest.raises(ValueError, match=f"removing does not lead to {step.value}"):
+        record(step=Step.REMOVING).at(step)
 
 
 def test_an_end_is_kept_with_its_reason(tmp_path: Path) -> None:
