@@ -20,6 +20,7 @@ CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 _CLONE_INTO_CGROUP = 0x200000000
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 _PR_CAPBSET_DROP = 24
@@ -130,6 +131,15 @@ def not_dumpable() -> None:
 def adopt_orphans() -> None:
     """Make this process the one that inherits descendants whose parent died."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_with_parent(number: int) -> None:
+    """The signal that this process gets when the thread that forked it ends; 0 is none.
+
+    A change of uid or gid takes it back; an execve of an ordinary program does not
+    (PR_SET_PDEATHSIG(2const)).
+    """
+    _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def lock_securebits() -> None:

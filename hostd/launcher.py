@@ -6,6 +6,7 @@ It is small, because it forks a dozen times for each sandbox.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from typing import NoReturn
@@ -29,6 +30,7 @@ from hostd.messages import Command, Done, Listen, MapIds, Person, Probe, Request
 # Who is ended where memory is short: commands before all else, our daemons last. Half of the
 # machine's memory is added to what a command has.
 _FIRST_VICTIM, _PERSONS = 500, 0
+_TOO_LATE = 125
 
 
 class Launcher(Forker):
@@ -36,6 +38,7 @@ class Launcher(Forker):
 
     def __init__(self, link: socket.socket) -> None:
         super().__init__(link)
+        self._pid = os.getpid()
         self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self._seccomp = compile_profile(profiles.SANDBOX)
 
@@ -84,6 +87,7 @@ class Launcher(Forker):
         self.send(number, Done(), (table,))
 
     def _answer_child(self, child: Command | Probe, descriptors: list[int], problems: int) -> None:
+        self._end_with_launcher()
         join_cgroups(child.cgroups)
         if child.uid:
             person = isinstance(child, Command) and child.person is not None
@@ -97,7 +101,20 @@ class Launcher(Forker):
             self._run_command(child)
         self._confine(child)
         os.close(problems)
+        linux.end_with_parent(0)
         attempts.report(child.attempts, 1)
+
+    def _end_with_launcher(self) -> None:
+        """Until it has begun, a child ends with the launcher: hostd tells whoever asked for it
+        that it did not begin, and cannot find it. A child in another pid namespace is inherited
+        by the first process of that namespace, and not by hostd (pid_namespaces(7)).
+
+        To be called again after each change of uid. What an execve itself waits for, a lease on
+        the program for example, is not covered: the setting would last beyond it.
+        """
+        linux.end_with_parent(signal.SIGKILL)
+        if os.getppid() not in (self._pid, 0):  # 0 is a parent outside of our pid namespace
+            os._exit(_TOO_LATE)
 
     def _run_command(self, command: Command) -> NoReturn:
         if command.tty:
@@ -106,7 +123,9 @@ class Launcher(Forker):
             _become_person(command.uid, command.person)
         else:
             self._confine(command)
+        self._end_with_launcher()
         linux.reset_signals()
+        linux.end_with_parent(0)
         os.execvpe(command.argv[0], command.argv, command.environment)  # noqa: S606
 
     def _confine(self, child: Command | Probe) -> None:

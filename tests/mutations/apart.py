@@ -195,6 +195,16 @@ APART = (
         (f"{FORKS}::test_who_cannot_be_started_is_started_later_and_nobody_waits_for_that",),
     ),
     Mutation(
+        "launcher: what it forked into a pid namespace waits on without it",
+        "hostd/launcher.py",
+        "        self._end_with_launcher()\n        join_cgroups(child.cgroups)",
+        "        join_cgroups(child.cgroups)",
+        (
+            "tests/live/test_launcher_killed.py"
+            "::test_with_the_launcher_goes_what_has_not_begun_in_another_pid_namespace",
+        ),
+    ),
+    Mutation(
         "hostd: what a launcher forked and did not tell of runs on",
         "hostd/forks.py",
         "                (os.killpg if leads else os.kill)(pid, signal.SIGKILL)",

@@ -274,7 +274,8 @@ def test_its_end_is_seen_although_a_child_of_its_is_held_up(
     try:
         assert launcher.link.recv(1) == b""
     finally:
-        os.kill(held, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(held, signal.SIGKILL)
 
 
 def _sockets_of(pid: int) -> int:
