@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.chains.way import OURS
 from bench.figures import Book
-from tests.wire.sidecar.test_confined import ConfinedWorld
+from tests.fakes.confined_world import ConfinedWorld
 
 _HELPER = 61002
 

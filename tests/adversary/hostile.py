@@ -22,6 +22,8 @@ from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, commit_upstream
 from tests.waiting import PATIENCE, end, ends_with_its_test, eventually
 
+CRAFTED = f"{HOME}/crafted.pack"
+
 HERE = Path(__file__).parent
 OTHER = "acme/other"
 APP = "/workspace/app"
@@ -276,3 +278,16 @@ def hostile_maker(stage: Gitmoat) -> Iterator[MakeHostile]:
         for each in made:
             each.session.close()
             each.box.remove()
+
+
+def crafted(hostile: Hostile, kind: str) -> None:
+    """One of `packs.py` is in the sandbox, and its commit is what the workspace is at."""
+    hostile.plant("")
+    make = f'python3 -c "$1" {kind} {CRAFTED}'
+    commit = hostile.sh(make, (HERE / "packs.py").read_text()).expect_success("packing")
+    if commit:
+        # A file with the commit's name is all that git needs to say that it is there.
+        path = f".git/objects/{commit[:2]}"
+        own = ".git/objects/$(git rev-parse HEAD | sed 's,^..,&/,')"
+        put = f"mkdir -p {path} && cp -f {own} {path}/{commit[2:]}"
+        hostile.sh(f"cd {APP} && {put} && echo {commit} > .git/refs/heads/ci/work")

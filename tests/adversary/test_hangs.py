@@ -15,21 +15,23 @@ import pytest
 from attrs import frozen
 
 from tests.adversary.hostile import (
+    CRAFTED,
     OTHER,
     POLICY,
     Done,
     Hostile,
     MakeHostile,
+    crafted,
     hostile_maker,
     imposter,
     noticed,
 )
-from tests.adversary.test_pack_streams import CRAFTED, crafted, x86_64
 from tests.adversary.watching import processes_of
 from tests.fakes.long_cases import also_long, one_in
 from tests.stage.boxes import HOME
 from tests.stage.command import outcome
 from tests.stage.gitmoat import opened
+from tests.stage.marks import x86_64
 from tests.stage.repositories import create_repository
 from tests.waiting import eventually
 

@@ -14,10 +14,10 @@ import pytest
 
 from hostd.environment import gate_git
 from tests.adversary.hostile import Hostile, MakeHostile, imposter
-from tests.adversary.test_pack_streams import x86_64
 from tests.adversary.watching import Watch
 from tests.stage.boxes import HOME
 from tests.stage.gitmoat import Gitmoat
+from tests.stage.marks import x86_64
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.live

@@ -7,29 +7,25 @@ reads them: some of these streams no git would ever produce.
 from __future__ import annotations
 
 import json
-import platform
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from tests.adversary.hostile import APP, HERE, Done, Hostile, imposter, noticed
+from tests.adversary.hostile import CRAFTED, Done, Hostile, crafted, imposter, noticed
 from tests.adversary.watching import Watch, peak_memory
 from tests.fakes.long_cases import one_in
 from tests.stage.boxes import HOME
 from tests.stage.gitmoat import Gitmoat
+from tests.stage.marks import x86_64
 
 pytestmark = pytest.mark.live
 
 MIB = 1 << 20
-CRAFTED = f"{HOME}/crafted.pack"
 SOME_PACK = f"{HOME}/some.pack"
 SELDOM = 0.1  # the kernel keeps a peak until its process ends
 MEMORY = 2048 * MIB  # of one git of the helper, which is where its address space ends
-x86_64 = pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="the imposter's instructions are for x86-64"
-)
 
 
 @contextmanager
@@ -53,19 +49,6 @@ def hostd(stage: Gitmoat) -> int:
 def refused(done: Done, code: str) -> None:
     assert done.ran.code in (1, 3, 124), done.ran.text
     assert f"[{code}]" in done.ran.err, done.ran.text
-
-
-def crafted(hostile: Hostile, kind: str) -> None:
-    """One of `packs.py` is in the sandbox, and its commit is what the workspace is at."""
-    hostile.plant("")
-    make = f'python3 -c "$1" {kind} {CRAFTED}'
-    commit = hostile.sh(make, (HERE / "packs.py").read_text()).expect_success("packing")
-    if commit:
-        # A file with the commit's name is all that git needs to say that it is there.
-        path = f".git/objects/{commit[:2]}"
-        own = ".git/objects/$(git rev-parse HEAD | sed 's,^..,&/,')"
-        put = f"mkdir -p {path} && cp -f {own} {path}/{commit[2:]}"
-        hostile.sh(f"cd {APP} && {put} && echo {commit} > .git/refs/heads/ci/work")
 
 
 def test_more_than_the_policy_allows_is_refused_before_the_upstream_hears_of_it(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 Hostctl = Callable[..., "subprocess.CompletedProcess[str]"]
+PIP_CONF = "[global]\nindex-url = https://pip.corp.example/simple\n"
 
 
 def command(root: Path, *words: str) -> list[str]:
@@ -18,3 +19,10 @@ def command(root: Path, *words: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT)}
+
+
+def put(path: Path, text: str, mode: int = 0o644) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    return path

@@ -9,16 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Hostctl
-
-CONF = "[global]\nindex-url = https://pip.corp.example/simple\n"
-
-
-def put(path: Path, text: str, mode: int = 0o644) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(mode)
-    return path
+from tests.cli.command import PIP_CONF, Hostctl, put
 
 
 def policy(root: Path, use: str) -> Path:
@@ -31,7 +22,7 @@ def hosts(hostctl: Hostctl, *words: str) -> list[str]:
 
 
 def test_a_mirror_of_the_company_is_what_the_preset_means(root: Path, hostctl: Hostctl) -> None:
-    put(root / "etc/pip.conf", CONF)
+    put(root / "etc/pip.conf", PIP_CONF)
     file = policy(root, '"pip"')
     shown = hostctl("policy", "render", str(file))
     assert "# pip.corp.example: from /etc/pip.conf\n[[egress]]\n" in shown.stdout
@@ -39,12 +30,12 @@ def test_a_mirror_of_the_company_is_what_the_preset_means(root: Path, hostctl: H
     assert hostctl("policy", "explain", str(file), *asked).stdout == (
         "allowed: tunnel pip.corp.example:443: by rule preset-pip\n"
     )
-    put(root / "etc/pip.conf", CONF.replace("pip.corp", "new.corp"))
+    put(root / "etc/pip.conf", PIP_CONF.replace("pip.corp", "new.corp"))
     assert hostctl("policy", "explain", str(file), *asked).returncode == 3
 
 
 def test_render_gives_the_same_policy_in_both_forms(root: Path, hostctl: Hostctl) -> None:
-    put(root / "etc/pip.conf", CONF)
+    put(root / "etc/pip.conf", PIP_CONF)
     file = policy(root, '"pip"')
     rendered = put(root / "rendered.toml", hostctl("policy", "render", str(file)).stdout)
     first, second = (
@@ -77,7 +68,7 @@ def test_an_installed_tools_default_is_read_from_its_archive(root: Path, hostctl
 
 @pytest.mark.parametrize("spoiled", ["owner", "mode", "directory", "link", "fifo", "long"])
 def test_what_others_can_write_opens_nothing(root: Path, hostctl: Hostctl, spoiled: str) -> None:
-    conf = put(root / "etc/pip.conf", CONF)
+    conf = put(root / "etc/pip.conf", PIP_CONF)
     assert hosts(hostctl, "pip") == ["pip.corp.example"]
     match spoiled:
         case "owner":
@@ -87,14 +78,14 @@ def test_what_others_can_write_opens_nothing(root: Path, hostctl: Hostctl, spoil
         case "directory":
             conf.parent.chmod(0o777)
         case "link":
-            os.chown(put(root / "home/pip.conf", CONF).parent, 1234, 1234)
+            os.chown(put(root / "home/pip.conf", PIP_CONF).parent, 1234, 1234)
             conf.unlink()
             conf.symlink_to("../home/pip.conf")
         case "fifo":
             conf.unlink()
             os.mkfifo(conf)
         case "long":
-            conf.write_text(CONF + "#" * (1 << 20))
+            conf.write_text(PIP_CONF + "#" * (1 << 20))
     done = hostctl("policy", "presets", "pip")
     assert "corp.example" not in done.stdout
     assert "note: /etc/pip.conf: not read: " in done.stderr

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Hostctl
-from tests.cli.test_presets import CONF, put
+from tests.cli.command import PIP_CONF, Hostctl, put
 from tests.fakes.daemon import Call, FakeDaemon, Message, Operation
 from tests.waiting import PATIENCE
 
@@ -46,7 +45,7 @@ def after(change: Callable[[], object], answer: Message) -> Operation:
 
 @pytest.mark.parametrize("text", [GOOD, PRESET, PRESET.replace("[preset]", '["pr\\u0065set"]')])
 def test_a_policy_may_come_from_a_pipe(root: Path, hostctl: Hostctl, text: str) -> None:
-    put(root / "etc/pip.conf", CONF.replace("pip.corp", "a.corp"))
+    put(root / "etc/pip.conf", PIP_CONF.replace("pip.corp", "a.corp"))
     with hostd(root, DONE) as daemon:
         done = hostctl("run", "--policy", "/dev/stdin", "--", "true", stdin=text)
     assert (done.stderr, done.returncode) == ("", 0)
@@ -54,7 +53,7 @@ def test_a_policy_may_come_from_a_pipe(root: Path, hostctl: Hostctl, text: str) 
 
 
 def test_a_named_pipe_is_not_waited_for_again(root: Path, hostctl: Hostctl) -> None:
-    put(root / "etc/pip.conf", CONF)
+    put(root / "etc/pip.conf", PIP_CONF)
     pipe = root / "p.toml"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_text, args=(PRESET,), daemon=True)

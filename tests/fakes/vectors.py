@@ -15,6 +15,30 @@ from pathlib import Path
 
 from attrs import frozen
 
+# Each of these is another hop's business, or nobody's.
+ADDED = [
+    b"Authorization: Basic eDp5",
+    b"Cookie: a=b",
+    b"Proxy-Authorization: Basic eDp5",
+    b"Proxy-Connection: keep-alive",
+    b"Forwarded: for=1.2.3.4",
+    b"X-Forwarded-For: 1.2.3.4",
+    b"X-Forwarded-Host: other",
+    b"X-Original-URL: /other",
+    b"X-HTTP-Method-Override: DELETE",
+    b"Via: 1.1 x",
+    b"Range: bytes=0-1",
+    b"If-None-Match: *",
+    b"Accept-Encoding: gzip",
+    b"TE: trailers",
+    b"Origin: https://other",
+    b"Referer: https://other",
+    b"User-Agent: evil/1",
+    b"Gitmoat-Tier: helper",
+    b"Gitmoat-Request-Id: 0000000000000000",
+    b"X-Gitmoat: 1",
+]
+
 _FILE = Path(__file__).parents[1] / "vectors" / "refused_requests.json"
 _REPEATED = re.compile(r"<([0-9]+) ([^>]+)>", re.DOTALL)
 _WORD = re.compile(r"<([A-Z]+(?: [a-z ]+)?)>")
@@ -114,3 +138,10 @@ def answers(heard: bytes) -> list[bytes]:
 
 def status_of(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
+
+
+def check(vector: Vector, first: bytes, more: list[bytes]) -> None:
+    assert status_of(first) in vector.status, vector.id
+    assert vector.code.encode() in first, vector.id
+    assert (b"\r\nConnection: close\r\n" in first) == vector.closes, vector.id
+    assert [status_of(each) for each in more] == ([] if vector.closes else [200]), vector.id

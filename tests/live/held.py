@@ -11,9 +11,16 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tests.stage.boxes import Box
-from tests.stage.command import outcome
+from tests.live.play import LARGE
+from tests.stage.boxes import HOME, Box, Clone
+from tests.stage.command import Ran, outcome
+from tests.stage.repositories import (
+    receiving,
+)
 from tests.waiting import eventually
+
+_MIB = 1 << 20
+QUICK = ("-c", "core.compression=0", "-c", "pack.window=0")
 
 
 @frozen
@@ -57,3 +64,33 @@ def wait_for(process: subprocess.Popen[bytes], begun: Callable[[], bool], what: 
         return begun()
 
     eventually(looked, what)
+
+
+def begin_clone(box: Box, name: str) -> subprocess.Popen[bytes]:
+    """A clone of the large repository that has begun to bring objects."""
+    url = box.stage.url(LARGE)
+    process = box.begin("git", *QUICK, "clone", "--no-checkout", "-q", url, f"{HOME}/{name}")
+    packs = box.path(f"{HOME}/{name}/.git/objects/pack")
+
+    def begun() -> bool:
+        return any(path.stat().st_size > 5 * _MIB for path in packs.glob("tmp_pack_*"))
+
+    wait_for(process, begun, "the clone to begin")
+    return process
+
+
+def begin_push(clone: Clone, repository: str) -> subprocess.Popen[bytes]:
+    """A push of which the upstream has some, and not all."""
+    stage = clone.box.stage
+    words = ("push", stage.url(repository), "HEAD:refs/heads/main")
+    process = clone.box.begin("git", "-C", clone.directory, *QUICK, *words)
+
+    wait_for(process, lambda: receiving(stage, repository) > _MIB, "the push to arrive")
+    return process
+
+
+def broke_off(ran: Ran) -> None:
+    """Git says that the transfer broke. (After that it may print "Everything up-to-date", by
+    itself: it does whenever a push gets no report.)"""
+    assert ran.code in (1, 128), ran
+    assert "fatal: " in ran.err, ran.err

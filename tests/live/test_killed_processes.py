@@ -5,30 +5,25 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 
 import pytest
 
-from tests.live.held import wait_for
-from tests.live.play import LARGE
+from tests.live.held import begin_clone, begin_push, broke_off
 from tests.stage.boxes import HOME, Box, Clone, MakeBox, alive
-from tests.stage.command import Ran, outcome
+from tests.stage.command import outcome
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import (
     ALLOWED,
     make_empty,
     objects,
     reaching_upstream,
-    receiving,
     refs,
 )
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
-_MIB = 1 << 20
 WAITING = 'echo up; until [ -e "$1" ]; do sleep 0.1; done; exit 9'
-QUICK = ("-c", "core.compression=0", "-c", "pack.window=0")
 
 
 @pytest.fixture(scope="module")
@@ -49,29 +44,6 @@ def stock(victim: Box) -> Clone:
     return Clone(victim, directory)
 
 
-def begin_clone(box: Box, name: str) -> subprocess.Popen[bytes]:
-    """A clone of the large repository that has begun to bring objects."""
-    url = box.stage.url(LARGE)
-    process = box.begin("git", *QUICK, "clone", "--no-checkout", "-q", url, f"{HOME}/{name}")
-    packs = box.path(f"{HOME}/{name}/.git/objects/pack")
-
-    def begun() -> bool:
-        return any(path.stat().st_size > 5 * _MIB for path in packs.glob("tmp_pack_*"))
-
-    wait_for(process, begun, "the clone to begin")
-    return process
-
-
-def begin_push(clone: Clone, repository: str) -> subprocess.Popen[bytes]:
-    """A push of which the upstream has some, and not all."""
-    stage = clone.box.stage
-    words = ("push", stage.url(repository), "HEAD:refs/heads/main")
-    process = clone.box.begin("git", "-C", clone.directory, *QUICK, *words)
-
-    wait_for(process, lambda: receiving(stage, repository) > _MIB, "the push to arrive")
-    return process
-
-
 def kill_sidecar(box: Box) -> int:
     pid = box.sidecar
     os.kill(pid, signal.SIGKILL)
@@ -81,13 +53,6 @@ def kill_sidecar(box: Box) -> int:
 def works(box: Box) -> None:
     listed = box.run("git", "ls-remote", box.stage.url("play/one"))
     listed.expect_success("the next operation")
-
-
-def clear(ran: Ran) -> None:
-    """Git says that the transfer broke. (After that it may print "Everything up-to-date", by
-    itself: it does whenever a push gets no report.)"""
-    assert ran.code in (1, 128), ran
-    assert "fatal: " in ran.err, ran.err
 
 
 def test_a_sidecar_killed_while_idle_is_replaced_before_anybody_notices(
@@ -135,7 +100,7 @@ def test_a_sidecar_killed_in_a_clone_ends_it_with_an_error_and_the_next_works(
     sidecar = victim.sidecar
     process = begin_clone(victim, "broken")
     os.kill(sidecar, signal.SIGKILL)
-    clear(outcome(process))
+    broke_off(outcome(process))
     works(victim)
     assert victim.run("ls", f"{HOME}/broken").code != 0  # git removes what it has not finished
 
@@ -147,7 +112,7 @@ def test_a_sidecar_killed_in_a_push_leaves_nothing_half_applied(
     sidecar = stock.box.sidecar
     process = begin_push(stock, "play/half")
     os.kill(sidecar, signal.SIGKILL)
-    clear(outcome(process))
+    broke_off(outcome(process))
     assert refs(stage, "play/half") == {}
     assert objects(stage, "play/half") == set()
     works(stock.box)

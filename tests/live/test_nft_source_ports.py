@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.test_nft_ruleset_loads import LOOPBACK, UNTR, Namespace
+from tests.live.nft_namespace import LOOPBACK, UNTR, Namespace
 
 pytestmark = pytest.mark.live
 

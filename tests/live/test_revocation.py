@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from tests.live.held import hold
-from tests.live.test_killed_processes import begin_clone, begin_push, clear
+from tests.live.held import begin_clone, begin_push, broke_off, hold
 from tests.stage.boxes import HOME, Box, Clone, MakeBox, told
 from tests.stage.command import outcome
 from tests.stage.gitmoat import Gitmoat
@@ -76,7 +75,7 @@ def test_a_clone_that_runs_is_cut(make_box: MakeBox, large: str) -> None:
     box = make_box("--policy", "play", repo=None)
     clone = hold(box, lambda: begin_clone(box, "cut"))
     revoke(box)
-    clear(outcome(clone.go_on()))
+    broke_off(outcome(clone.go_on()))
 
 
 def upstream_links(stage: Gitmoat) -> set[int]:
@@ -103,7 +102,7 @@ def test_a_revoked_clone_leaves_no_connection_to_the_upstream_and_its_reason_in_
     begun = upstream_links(stage) - before
     assert begun
     revoke(box, "seen where it should not be")
-    clear(outcome(clone.go_on()))
+    broke_off(outcome(clone.go_on()))
     eventually(lambda: not begun & upstream_links(stage), "the upstream's connection to be closed")
     ran = stage.hostctl("--json", "audit", "query", "--sandbox", box.inspect()["sandbox"])
     events = [json.loads(line) for line in ran.expect_success("audit query").splitlines()]

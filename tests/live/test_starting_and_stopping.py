@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_not_root import as_nobody
 from tests.stage.command import Ran, outcome
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.instance import Instance, make_instance
+from tests.stage.nobody import as_nobody
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live

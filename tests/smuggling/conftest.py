@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fakes.broker_scene import scene
 from tests.fakes.vectors import Spelling
+from tests.fakes.whole_sidecar import world
 from tests.stage.boxes import Box, box_maker
 from tests.stage.gitmoat import Gitmoat, opened
 from tests.stage.repositories import make_empty
-from tests.wire.broker.conftest import Scene, scene
-from tests.wire.sidecar.conftest import world
 
-__all__ = ["Scene", "scene", "world"]
+__all__ = ["scene", "world"]
 
 POLICY = """\
 version = 1

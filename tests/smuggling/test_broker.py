@@ -6,12 +6,11 @@ import pytest
 
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import BASIC, ID, RawSidecar
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
-from tests.fakes.vectors import Spelling, answers, refused, status_of
-from tests.smuggling.conftest import Scene
-from tests.smuggling.test_sidecar import ADDED, check
+from tests.fakes.vectors import ADDED, Spelling, answers, check, refused, status_of
 
 ENVELOPE = f"Gitmoat-Request-Id: {ID}\r\nGitmoat-Tier: untrusted\r\n"
 SPELLING = Spelling("/git/up/", envelope=ENVELOPE)

@@ -8,7 +8,7 @@ import pytest
 
 from streams.incoming import Incoming
 from tests.fakes.sidecar_world import Client, World
-from tests.fakes.vectors import Spelling, Vector, answers, refused, status_of
+from tests.fakes.vectors import ADDED, Spelling, Vector, answers, check, refused, status_of
 
 SPELLING = Spelling("/hub.example/")
 ADVERTISEMENT = ((b"Content-Type", b"application/x-git-upload-pack-advertisement"),)
@@ -44,13 +44,6 @@ def test_form_is_refused_and_reaches_nobody(world: World, form: str) -> None:
         assert len(gets) == (0 if vector.closes else 1), vector.id
 
 
-def check(vector: Vector, first: bytes, more: list[bytes]) -> None:
-    assert status_of(first) in vector.status, vector.id
-    assert vector.code.encode() in first, vector.id
-    assert (b"\r\nConnection: close\r\n" in first) == vector.closes, vector.id
-    assert [status_of(each) for each in more] == ([] if vector.closes else [200]), vector.id
-
-
 def test_lfs_is_told_in_its_own_json(world: World) -> None:
     world.start()
     world.broker.handler = advertise
@@ -59,31 +52,6 @@ def test_lfs_is_told_in_its_own_json(world: World) -> None:
         head, _, body = first.partition(b"\r\n\r\n")
         assert b"Content-Type: application/vnd.git-lfs+json" in head
         assert json.loads(body)["message"].startswith("gitmoat: Git LFS is not supported here")
-
-
-# Each of these is another hop's business, or nobody's.
-ADDED = [
-    b"Authorization: Basic eDp5",
-    b"Cookie: a=b",
-    b"Proxy-Authorization: Basic eDp5",
-    b"Proxy-Connection: keep-alive",
-    b"Forwarded: for=1.2.3.4",
-    b"X-Forwarded-For: 1.2.3.4",
-    b"X-Forwarded-Host: other",
-    b"X-Original-URL: /other",
-    b"X-HTTP-Method-Override: DELETE",
-    b"Via: 1.1 x",
-    b"Range: bytes=0-1",
-    b"If-None-Match: *",
-    b"Accept-Encoding: gzip",
-    b"TE: trailers",
-    b"Origin: https://other",
-    b"Referer: https://other",
-    b"User-Agent: evil/1",
-    b"Gitmoat-Tier: helper",
-    b"Gitmoat-Request-Id: 0000000000000000",
-    b"X-Gitmoat: 1",
-]
 
 
 def test_no_header_of_the_sandbox_goes_on(world: World) -> None:

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import Sidecar
 from tests.fakes.reactor_tests import on_reactor
 from tests.fakes.vectors import Spelling
-from tests.smuggling.conftest import Scene
 from tests.stage.boxes import Box
 
 ASKED = r"""

@@ -6,9 +6,9 @@ import pytest
 
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
-from tests.smuggling.conftest import Scene
 
 REFS = format_data(b"# service=git-upload-pack\n") + FLUSH + format_data(b"version 2\n") + FLUSH
 GOOD = ok(Service.UPLOAD_PACK, "advertisement", REFS)

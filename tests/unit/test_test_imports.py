@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+from tests.stage import sources
+
+TESTS = sources.ROOT / "tests"
 # They test the demo itself, or a page that lists what it shows.
 OF_THE_DEMO = {
-    "cli/test_demo_upstream.py",
-    "docker/test_docker_demo.py",
-    "unit/hostctl/test_demo.py",
-    "unit/hostctl/test_demo_checks.py",
-    "unit/test_reference_pages.py",
-}
-# Whose shared parts are still in conftest.py and in test files; no others may come.
-NOT_MOVED_YET = ("wire/", "smuggling/")
-NOT_MOVED_YET_EITHER = {
-    ("adversary/test_hangs.py", "tests.adversary.test_pack_streams"),
-    ("adversary/test_helper_processes.py", "tests.adversary.test_pack_streams"),
-    ("cli/test_run_policy.py", "tests.cli.test_presets"),
-    ("live/test_nft_source_ports.py", "tests.live.test_nft_ruleset_loads"),
-    ("live/test_revocation.py", "tests.live.test_killed_processes"),
-    ("live/test_starting_and_stopping.py", "tests.cli.test_not_root"),
+    "tests/cli/test_demo_upstream.py",
+    "tests/docker/test_docker_demo.py",
+    "tests/unit/hostctl/test_demo.py",
+    "tests/unit/hostctl/test_demo_checks.py",
+    "tests/unit/test_reference_pages.py",
 }
 
 
@@ -54,9 +45,9 @@ def file_of(module: str) -> str:
 
 
 def files() -> dict[str, str]:
-    found = {str(path.relative_to(TESTS)): path.read_text() for path in TESTS.rglob("*.py")}
-    assert len(found) > 300
-    return found
+    """Of tests and of bench, which uses what they share."""
+    found = [*sources.files(TESTS), *sources.files(sources.ROOT / "bench")]
+    return {str(path.relative_to(sources.ROOT)): path.read_text() for path in found}
 
 
 def test_only_tests_of_the_demo_use_the_demo() -> None:
@@ -68,16 +59,17 @@ def test_no_test_file_is_imported() -> None:
     assert {
         (name, file_of(module))
         for name, source in files().items()
-        if not name.startswith(NOT_MOVED_YET)
         for module in imported(source)
         if file_of(module)
-    } == NOT_MOVED_YET_EITHER
+    } == set()
 
 
 @pytest.mark.parametrize(
     "planted",
     [
         "from tests.live.conftest import LARGE",
+        "from tests.wire.broker.conftest import hasty",
+        "from tests.wire.sidecar import test_confined",
         "import tests.cli.conftest",
         "from tests.unit import test_test_imports",
         "def late():\n    from tests.unit.test_docs import *",

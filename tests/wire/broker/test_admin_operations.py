@@ -11,19 +11,12 @@ import pytest
 from gitwire.http import Length
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene, ask
 from tests.fakes.broker_world import PASSWORD, post
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
-
-
-def ask(scene: Scene, op: str, **fields: Any) -> dict[str, Any]:
-    line = json.dumps({"op": op, **fields}).encode()
-    answer: Any = scene.world.broker.admin().answer(line, 0).result
-    assert isinstance(answer, dict), answer
-    return answer
 
 
 @on_reactor

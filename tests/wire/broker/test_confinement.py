@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.stage.marks import as_root
 from tests.waiting import PATIENCE
-from tests.wire.broker.test_process import as_root
 
 UID = 1999999999
 TRIAL = r"""

@@ -11,14 +11,12 @@ from broker.kinds import KINDS
 from gitwire.framing import Chunked
 from gitwire.http import Length
 from netpolicy.document import parse_policy, policy_to_mapping
+from tests.fakes.broker_scene import Scene, another_grant, post_policy
+from tests.fakes.broker_traffic import CHUNKED, chunk
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Reply, Sidecar, commands, post
 from tests.fakes.fake_upstream import Talk
 from tests.fakes.internet import HELLO, Internet, Tunnel, ask_plain
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
-from tests.wire.broker.test_limits import CHUNKED, chunk
-from tests.wire.broker.test_replaced_policy import another
-from tests.wire.broker.test_replaced_policy import post as post_policy
 
 EVERYTHING = (
     POLICY
@@ -132,7 +130,7 @@ async def released(scene: Scene) -> None:
 
 async def another_policy(scene: Scene, text: str = NOTHING) -> int:
     scope = policy_to_mapping(parse_policy(text))
-    told = await post_policy(scene.world, evolve(another(scene.world), scope=scope))
+    told = await post_policy(scene.world, evolve(another_grant(scene.world), scope=scope))
     assert told.status == 200, told.data
     cut: int = told.json()["cut"]
     return cut

@@ -1,10 +1,10 @@
 """The end in good order: what is under way ends well, and what comes late is not taken."""
 
 from streams.causes import Cause, Why
+from tests.fakes.broker_scene import Scene
+from tests.fakes.broker_traffic import ADVERTISEMENT, REFS, begin_refs
 from tests.fakes.broker_world import Asker, Reply
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
-from tests.wire.broker.test_git import ADVERTISEMENT, REFS, begin_refs
 
 
 async def waiting(scene: Scene, sidecar: Asker) -> Reply:

@@ -25,6 +25,7 @@ from netpolicy.addresses import Address
 from netpolicy.document import parse_policy
 from netpolicy.upstreams import Upstream, UpstreamTable
 from streams.raw import TunnelEnd
+from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import Reply, Sidecar
 from tests.fakes.clienthello import message, records, sni
 from tests.fakes.internet import (
@@ -36,7 +37,6 @@ from tests.fakes.internet import (
 )
 from tests.fakes.reactor_tests import on_reactor
 from tests.fakes.tasks import an_entry
-from tests.wire.broker.conftest import Scene
 
 POLICY = """
 version = 1

@@ -22,10 +22,10 @@ from audit.verify import verify_journal
 from broker.store.interface import State
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Sidecar, World, commands
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
 REPORT = format_data(b"unpack ok\n") + format_data(b"ok refs/heads/agent/a\n") + FLUSH

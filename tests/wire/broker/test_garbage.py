@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import pytest
 
 from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import PACK_HEAD, commands, post
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
 
 _OURS = ("broker.", "streams.relay", "streams.incoming", "streams.outgoing", "identity.secret")
 _DIALLED = "broker.dialling."  # a connection is made once for many requests

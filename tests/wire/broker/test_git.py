@@ -10,38 +10,26 @@ import trustme
 from twisted.internet.defer import ensureDeferred
 
 from audit.journal import Journal
-from gitwire.http import Length, NoBody
+from gitwire.http import Length
 from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene
+from tests.fakes.broker_traffic import ADVERTISEMENT, REFS, UPLOAD, begin_refs
 from tests.fakes.broker_world import (
     BASIC,
     ID,
     PASSWORD,
     POLICY,
-    Asker,
-    Reply,
     Sidecar,
-    envelope,
     post,
 )
 from tests.fakes.fake_upstream import FakeUpstream, Talk, ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.waiting import PATIENCE
-from tests.wire.broker.conftest import Scene
 
-TARGET = "/git/up/acme/app.git/info/refs?service=git-upload-pack"
-UPLOAD = Service.UPLOAD_PACK
-REFS = format_data(b"# service=git-upload-pack\n") + FLUSH + format_data(b"version 2\n") + FLUSH
-ADVERTISEMENT = ok(UPLOAD, "advertisement", REFS)
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
 )
-
-
-def begin_refs(sidecar: Asker) -> Reply:
-    headers = [*envelope(), (b"Accept", b"*/*"), (b"Git-Protocol", b"version=2")]
-    return sidecar.begin("GET", TARGET, headers, NoBody())[1]
 
 
 def seen(scene: Scene, requests: int) -> bool:

@@ -8,30 +8,12 @@ import pytest
 from twisted.internet.defer import DeferredList, ensureDeferred
 
 from broker.providers.github_app import DENIED_PER_MINUTE
+from tests.fakes.broker_scene import BROKER, Scene, use_app
 from tests.fakes.broker_world import PACK_HEAD, POLICY, commands
-from tests.fakes.github_api import APP, INSTALLATION, GitHub, app_pem
+from tests.fakes.github_api import GitHub, app_pem
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
-from tests.wire.broker.test_admin_operations import ask
 
-BROKER = 1999999999
 WORKFLOWS = POLICY.replace("create = true", "workflows = true, create = true")
-
-
-def use_app(scene: Scene, **more: str) -> None:
-    world = scene.world
-    path = world.write("app.pem", app_pem(), 0o400, owner=BROKER)
-    values = {
-        "app_id": str(APP),
-        "installation_id": str(INSTALLATION),
-        "private_key_file": f'"{path}"',
-    }
-    lines = "\n".join(f"{key} = {value}" for key, value in (values | more).items())
-    world.write_config(f'[provider.app]\ntype = "github-app"\n{lines}\n')
-    main = world.paths.broker_toml
-    text = main.read_text().replace('provider = "token"', 'provider = "app"')
-    world.write("broker.toml", text, 0o640)
-    assert ask(scene, "reload")["ok"]
 
 
 @pytest.fixture

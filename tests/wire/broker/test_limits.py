@@ -12,20 +12,15 @@ from gitwire.framing import Chunked
 from gitwire.http import Length
 from gitwire.pktline import format_data
 from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene
+from tests.fakes.broker_traffic import CHUNKED, RESULT, chunk
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Asker, Reply, Sidecar, commands, post
 from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
 
 REFS = format_data(b"version 2\n") + b"0000"
 ADVERTISEMENT = ok(Service.UPLOAD_PACK, "advertisement", REFS)
-RESULT = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\n"
-CHUNKED = RESULT + b"Transfer-Encoding: chunked\r\n\r\n"
 REFUSED = b"HTTP/1.1 %s X\r\n%sContent-Length: 0\r\n\r\n"
-
-
-def chunk(data: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(data), data)
 
 
 def quota(size: str) -> str:

@@ -14,11 +14,11 @@ from twisted.internet.threads import deferToThread
 from broker.metrics import FAMILIES
 from gitwire.pktline import format_data
 from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import PASSWORD
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
 from tests.waiting import PATIENCE
-from tests.wire.broker.conftest import Scene
 
 REFS = format_data(b"version 2\n") + b"0000"
 ADVERTISEMENT = ok(Service.UPLOAD_PACK, "advertisement", REFS)

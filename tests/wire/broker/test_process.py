@@ -23,11 +23,11 @@ from tests.fakes.connect_proxy import ConnectProxy
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.github_api import APP, INSTALLATION, GitHub, app_pem
 from tests.fakes.reactor_tests import on_reactor
+from tests.stage.marks import as_root
 from tests.waiting import PATIENCE
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
 BAD_PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop to another uid")
 
 
 @pytest.fixture

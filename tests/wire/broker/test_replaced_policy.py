@@ -10,45 +10,18 @@ from nacl.signing import SigningKey
 
 from identity.grant import Grant, sign_grant
 from netpolicy.document import parse_policy, policy_to_mapping
-from tests.fakes.broker_world import POLICY, Reply, World
+from tests.fakes.broker_scene import SECOND, Scene, another_grant, post_policy
+from tests.fakes.broker_traffic import ADVERTISEMENT
+from tests.fakes.broker_world import POLICY, World
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
-from tests.wire.broker.test_git import ADVERTISEMENT
 
 FIRST = 'version = 1\nname = "first"\n[[egress]]\nhosts = ["web.example"]'
-SECOND = 'version = 1\nname = "second"\n[[egress]]\nhosts = ["other.example"]'
 
 
 async def begin(world: World) -> Grant:
     """A session, and the grant that would give it another policy."""
     await world.session(FIRST)
-    return another(world)
-
-
-def another(world: World) -> Grant:
-    stored = world.sessions.living()[0].stored
-    return Grant(
-        host="one",
-        boot_id=stored.host_boot,
-        counter=1000,
-        session=stored.id,
-        key=stored.key,
-        sandbox=stored.sandbox,
-        name=stored.name,
-        runtime=stored.runtime,
-        container=None,
-        netns=stored.netns,
-        epoch=stored.epoch,
-        scope=policy_to_mapping(parse_policy(SECOND)),
-        ttl=60,
-        issued=0,
-        audience=world.audience,
-    )
-
-
-async def post(world: World, grant: Grant, key: SigningKey | None = None) -> Reply:
-    host = await world.host()
-    return await host.ask("POST", "/host/policy", (), sign_grant(grant, key or world.host_key))
+    return another_grant(world)
 
 
 def policy_name(world: World) -> str:
@@ -59,7 +32,7 @@ def policy_name(world: World) -> str:
 async def test_the_session_has_it_from_then_on_and_after_a_restart(scene: Scene) -> None:
     world = scene.world
     deadline = (await begin(world), world.sessions.living()[0].stored.deadline)
-    reply = await post(world, deadline[0])
+    reply = await post_policy(world, deadline[0])
     assert (reply.status, reply.json()) == (200, {"cut": 0})
     session = world.sessions.living()[0]
     assert session.policy == parse_policy(SECOND)
@@ -80,8 +53,8 @@ async def test_the_same_bytes_are_decided_by_the_policy_of_the_moment(scene: Sce
     steps = [(POLICY, 200), (closed, 404), (POLICY, 200), (trusted, 404), (POLICY, 200)]
     for number, (policy, status) in enumerate(steps):
         scope = policy_to_mapping(parse_policy(policy))
-        grant = evolve(another(world), scope=scope, counter=1000 + number)
-        assert (await post(world, grant)).status == 200
+        grant = evolve(another_grant(world), scope=scope, counter=1000 + number)
+        assert (await post_policy(world, grant)).status == 200
         assert [(await sidecar.refs()).status for _ in range(3)] == [status] * 3
     world.now += 9 * 3600
     assert (await sidecar.refs()).status == 401
@@ -90,8 +63,10 @@ async def test_the_same_bytes_are_decided_by_the_policy_of_the_moment(scene: Sce
 @on_reactor
 async def test_a_grant_is_used_once(scene: Scene) -> None:
     grant = await begin(scene.world)
-    assert (await post(scene.world, grant)).status == 200
-    again = await post(scene.world, evolve(grant, scope=policy_to_mapping(parse_policy(FIRST))))
+    assert (await post_policy(scene.world, grant)).status == 200
+    again = await post_policy(
+        scene.world, evolve(grant, scope=policy_to_mapping(parse_policy(FIRST)))
+    )
     assert (again.status, again.json()["code"]) == (409, "S104")
     assert policy_name(scene.world) == "second"
 
@@ -112,7 +87,7 @@ async def test_what_is_not_about_this_session_changes_nothing(
     scene: Scene, changes: dict[str, Any], code: str
 ) -> None:
     grant = await begin(scene.world)
-    reply = await post(scene.world, evolve(grant, **changes))
+    reply = await post_policy(scene.world, evolve(grant, **changes))
     assert reply.json()["code"] == code
     assert policy_name(scene.world) == "first"
 
@@ -120,7 +95,7 @@ async def test_what_is_not_about_this_session_changes_nothing(
 @on_reactor
 async def test_only_the_hosts_own_signature_counts(scene: Scene) -> None:
     grant = await begin(scene.world)
-    reply = await post(scene.world, grant, SigningKey.generate())
+    reply = await post_policy(scene.world, grant, SigningKey.generate())
     assert reply.json()["code"] == "S103"
     assert policy_name(scene.world) == "first"
 
@@ -130,7 +105,7 @@ async def test_a_session_that_has_ended_stays_ended(scene: Scene) -> None:
     grant = await begin(scene.world)
     session = scene.world.sessions.living()[0]
     scene.world.broker.desk.authority.revoke(session, "test")
-    reply = await post(scene.world, grant)
+    reply = await post_policy(scene.world, grant)
     assert reply.json()["code"] == "S101"
     assert session.policy.name == "first"
 

@@ -16,11 +16,11 @@ from gitwire.http import Chunked, Length
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
 from identity.grant import sign_grant
+from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Asker, Sidecar, World, commands, post
 from tests.fakes.fake_upstream import ok
 from tests.fakes.full_store import FullStore
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
 ENDLESS = (

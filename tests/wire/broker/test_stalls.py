@@ -10,10 +10,10 @@ import pytest
 from gitwire.http import Chunked, Length
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Reply, Sidecar, commands, post
 from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
 
 AGENT = "refs/heads/agent/a"
 FETCHED = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\n"

@@ -11,14 +11,12 @@ from twisted.internet.defer import ensureDeferred
 
 from gitwire.pktline import FLUSH, format_data
 from gitwire.smarthttp import Service
+from tests.fakes.broker_scene import Scene, ask, use_app
 from tests.fakes.broker_world import BASIC, POLICY, envelope
 from tests.fakes.connect_proxy import ConnectProxy
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.github_api import GitHub
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.broker.conftest import Scene
-from tests.wire.broker.test_admin_operations import ask
-from tests.wire.broker.test_github_app import use_app
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
 PROXY_PASSWORD = "proxy-password-marker"

@@ -30,10 +30,10 @@ from sidecar.kind import (
 from sidecar.kinds import KINDS
 from streams.causes import Cause
 from streams.incoming import Incoming
+from tests.fakes.sidecar_requests import advertise, info_refs, status
 from tests.fakes.sidecar_scope import POLICY_TEXT
 from tests.fakes.sidecar_world import Client, Hostd, World
-from tests.wire.sidecar.conftest import whole_world
-from tests.wire.sidecar.test_git_ports import advertise, info_refs, status
+from tests.fakes.whole_sidecar import whole_world
 
 PING = b"GET /ping/%b HTTP/1.1\r\nHost: x\r\n\r\n"
 POLICY = parse_policy(POLICY_TEXT + '[[egress]]\nid = "friend"\nhosts = ["friend.example"]\n')

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,29 +14,17 @@ import pytest
 
 from gitwire.formatting import format_response
 from hostd.proc import wakeups
-from netpolicy.document import parse_policy, policy_to_mapping
 from streams.incoming import Incoming
-from tests.fakes.sidecar_scope import POLICY_TEXT, config_bytes
-from tests.fakes.sidecar_world import BROKER_SEED, GitBackend, Hostd, World, public, run_beside
-from tests.waiting import ends_with_its_test, eventually
-from tests.wire.sidecar.test_dns_datagrams import question
-from tests.wire.sidecar.test_git_ports import advertise, info_refs, repositories, status
-
-__all__ = ["repositories"]
+from tests.fakes.confined_world import ConfinedWorld
+from tests.fakes.sidecar_requests import advertise, info_refs, question, status
+from tests.fakes.sidecar_world import GitBackend, Hostd, run_beside
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
 
-ROOT = Path(__file__).parents[3]
 HELPER = 61002
 # Few enough that the ports' own limits are not reached first.
 FEW = 40
-
-
-POLICY = parse_policy(
-    POLICY_TEXT
-    + '[[egress]]\nid = "web"\nhosts = ["web.example"]\n'
-    + '[[egress]]\nid = "plain"\nhosts = ["web.example"]\nscheme = "http"\n'
-)
 
 
 def opens(incoming: Incoming) -> None:
@@ -47,67 +32,6 @@ def opens(incoming: Incoming) -> None:
         incoming.tunnel(format_response(200, ()))
     else:
         incoming.reply(200, ((b"Content-Type", b"text/plain"),), b"here\n")
-
-
-class ConfinedWorld(World):
-    """The sidecar is a process of its own; broker and hostd stay on the test's loop."""
-
-    files = 512
-
-    def _launch(self, fds: dict[str, int]) -> None:
-        numbers = list(fds.values())
-        empty = self.folder / "empty"
-        empty.mkdir()
-        entry = [sys.executable, "-m", "tests.fakes.confined_sidecar"]
-        arguments = [str(empty), str(self.files), "61001", *map(str, numbers)]
-        self.log = self.folder / "log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*entry, *arguments],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                pass_fds=numbers,
-            )
-        ends_with_its_test(self.process)
-        for number in numbers:
-            os.close(number)
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(
-            config_bytes(
-                broker_keys=[base64.b64encode(public(BROKER_SEED)).decode()],
-                policy=policy_to_mapping(POLICY),
-            )
-        )
-        self.process.stdin.close()
-        self.pid = int(self.process.stdout.readline())
-
-    def start(self) -> Hostd:
-        hostd = Hostd(self)
-        self.loop.turn_until(lambda: bool(hostd.messages))
-        self.broker.admitted = frozenset({hostd.messages[0][1:]})
-        hostd.send("activate")
-        self.loop.turn_until(lambda: self.broker.open == 2)
-        return hostd
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-        self.process.wait()
-        assert "late import" not in self.log.read_text(), self.log.read_text()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self.broker.kill()
-        self.broker.close()
-        self.loop.settle()
-        for reader in list(self.loop.readers | self.loop.writers):
-            reader.close()
-
-    def status(self, name: str) -> str:
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(name))
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import os
 import socket
 
 from streams.incoming import Incoming
+from tests.fakes.sidecar_requests import advertise, info_refs, status
 from tests.fakes.sidecar_world import BROKER_SEED, SIDECAR_SEED, Broker, Hostd, World, public
-from tests.wire.sidecar.test_git_ports import advertise, info_refs, status
 
 
 def test_ready_carries_the_public_key_and_comes_on_each_connection(world: World) -> None:

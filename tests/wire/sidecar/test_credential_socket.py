@@ -16,11 +16,10 @@ from gitmoat.messages.report import Event, Report
 from identity.peer import AttestedPeer, NotAttested
 from sidecar.credential_socket import Issuer, credential_port
 from sidecar.tokens import Tokens
+from tests.fakes.sidecar_requests import APP, info_refs, status
 from tests.fakes.sidecar_scope import SCOPE, basic
 from tests.fakes.sidecar_world import Hostd, Loop, World, read_to_end, run_beside
-from tests.wire.sidecar.test_git_ports import info_refs, status
-
-APP = "hub.example/acme/app.git"
+from tests.fakes.whole_sidecar import stop
 
 
 def connect(world: World) -> socket.socket:
@@ -242,12 +241,3 @@ def test_our_helper_works_and_checks_the_servers_uid(world: World) -> None:
             world.loop, ["sh", "-c", line], world.folder
         )
         assert done.stdout.startswith("username=gitmoat\n") == served, done.stderr
-
-
-def stop(world: World) -> None:
-    world.service.stop()
-    world.loop.pass_time(1)
-    assert world.has_stopped()
-    world.broker.kill()
-    world.broker.close()
-    world.loop.settle()

@@ -18,7 +18,7 @@ from sidecar.kind import Scope
 from sidecar.ports import Port
 from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.reactor_tests import on_reactor
-from tests.wire.sidecar.test_dns_datagrams import POLICY, question
+from tests.fakes.sidecar_requests import WEB_POLICY, question
 
 _PATIENCE = 60
 
@@ -27,7 +27,7 @@ _PATIENCE = 60
 def place() -> Iterator[tuple[str, int]]:
     from twisted.internet import reactor
 
-    scope = Scope(parse_policy(POLICY), UpstreamTable(()))
+    scope = Scope(parse_policy(WEB_POLICY), UpstreamTable(()))
     answers = DnsAnswers(scope, SyntheticAddresses(0), lambda *told: None)
     listener = socket.create_server(("127.0.0.1", 0))
     where = listener.getsockname()

@@ -13,10 +13,10 @@ from sidecar.dns_answers import DnsAnswers
 from sidecar.dns_listener import MOST, DnsDatagrams
 from sidecar.kind import Scope
 from sidecar.synthetic import SyntheticAddresses
+from tests.fakes.sidecar_requests import WEB_POLICY, question
 from tests.fakes.sidecar_world import Loop
 from tests.waiting import PATIENCE
 
-POLICY = 'version = 1\nname = "t"\n[[egress]]\nhosts = ["web.example", "*.cdn.example"]\n'
 NXDOMAIN = 3
 
 
@@ -24,7 +24,7 @@ class Server:
     def __init__(self) -> None:
         self.loop = Loop()
         self.refused: list[tuple[str | None, str, int]] = []
-        scope = Scope(parse_policy(POLICY), UpstreamTable(()))
+        scope = Scope(parse_policy(WEB_POLICY), UpstreamTable(()))
         answers = DnsAnswers(scope, SyntheticAddresses(0), lambda *told: self.refused.append(told))
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.bind(("127.0.0.1", 0))
@@ -48,11 +48,6 @@ def server() -> Iterator[Server]:
     made = Server()
     yield made
     made.datagrams.close()
-
-
-def question(number: int, name: str) -> bytes:
-    labels = b"".join(bytes([len(each)]) + each.encode() for each in name.split("."))
-    return number.to_bytes(2) + b"\1\0\0\1\0\0\0\0\0\0" + labels + b"\0\0\1\0\1"
 
 
 def code(answer: bytes) -> int:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,47 +11,22 @@ from netpolicy.policy import Tier
 from sidecar.kinds.git import KEPT
 from sidecar.reports import BURST
 from streams.incoming import Incoming
+from tests.fakes.sidecar_requests import (
+    UPLOAD,
+    advertise,
+    info_refs,
+    receive,
+    status,
+    upload,
+)
 from tests.fakes.sidecar_scope import POLICY, basic
 from tests.fakes.sidecar_world import Client, Collected, GitBackend, World
 
-UPLOAD = b"application/x-git-upload-pack-result"
 RESULT = b"application/x-git-receive-pack-result"
-ADVERT = b"application/x-git-upload-pack-advertisement"
-
-
-def info_refs(repository: str, *headers: str) -> bytes:
-    target = f"/{repository}/info/refs?service=git-upload-pack"
-    lines = [f"GET {target} HTTP/1.1", "Host: 127.0.0.1:418", *headers, "", ""]
-    return "\r\n".join(lines).encode()
-
-
-def upload(repository: str, body: bytes, *headers: str) -> bytes:
-    lines = [
-        f"POST /{repository}/git-upload-pack HTTP/1.1",
-        "Host: 127.0.0.1:418",
-        "Content-Type: application/x-git-upload-pack-request",
-        f"Content-Length: {len(body)}",
-        *headers,
-        "",
-        "",
-    ]
-    return "\r\n".join(lines).encode() + body
-
-
-def receive(repository: str, body: bytes) -> bytes:
-    return upload(repository, body).replace(b"git-upload-pack", b"git-receive-pack")
-
-
-def advertise(incoming: Incoming) -> None:
-    incoming.reply(200, ((b"Content-Type", ADVERT),), b"refs\n")
 
 
 def masked(answer: bytes) -> bytes:
     return re.sub(rb"request id: [0-9a-f]{16}", b"request id: X", answer)
-
-
-def status(answer: bytes) -> int:
-    return int(answer.split(b" ", 2)[1])
 
 
 def test_nothing_is_accepted_before_activation(world: World) -> None:
@@ -425,25 +399,6 @@ def test_a_slow_reader_holds_the_broker_back(world: World) -> None:
     assert world.loop.peak < 8 << 20
     client.close()
     world.loop.settle()
-
-
-@pytest.fixture
-def repositories(tmp_path: Path) -> Path:
-    """acme/app with one commit on main; pushing is on."""
-    root = tmp_path / "upstream"
-    bare = root / "acme" / "app.git"
-    bare.mkdir(parents=True)
-    work = tmp_path / "seed"
-    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for command in (
-        ["git", "init", "-q", "--bare", "-b", "main", str(bare)],
-        ["git", "-C", str(bare), "config", "http.receivepack", "true"],
-        ["git", "init", "-q", "-b", "main", str(work)],
-        ["git", "-C", str(work), *author, "commit", "-q", "--allow-empty", "-m", "one"],
-        ["git", "-C", str(work), "push", "-q", str(bare), "main"],
-    ):
-        subprocess.run(command, check=True)
-    return root
 
 
 @pytest.mark.parametrize("version", ["0", "2"])

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from identity.peer import Means
+from tests.fakes.sidecar_requests import APP
 from tests.fakes.sidecar_world import World
-from tests.wire.sidecar.test_credential_socket import APP, stop
+from tests.fakes.whole_sidecar import stop
 
 
 @pytest.mark.parametrize("means", list(Means))

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gitwire.formatting import format_response
 from netpolicy.document import parse_policy
 from streams.incoming import Incoming
+from tests.fakes.sidecar_requests import EGRESS, opens
 from tests.fakes.sidecar_scope import POLICY_TEXT
 from tests.fakes.sidecar_world import Client, World
-from tests.wire.sidecar.conftest import whole_world
+from tests.fakes.whole_sidecar import whole_world
 
-EGRESS = '[[egress]]\nid = "files"\nhosts = ["files.example"]\n'
 CONNECT = b"CONNECT files.example:443 HTTP/1.1\r\nHost: files.example:443\r\n\r\n"
 OPENED = b"HTTP/1.1 200 "
 
@@ -24,10 +23,6 @@ OPENED = b"HTTP/1.1 200 "
 def world(tmp_path: Path) -> Iterator[World]:
     with whole_world(tmp_path, policy=parse_policy(POLICY_TEXT + EGRESS)) as made:
         yield made
-
-
-def opens(incoming: Incoming) -> None:
-    incoming.tunnel(format_response(200, ()))
 
 
 def never(incoming: Incoming) -> None:

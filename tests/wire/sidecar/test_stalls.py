@@ -11,9 +11,9 @@ from attrs import evolve
 from gitwire.http import Chunked
 from streams.incoming import Incoming
 from streams.timing import Timeouts
+from tests.fakes.sidecar_requests import UPLOAD, advertise, info_refs, status, upload
 from tests.fakes.sidecar_scope import UPSTREAMS
 from tests.fakes.sidecar_world import Client, World
-from tests.wire.sidecar.test_git_ports import UPLOAD, advertise, info_refs, status, upload
 
 APP = "hub.example/acme/app"
 IDLE = 90  # the broker's patience and ours on top

@@ -18,10 +18,10 @@ from sidecar.budgets import EgressPace
 from sidecar.clients import Door, tls_port
 from sidecar.kind import Source
 from sidecar.kinds.egress import TUNNEL
+from tests.fakes.sidecar_requests import EGRESS, opens
 from tests.fakes.sidecar_scope import POLICY_TEXT
 from tests.fakes.sidecar_world import Client, World
-from tests.wire.sidecar.conftest import whole_world
-from tests.wire.sidecar.test_proxy_port import EGRESS, opens
+from tests.fakes.whole_sidecar import whole_world
 
 _SAID = 60_000
 

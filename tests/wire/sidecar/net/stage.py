@@ -16,11 +16,11 @@ from streams.outgoing import Outgoing
 from streams.raw import TunnelEnd
 from streams.timing import Timeouts
 from tests.fakes.clienthello import message, records, sni
+from tests.fakes.sidecar_requests import question
 from tests.fakes.sidecar_scope import POLICY_TEXT, basic
 from tests.fakes.sidecar_world import Client, Hostd, World
 from tests.wire.sidecar.net.cells import Event, Kind, Wait
 from tests.wire.sidecar.net.namespace import Namespace
-from tests.wire.sidecar.test_dns_datagrams import question
 
 HOST = "files.example"
 POLICY = parse_policy(

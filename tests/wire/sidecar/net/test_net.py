@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.sidecar_world import Client
-from tests.wire.sidecar.conftest import whole_world
+from tests.fakes.whole_sidecar import whole_world
 from tests.wire.sidecar.net.cells import CELLS, IMPOSSIBLE, Cell, Event, Kind, Wait
 from tests.wire.sidecar.net.known import KNOWN, Promise, known
 from tests.wire.sidecar.net.namespace import Namespace, namespace

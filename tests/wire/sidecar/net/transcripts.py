@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 
 from streams.incoming import Incoming
+from tests.fakes.sidecar_requests import info_refs, receive, upload
 from tests.fakes.sidecar_world import Collected, World
-from tests.wire.sidecar.conftest import whole_world
+from tests.fakes.whole_sidecar import whole_world
 from tests.wire.sidecar.net.stage import HOST, POLICY
-from tests.wire.sidecar.test_git_ports import info_refs, receive, upload
 
 FILE = Path(__file__).parents[3] / "vectors" / "sidecar_exchanges.json"
 APP = "hub.example/acme/app"
