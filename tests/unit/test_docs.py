@@ -24,6 +24,7 @@ from tools import reference
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 SECURITY = ROOT / "SECURITY.md"
 TROUBLE = ROOT / "docs" / "howto" / "troubleshooting.md"
 CHANGELOG = ROOT / "CHANGELOG.md"  # also names what earlier versions had
@@ -32,7 +33,7 @@ _MADE_TABLES = ROOT / "docs" / "reference" / "made"
 _MADE = (ROOT / "docs" / "reference" / "cli", _MADE_TABLES)
 PAGES = sorted(
     page
-    for page in (README, SECURITY, CHANGELOG, *(ROOT / "docs").rglob("*.md"))
+    for page in (README, CONTRIBUTING, SECURITY, CHANGELOG, *(ROOT / "docs").rglob("*.md"))
     if page.parent not in _MADE
 )
 POLICIES = sorted((ROOT / "examples" / "policies").glob("*.toml"))
