@@ -11,7 +11,7 @@ from pathlib import Path
 from pwd import getpwall
 from typing import Any
 
-from hostctl.checkup import NOTE, Finding, good, note, or_good, problem
+from hostctl.checkup import Finding, good, note, or_good, problem
 from hostctl.configfile import read_document
 from hostctl.defaults import BROKER_UID, UID_BASE, UID_COUNT, Wanted, broker_uid, directories
 from hostctl.failure import Failure
@@ -242,89 +242,15 @@ def _subordinate(file: Path) -> Iterator[tuple[str, int, int]]:
             yield name, int(first), int(size)
 
 
-def leftovers(paths: Paths, proc: Path = Path("/proc")) -> Iterator[Finding]:
-    """What hostds left that do not run any more; `hostctl up` adopts sandboxes that still live."""
-    yield from or_good(_leftovers(paths, proc), "leftovers", "none")
-
-
-def _leftovers(paths: Paths, proc: Path) -> Iterator[Finding]:
-    own, dead = instance_of(paths.root), _dead_groups(proc)
-    lively = {name: len(inside) for name, inside in dead.items() if inside}
-    empty = sorted(set(dead) - set(lively))
-    if own in lively:
-        what = f"{lively.pop(own)} processes of sandboxes run without their hostd"
-        yield problem("leftovers", what, "hostctl up")
-    if lively:
-        what = f"{sum(lively.values())} processes of sandboxes of another root have no hostd"
-        yield note("leftovers", what, "hostctl --root DIR up")
-    if empty:
-        what = f"{len(empty)} empty cgroups of hostds that do not run"
-        fix = f"find /sys/fs/cgroup -depth -type d -path '*/{empty[0]}*' -delete"
-        yield Finding("leftovers", NOTE, what, fix, lambda: _remove_empty(proc))
-    if own not in set(_running_instances(proc)):
-        yield from _markers(paths)
-
-
-def _dead_groups(proc: Path) -> dict[str, set[int]]:
-    """Instance → processes, of those whose hostd does not run."""
-    found: dict[str, set[int]] = {}
-    for group in _groups(proc):
-        found.setdefault(_whose(group), set()).update(_processes(group))
-    running = set(_running_instances(proc))
-    return {name: inside for name, inside in found.items() if name not in running}
-
-
-def _remove_empty(proc: Path) -> None:
-    """Looks again first; the kernel refuses to remove a group that somebody is in."""
-    dead = _dead_groups(proc)
-    for group in _groups(proc):
-        if _whose(group) in dead and not dead[_whose(group)]:
-            for child in group.glob("*/"):
-                child.rmdir()
-            group.rmdir()
-
-
-def _whose(group: Path) -> str:
-    """Sidecars have a group beside that of the rooms."""
-    return group.name.removesuffix("-sidecars")
-
-
-def instance_of(root: Path) -> str:
-    found = root.stat()
-    return f"gitmoat-{found.st_dev:x}-{found.st_ino:x}"
-
-
-def _running_instances(proc: Path) -> Iterator[str]:
-    for entry in proc.iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"hostd" in words and b"--root" in words:
-                yield instance_of(Path(os.fsdecode(words[words.index(b"--root") + 1])))
-        except OSError:
-            continue
-
-
-def _groups(proc: Path) -> Iterator[Path]:
-    for line in (proc / "self/mountinfo").read_text(encoding="utf-8").splitlines():
-        fields, _, rest = line.partition(" - ")
-        if rest.startswith("cgroup"):
-            yield from Path(fields.split(" ")[4]).glob("gitmoat-*-*/")
-
-
-def _processes(group: Path) -> set[int]:
-    found: set[int] = set()
-    for file in (group / "cgroup.procs", *group.glob("*/cgroup.procs")):
-        try:
-            found.update(map(int, file.read_text(encoding="ascii").split()))
-        except OSError:
-            continue
-    return found
+def leftovers(paths: Paths) -> Iterator[Finding]:
+    """What a hostd left behind that does not run any more. Its processes and cgroups are not looked
+    for: the next `hostctl up` finds them, and adopts or ends them."""
+    running = daemon_status(paths.hostd_socket)["healthy"]
+    yield from or_good(() if running else _markers(paths), "leftovers", "none")
 
 
 def _markers(paths: Paths) -> Iterator[Finding]:
-    """Marker files of a `verify` whose hostd was killed."""
+    """Marker files of a verification whose hostd was killed."""
     places: Iterable[Path] = (
         paths.hostd_state, paths.broker_state, paths.run, paths.etc, paths.log_dir
     )  # fmt: skip

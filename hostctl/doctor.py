@@ -21,8 +21,8 @@ Looks at everything that this host must have: kernel, settings, programs, rules,
 file modes, clock, uids, daemons, leftovers, room on disk, git servers. Each problem comes with the
 command that fixes it; exit 6 if there is one. Notes (!) are worth knowing and fail nothing.
 
---fix does what can harm nobody, and says what it did: it narrows modes, removes control sockets
-that nobody answers on, and what is left of a hostd that does not run any more."""
+--fix does what can harm nobody, and says what it did: it narrows modes, and removes control sockets
+that nobody answers on and the marker files of a verification that was killed."""
 
 
 def arguments(parser: ArgumentParser) -> None:
