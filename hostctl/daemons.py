@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import hostctl
 from hostctl.client import ask
 from hostctl.failure import Failure, failure_from, plain
 from hostctl.status import daemon_status
@@ -70,7 +71,7 @@ def start_daemon(
 
 def code_directory() -> str | None:
     """Where our packages are when they run from a checkout that is not installed."""
-    parent = Path(__file__).resolve().parent.parent
+    parent = Path(hostctl.__file__).resolve().parent.parent
     return None if parent.name in ("site-packages", "dist-packages") else str(parent)
 
 

@@ -37,6 +37,16 @@ _LEARN = """Groups the hosts a sandbox was refused and suggests presets and narr
 Nothing was or is let through to learn. Addresses, wildcards and git servers are never suggested.
 The names were chosen by what ran in the sandbox: read them before you append the rules to a policy
 (`hostctl policy learn S >> FILE`)."""
+# Only the module of the action that is typed is imported: what reads policies is a lot of code.
+ACTIONS = {
+    "init": "hostctl.policies.init",
+    "check": "hostctl.policies.check",
+    "explain": "hostctl.policies.explain",
+    "diff": "hostctl.policies.diff",
+    "render": "hostctl.policies.render",
+    "presets": "hostctl.policies.presets",
+    "learn": "hostctl.policies.learn",
+}
 OPERATIONS = ("fetch", "push", "create", "delete", "tunnel", "http")
 _WHICH = "a file, the name of an installed policy, or a sandbox"
 
@@ -85,5 +95,5 @@ def _learn(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
-    code: int = import_module(f"hostctl.policies.{args.action}").main(args, paths, out)
+    code: int = import_module(ACTIONS[args.action]).main(args, paths, out)
     return code

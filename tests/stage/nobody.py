@@ -13,9 +13,8 @@ from tests.waiting import PATIENCE
 DROPPED = """
 import os, sys, importlib, pkgutil, json, traceback, hostctl, netpolicy.codes
 import identity.controlsocket, identity.paths, pathlib, shutil, socket
-for module in pkgutil.iter_modules(hostctl.__path__):
-    if not module.name.startswith("demo_"):
-        importlib.import_module("hostctl." + module.name)
+for module in pkgutil.walk_packages(hostctl.__path__, "hostctl."):
+    importlib.import_module(module.name)
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 from hostctl.__main__ import main
 sys.exit(main(sys.argv[1:]))
