@@ -45,7 +45,7 @@ class Parser(ArgumentParser):
         tail = _WITH_COMMAND.get(verb[0], "")
         fix = f"{self.prog} --help"
         if tail and message.startswith("unrecognized arguments"):
-            fix = f"what to run goes behind a --: {self.prog} {tail}"
+            fix = f"the command goes after --: {self.prog} {tail}"
         raise usage(message, fix)
 
 
@@ -110,7 +110,7 @@ def verb_parser(verb: str) -> ArgumentParser:
     module = verb_module(verb)
     parser = _parser(f"hostctl {verb}", module.ABOUT, help_option=True)
     if verb in _WITH_COMMAND:
-        parser.epilog = f"What to run goes last, behind a --:  hostctl {verb} {_WITH_COMMAND[verb]}"
+        parser.epilog = f"The command goes last, after --:  hostctl {verb} {_WITH_COMMAND[verb]}"
     module.arguments(parser)
     return parser
 
@@ -119,7 +119,7 @@ def need_command(args: Namespace) -> list[str]:
     command: list[str] = args.command
     if not command:
         tail = _WITH_COMMAND[args.verb]
-        raise usage("nothing to run was given", f"hostctl {args.verb} {tail}")
+        raise usage("no command to run was given", f"hostctl {args.verb} {tail}")
     return command
 
 
@@ -140,8 +140,8 @@ def _add_globals(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("options of every command").add_argument
     add("--root", metavar="DIR", default=SUPPRESS, help="prefix of every path")
     add("--json", action="store_true", default=SUPPRESS, help="one JSON object on stdout")
-    add("-q", "--quiet", action="store_true", default=SUPPRESS, help="say less")
-    add("-v", dest="verbose", action="count", default=SUPPRESS, help="say more")
+    add("-q", "--quiet", action="store_true", default=SUPPRESS, help="print less")
+    add("-v", dest="verbose", action="count", default=SUPPRESS, help="print more")
     add("--no-color", action="store_true", default=SUPPRESS, help="no colour")
 
 

@@ -16,12 +16,12 @@ ABOUT = """\
 Serves git to a container that compose, a devcontainer or an agent harness started.
 
   hostctl attach --prepare NAME     makes its network, and prints what to start it with
-  docker run OPTIONS IMAGE ...      by whomever; git answers nothing yet
-  hostctl attach CONTAINER ...      looks at it, and activates its session
+  docker run OPTIONS IMAGE ...      by anyone; git is not served yet
+  hostctl attach CONTAINER ...      inspects it, and activates its session
 
-A container that lacks one of the options is refused, with its reason. It is known by the
-network it is in, never by a name or label. When it ends its session ends; attach the next one
-to the same network. `hostctl rm NAME` removes the network."""
+A container that lacks one of the options is refused, with the reason. It is identified by the
+network it is in, never by a name or label. When it ends, its session ends; the next one may be
+attached to the same network. `hostctl rm NAME` removes the network."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 def _prepare(args: Namespace, out: Output, paths: Paths) -> int:
     if args.policy or args.repo or args.push or args.agent or args.ttl:
         raise usage(
-            "what a container may do is said when it is attached",
+            "what a container may do is stated when it is attached",
             "hostctl attach --prepare NAME, later hostctl attach CONTAINER --policy ...",
         )
     request = {"op": "prepare", "name": args.prepare}

@@ -39,7 +39,9 @@ def arguments(parser: ArgumentParser) -> None:
     query = add("query", "Shows every record that matches; --json: one object per line.")
     _filters(query)
     verify = add("verify", "Checks that every record is there and unchanged.")
-    verify.add_argument("--from", dest="source", metavar="DIR", help="what `export` wrote there")
+    verify.add_argument(
+        "--from", dest="source", metavar="DIR", help="a directory that `export` wrote"
+    )
     export = add("export", "Copies both journals, their heads and their schema to a new directory.")
     export.add_argument("directory", metavar="DIR")
 
@@ -57,7 +59,7 @@ def _filters(query: ArgumentParser) -> None:
     add("--repo", metavar="UPSTREAM:PATH")
     add("--req", metavar="REQUEST-ID")
     add("-n", "--lines", type=int, metavar="N", help="the last N only")
-    add("-f", "--follow", action="store_true", help="go on with what comes, until Ctrl-C")
+    add("-f", "--follow", action="store_true", help="also print new records, until Ctrl-C")
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
@@ -161,7 +163,7 @@ def _verify(args: Namespace, out: Output, paths: Paths) -> int:
         return 0
     for name, about in found.items():
         older = f" (older than {about['first']} were removed)" if about["first"] != 1 else ""
-        out.line(f"{name}: {about['records']} records{older}, chain whole, head {about['head']}")
+        out.line(f"{name}: {about['records']} records{older}, chain intact, head {about['head']}")
     return 0
 
 

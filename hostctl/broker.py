@@ -17,8 +17,10 @@ ABOUT = "Replaces the broker's key; accepts its clock."
 def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
     rotate = add("rotate-key", "Replaces the broker's key; sessions and transfers go on.")
-    rotate.add_argument("--prepare", action="store_true", help="only make it known to this host")
-    add("accept-clock", "Says that the clock is right though it was later before.")
+    rotate.add_argument(
+        "--prepare", action="store_true", help="only make it and pin it on this host"
+    )
+    add("accept-clock", "Accepts the clock, though it is earlier than it was before.")
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:

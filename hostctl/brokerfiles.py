@@ -36,7 +36,7 @@ def add_file(paths: Paths, kind: str, name: str, values: Mapping[str, Value]) ->
         if not create_file(path, text, 0o640, broker_uid(paths)):
             raise _taken(kind, name, path, path)
     except (FileNotFoundError, NotADirectoryError):
-        raise Failure("C103", f"{paths.broker_d} is not there", fix="hostctl up") from None
+        raise Failure("C103", f"{paths.broker_d} does not exist", fix="hostctl up") from None
     try:
         reload_broker(paths)
     except BaseException:
@@ -93,6 +93,6 @@ def configured(paths: Paths, kind: str) -> dict[str, tuple[Path, dict[str, objec
 
 def _taken(kind: str, name: str, place: Path, ours: Path) -> Failure:
     """Whoever added it can remove it: hostctl its own file, a person with an editor theirs."""
-    rm = f"`hostctl {_VERBS[kind]} rm {name}`" if place == ours else f"take it out of {place}"
+    rm = f"`hostctl {_VERBS[kind]} rm {name}`" if place == ours else f"remove it from {place}"
     what = f"the {_SPOKEN[kind]} {name!r} exists already"
     return Failure("C109", what, f"it is in {place}", f"choose another name, or {rm} first")

@@ -53,7 +53,7 @@ class Carrier:
             poll.register(self._ends.feed, select.POLLOUT)
         ready = poll.poll(_TIMEOUT)
         if not ready:
-            raise Failure("C106", "the sandbox neither takes nor sends anything")
+            raise Failure("C106", "the sandbox neither reads nor sends anything")
         for descriptor, _ in ready:
             if descriptor == self._connection.fileno():
                 self._hear()

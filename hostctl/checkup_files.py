@@ -47,7 +47,9 @@ def modes(paths: Paths) -> Iterator[Finding]:
         return
     checked = wanted(paths, broker_of(paths))
     wrong = (finding for each in checked for finding in _judge(each))
-    yield from or_good(wrong, "files", f"{len(checked)} files and directories are ours alone")
+    yield from or_good(
+        wrong, "files", f"{len(checked)} files and directories have the right owner and mode"
+    )
 
 
 def broker_of(paths: Paths) -> int:
@@ -108,8 +110,8 @@ def room(paths: Paths) -> Iterator[Finding]:
     place = paths.state if paths.state.is_dir() else paths.root
     free = shutil.disk_usage(place).free
     if free < _LEAST_ROOM:
-        what = f"{free >> 20} MiB are free at {place}; without room nothing is allowed"
-        yield problem("disk", what, f"df -h {place}, then remove something")
+        what = f"{free >> 20} MiB are free at {place}; without free space every request is refused"
+        yield problem("disk", what, f"df -h {place}, then free some space")
     else:
         yield good("disk", f"{free >> 30} GiB are free at {place}")
     yield from _shared_disk(paths)
@@ -160,7 +162,7 @@ def daemons(paths: Paths, version: str) -> Iterator[Finding]:
             yield from few_descriptors(name, status["pid"])
             yield from _keeps_no_space(name, status)
         elif socket.exists():
-            what = f"{socket} is there and nobody answers"
+            what = f"{socket} exists and no daemon answers"
             yield problem("daemons", what, f"rm {socket}", socket.unlink)
         else:
             yield note("daemons", f"{name} does not run", "hostctl up")
@@ -169,7 +171,7 @@ def daemons(paths: Paths, version: str) -> Iterator[Finding]:
 def _keeps_no_space(name: str, status: Mapping[str, object]) -> Iterator[Finding]:
     """A copy-on-write file system may promise space and not have it (ZFS), or keep none (NFS)."""
     if status.get("keeps_space") is False:
-        what = f"the file system of {name}'s journal keeps no space: when it is full git stops"
+        what = f"the file system of {name}'s journal reserves no space: when it is full git stops"
         yield note("daemons", what, "put it on ext4, XFS, btrfs or tmpfs")
 
 
@@ -188,7 +190,7 @@ def few_descriptors(name: str, pid: object, proc: Path = Path("/proc")) -> Itera
 def uids(paths: Paths) -> Iterator[Finding]:
     base, count = _range(paths)
     yield from or_good(
-        _conflicts(base, count), "uids", f"{base} to {base + count - 1} are nobody's"
+        _conflicts(base, count), "uids", f"{base} to {base + count - 1} belong to no account"
     )
 
 
@@ -221,11 +223,11 @@ def _conflicts(base: int, count: int) -> Iterator[Finding]:
     ours = range(base, base + count)
     for entry in getpwall():
         if entry.pw_uid in ours:
-            yield problem("uids", f"uid {entry.pw_uid} is {entry.pw_name}'s", fix)
+            yield problem("uids", f"uid {entry.pw_uid} belongs to {entry.pw_name}", fix)
     for file in _SUBORDINATE:
         for name, first, size in _subordinate(Path(file)):
             if first < ours.stop and ours.start < first + size:
-                yield problem("uids", f"{file} gives {first} and on to {name}", fix)
+                yield problem("uids", f"{file} assigns {first} and above to {name}", fix)
     if _DYNAMIC.start < ours.stop and ours.start < _DYNAMIC.stop:
         yield problem("uids", "the range overlaps with systemd's dynamic users", fix)
 

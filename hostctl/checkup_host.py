@@ -28,19 +28,19 @@ _PROGRAMS = {
 }
 # Setting → (what is safe, what the other value means)
 _SETTINGS = {
-    "fs/protected_symlinks": ("1", "links in /tmp can lead programs of root astray"),
-    "fs/protected_hardlinks": ("1", "anybody can keep a second name of a file of root's"),
-    "kernel/io_uring_disabled": ("2", "io_uring is open to programs outside of sandboxes"),
+    "fs/protected_symlinks": ("1", "symbolic links in /tmp can redirect programs of root"),
+    "fs/protected_hardlinks": ("1", "any user can make a hard link to a file of root"),
+    "kernel/io_uring_disabled": ("2", "programs outside of sandboxes can use io_uring"),
     "kernel/unprivileged_bpf_disabled": ("12", "any user can load programs into the kernel"),
-    "kernel/kptr_restrict": ("12", "addresses of the kernel can be read"),
-    "kernel/dmesg_restrict": ("1", "the kernel's messages can be read by any user"),
+    "kernel/kptr_restrict": ("12", "any user can read addresses of the kernel"),
+    "kernel/dmesg_restrict": ("1", "any user can read the kernel's messages"),
 }
 _OLDEST = (5, 13)  # landlock
 _ATTESTING = (6, 13)  # PIDFD_GET_INFO
 # Controller → what nothing keeps apart without it.
 _NOT_APART = {
-    "memory": "one sandbox can take the memory of all, and the kernel ends what it likes",
-    "pids": "one sandbox can take all process numbers, and nothing else can be started",
+    "memory": "one sandbox can use all memory, and the kernel then kills any process",
+    "pids": "one sandbox can use all process ids, and nothing else can be started",
     "cpu": "one sandbox with many processes slows down the others and the daemons",
 }
 _CONTROLLERS = tuple(_NOT_APART)
@@ -118,9 +118,9 @@ def rules() -> Iterator[Finding]:
     if done is None or done.returncode:
         why = "" if done is None else done.stderr.decode(errors="replace").strip()[-200:]
         fix = "modprobe nf_tables, or use a kernel with nf_tables and network namespaces"
-        yield problem("nftables", f"the kernel does not take our rules: {why}", fix)
+        yield problem("nftables", f"the kernel does not accept our rules: {why}", fix)
     else:
-        yield good("nftables", "the kernel takes our rules in a namespace of their own")
+        yield good("nftables", "the kernel accepts our rules in a network namespace")
 
 
 def _output(command: list[str]) -> str:
@@ -156,7 +156,7 @@ def cgroups() -> Iterator[Finding]:
 def _victims(status: Path = Path("/proc/self/status")) -> Iterator[Finding]:
     text = status.read_text(encoding="ascii")
     if not int(text.partition("CapEff:")[2].split()[0], 16) >> _CAP_SYS_RESOURCE & 1:
-        what = "no CAP_SYS_RESOURCE: where memory is short the kernel may end a daemon first"
+        what = "no CAP_SYS_RESOURCE: when memory runs out the kernel may kill a daemon first"
         yield note("cgroups", what, "give it to hostctl up, as systemd does")
 
 
@@ -192,18 +192,18 @@ def docker(named: str | None = None) -> Iterator[Finding]:
     except OSError:
         if named:
             fix = "start Docker, or correct docker.socket in hostd.toml"
-            yield problem("docker", f"{named} is not there", fix)
+            yield problem("docker", f"{named} does not exist", fix)
         else:
             yield good("docker", "no Docker engine; sandboxes are made by bubblewrap")
         return
     if stat.S_IMODE(found.st_mode) & 0o007:
-        what = f"{path} is open to every user, and with it root on this host"
+        what = f"every user can use {path}, and so become root on this host"
         yield problem("docker", what, f"chmod o-rwx {path}")
     try:
         version, about = _ask_docker(path, "/version"), _ask_docker(path, "/info")
     except (OSError, ValueError):
-        fix = "systemctl restart docker, or leave it: bubblewrap needs none"
-        yield note("docker", f"nobody answers at {path}", fix)
+        fix = "systemctl restart docker, or ignore this: bubblewrap needs no Docker"
+        yield note("docker", f"Docker does not answer at {path}", fix)
         return
     yield from judge_docker(version, about)
 
@@ -222,7 +222,7 @@ def judge_docker(version: Mapping[str, Any], about: Mapping[str, Any]) -> Iterat
         yield problem("docker", "this engine is rootless", "use the engine of root")
     if about.get("LiveRestoreEnabled"):
         fix = 'set "live-restore": false in /etc/docker/daemon.json'
-        yield note("docker", "live-restore keeps containers while Docker is away", fix)
+        yield note("docker", "live-restore keeps containers running while Docker is stopped", fix)
     yield good("docker", f"Docker {number}, {about.get('CgroupDriver', '?')} cgroups")
 
 

@@ -132,11 +132,11 @@ class Connection:
 
     def _too_long(self, size: int) -> Failure:
         what = f"the request is too long for {self._daemon}"
-        why = f"it has {size} bytes, and {REQUEST_LIMITS[self._daemon]} are read"
-        return Failure("C105", what, why, "give less at once: a shorter command, policy or secret")
+        why = f"it has {size} bytes, and at most {REQUEST_LIMITS[self._daemon]} are accepted"
+        return Failure("C105", what, why, "send less at once: a shorter command, policy or secret")
 
     def _gone(self, why: str) -> Failure:
-        what = f"{self._daemon} went away before it had answered"
+        what = f"{self._daemon} closed the connection before it answered"
         return Failure("C103", what, why, _see_log(self._daemon))
 
 

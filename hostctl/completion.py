@@ -21,8 +21,8 @@ Prints a completion script for a shell.
   zsh:   hostctl completion zsh > "${fpath[1]}/_hostctl"
   fish:  hostctl completion fish > /etc/fish/completions/hostctl.fish
 
-`words` is for these scripts: it reads the words typed so far, one per line, and prints what fits
-the last of them."""
+`words` is for these scripts: it reads the words typed so far, one per line, and prints what can
+complete the last one."""
 _LIMIT = 64 * 1024
 
 _BASH = r"""# bash completion of hostctl

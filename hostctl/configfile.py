@@ -30,7 +30,7 @@ def toml(tables: Mapping[str, Mapping[str, Value]]) -> str:
 def _check_printable(values: Iterable[Value]) -> None:
     texts = (text for value in values for text in (value if isinstance(value, list) else [value]))
     if not all(text.isprintable() for text in texts if isinstance(text, str)):
-        raise Failure("C105", "a value has control characters in it", fix="leave them out")
+        raise Failure("C105", "a value has control characters in it", fix="remove them")
 
 
 def read_document(path: Path) -> dict[str, object]:
@@ -40,7 +40,7 @@ def read_document(path: Path) -> dict[str, object]:
     except FileNotFoundError:
         return {}
     except PermissionError:
-        raise Failure("C102", f"{path} is for root only", fix="use sudo") from None
+        raise Failure("C102", f"{path} can be read by root only", fix="use sudo") from None
     except (OSError, ValueError) as error:
         raise Failure("B104", f"{path} cannot be read", str(error), "correct the file") from None
 
@@ -64,7 +64,7 @@ def replace_secret(path: str, data: bytes) -> None:
     try:
         replace_file(Path(path), data, 0o640)
     except FileNotFoundError:
-        raise Failure("U105", f"{path} is not there", fix="put the secret there first") from None
+        raise Failure("U105", f"{path} does not exist", fix="put the secret there first") from None
 
 
 def replace_file(path: Path, data: bytes, mask: int = 0o755) -> bool:

@@ -29,9 +29,9 @@ Copies a file or a directory into a running sandbox, or out of it.
   hostctl cp PATH S:DIR     into sandbox S, as files of the untrusted uid
 
 If the target is a directory the copy goes into it under its own name, else it becomes the
-target. Coming out, files are those of who runs hostctl, without setuid bits; links that lead out
-of the copy, hard links and devices end the copy, or are left out with --skip. No symbolic
-link is followed on this host, not even in the path that is typed."""
+target. What is copied out belongs to the user who runs hostctl and has no setuid bits. Links that
+point outside the copy, hard links and devices end the copy; with --skip they are left out. No
+symbolic link is followed on this host, not even in the path that is typed."""
 _PLACE = re.compile(r"([a-z0-9][a-z0-9-]*):(.+)", re.DOTALL)
 _WORKSPACE = "/workspace"
 _ENTRIES = 200_000
@@ -55,7 +55,9 @@ class Place(NamedTuple):
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("source", metavar="FROM", help="PATH or S:PATH")
-    parser.add_argument("target", metavar="TO", help="PATH or S:PATH; one of both is a sandbox's")
+    parser.add_argument(
+        "target", metavar="TO", help="PATH or S:PATH; exactly one of the two is in a sandbox"
+    )
     parser.add_argument("--skip", action="store_true", help="leave out what cannot be copied")
     parser.add_argument(
         "--max-entries", type=count, default=_ENTRIES, metavar="N", help=f"default {_ENTRIES}"
@@ -121,8 +123,8 @@ def _copy_out(
             _judge(code, complaint, extractor)
             reader.finish()
         except TarMalformed as problem:
-            what = "what the sandbox sent is no copy"
-            raise Failure("R112", what, str(problem), "trust nothing of it") from None
+            what = "the sandbox did not send a valid archive"
+            raise Failure("R112", what, str(problem), "do not use what was copied") from None
         finally:
             extractor.close()
     return extractor.entries, extractor.size
@@ -197,5 +199,8 @@ def _open(path: str) -> int:
     except OSError as problem:
         if problem.errno != ELOOP:
             raise OSError(problem.errno, os.strerror(problem.errno or 0), path) from None
-        what, fix = f"{path} is not followed", "give the path it leads to; realpath prints it"
+        what, fix = (
+            f"{path} is not followed",
+            "give the path that it resolves to; realpath prints it",
+        )
         raise Failure("R112", what, "a part of it is a symbolic link", fix) from None

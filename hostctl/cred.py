@@ -46,12 +46,14 @@ def arguments(parser: ArgumentParser) -> None:
     new.add_argument("--user", metavar="U", help="with --command: whose login (default: sudo's)")
     new.add_argument("--private-key", metavar="F", help="with --github-app: the App's PEM file")
     new.add_argument("--installation", metavar="ID", type=int, help="with --github-app")
-    new.add_argument("--api-url", metavar="URL", help="with --github-app: not GitHub's usual place")
+    new.add_argument(
+        "--api-url", metavar="URL", help="with --github-app: the API of a GitHub Enterprise Server"
+    )
     add("ls", "Lists the credentials, never their values; -q: names only.")
     test = add("test", "Tries a credential at its server, reading one repository's refs.")
     test.add_argument("name", metavar="NAME")
     test.add_argument("--repo", metavar="R", help=_REPO)
-    fresh = add("rotate", "Puts a new secret in the place of the old one, at once.")
+    fresh = add("rotate", "Replaces the secret; the new one is used at once.")
     fresh.add_argument("name", metavar="NAME")
     source = fresh.add_mutually_exclusive_group(required=True)
     source.add_argument("--file", metavar="F", help="the new secret is in this file")
@@ -161,7 +163,7 @@ def _readable(name: str) -> str:
         with open(path, "rb") as file:
             file.read(1)
     except OSError as error:
-        fix = "give a file that is there: root:BROKER 0640, or the broker's own 0600"
+        fix = "give a readable file: root:BROKER 0640, or the broker's own 0600"
         what = f"the credential file {path} cannot be read"
         raise Failure("U105", what, error.strerror or "", fix, exit_code=8) from None
     return path
@@ -170,7 +172,7 @@ def _readable(name: str) -> str:
 def _ls(args: Namespace, out: Output, paths: Paths) -> int:
     found = items_of(ask(paths.broker_admin_socket, {"op": "cred-ls"}, out.progress))
     columns: dict[str, Column] = {"NAME": "name", "TYPE": "type", "USERNAME": "username"}
-    none = "no credentials; `hostctl cred add` adds one"
+    none = "there are no credentials; `hostctl cred add` adds one"
     return out.listing("gitmoat.cred-ls/1", found, "name", columns, none)
 
 
@@ -218,7 +220,7 @@ def _rotate(args: Namespace, out: Output, paths: Paths) -> int:
     kind, file = known.get("type"), known.get("file")
     if kind == "git-credential":
         fix = f"log in again as {known.get('user')}; it is asked within five minutes"
-        raise Failure("C105", "this credential is its helper's to rotate", fix=fix)
+        raise Failure("C105", "this credential is rotated by its helper", fix=fix)
     secret = _secret_of(args)
     if kind == "vault":
         _seal(paths, args.name, str(known.get("username") or _DEFAULT_USER), secret)

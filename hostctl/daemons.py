@@ -111,7 +111,7 @@ def _wait_ready(daemon: Daemon, ready: int, log: Path, timeout: float) -> None:
         raise Failure("C106", what, fix=_see(log))
     if line.startswith(b"{"):
         raise _reported(line, log)
-    why = _last_line(log) or "it ended without a word"
+    why = _last_line(log) or "it exited and printed nothing"
     raise Failure("C103", f"{daemon.name} did not start", why, _see(log), exit_code=1)
 
 
@@ -169,8 +169,8 @@ def stop_daemon(name: str, socket: Path) -> bool:
         if process is not None:
             os.close(process)
     if not ended:
-        what = f"{name} (pid {pid}) does not end"
-        raise Failure("C106", what, fix=f"look at it, then kill {pid}")
+        what = f"{name} (pid {pid}) does not exit"
+        raise Failure("C106", what, fix=f"examine it, then kill {pid}")
     return True
 
 

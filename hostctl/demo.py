@@ -19,10 +19,10 @@ from hostctl.output import Output, need_root
 from identity.paths import Paths
 
 ABOUT = """\
-Sets up a git server with a password, a broker and hostd under a throw-away root, runs two
-sandboxes and checks sixteen promises from inside them. Offline; nothing of yours is touched.
-With --image the sandboxes are Docker containers; the image must be here, and have git and python3.
-Exit 6 if one of the promises is not kept."""
+Sets up a git server with a password, a broker and hostd under a temporary root, runs two
+sandboxes and checks sixteen promises from inside them. It works offline and touches no other file.
+With --image the sandboxes are Docker containers; the image must be on this host, and have git and
+python3. Exit 6 if one of the promises is not kept."""
 
 
 # As `hostctl run` writes it.
@@ -59,13 +59,13 @@ CHECKS = (
     Check("split-gate-push", "split: the gate pushes its commit", split.gate_pushes),
     Check("cred-socket", "credential socket refuses the command", walls.credential_socket_refuses),
     Check("helper-port", "port 418 refuses the command", walls.helper_port_refuses),
-    Check("egress", "no direct way out", walls.no_way_out),
+    Check("egress", "no direct connection out", walls.no_way_out),
     Check("no-secret", "the password is nowhere", walls.password_is_nowhere),
     Check("token", "a stolen helper token is worthless", walls.token_is_worthless),
     Check("sidecar", "the sidecar cannot open connections", walls.sidecar_cannot_connect),
     Check("sidecar-killed", "killing the sidecar loses nothing", agent.killed_sidecar),
     Check("revoke", "a revoked session is refused", agent.revoked_session_is_refused),
-    Check("audit", "the audit tells it all and verifies", audit.audit_tells_all),
+    Check("audit", "the audit records it all and verifies", audit.audit_tells_all),
 )
 
 
@@ -109,7 +109,7 @@ def check_image(stage: Stage) -> None:
     if told is not None:
         raise Failure(told["code"], told["what"], told["why"], told["fix"])
     if ran.code != 0:
-        what = f"the image {stage.image} has not both git and python3"
+        what = f"the image {stage.image} lacks git or python3"
         raise usage(what, "name one that has them, for `hostctl demo --image`")
 
 
@@ -156,7 +156,7 @@ def report(outcomes: list[Outcome], seconds: float, out: Output) -> int:
 
 
 def _tell_kept(stage: Stage, out: Output) -> None:
-    out.progress("kept; look around with:")
+    out.progress("kept running; examine it with:")
     out.progress(f"  hostctl --root {stage.root} ls")
     out.progress("and end it with:")
     end = f"hostctl --root {stage.root} down; kill {stage.upstream.pid}; rm -r {stage.root}"

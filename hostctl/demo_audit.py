@@ -24,7 +24,7 @@ def audit_tells_all(stage: Stage) -> str:
             raise CheckFailed(f"the password is in {path}")
     journals = json.loads(verified)["journals"]
     counts = [f"{name} {about['records']}" for name, about in journals.items()]
-    return f"both chains are whole: {', '.join(counts)} records"
+    return f"both chains are intact: {', '.join(counts)} records"
 
 
 def _records(stage: Stage) -> list[Record]:

@@ -19,7 +19,7 @@ from identity.version import VERSION
 ABOUT = """\
 Looks at everything that this host must have: kernel, settings, programs, rules, cgroups, Docker,
 file modes, clock, uids, daemons, leftovers, room on disk, git servers. Each problem comes with the
-command that fixes it; exit 6 if there is one. Notes (!) are worth knowing and fail nothing.
+command that fixes it; exit 6 if there is one. Notes (!) do not change the exit code.
 
 --fix does what can harm nobody, and says what it did: it narrows modes, and removes control sockets
 that nobody answers on and the marker files of a verification that was killed."""

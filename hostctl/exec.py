@@ -13,8 +13,8 @@ from identity.paths import Paths
 ABOUT = """\
 Runs another command in a running sandbox and returns its exit code.
 
-As the untrusted uid it is like the first command. As the helper it is for the admin: empty
-environment, cwd /, private HOME, not in the sandbox's file system."""
+As the untrusted uid it runs like the first command. As the helper it is meant for the admin: it has
+an empty environment, cwd / and a private HOME, and is not in the sandbox's file system."""
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from hostctl.output import Output
 from identity.paths import Paths
 from netpolicy.codes import CODES
 
-ABOUT = "Says what an error code (G101) means, or what the audit knows of a request id."
+ABOUT = "Tells what an error code (G101) means, or what the audit has about a request id."
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -79,7 +79,7 @@ def _known(code: str) -> tuple[str, str]:
 
 
 def usage(what: str, fix: str) -> Failure:
-    return Failure("C105", what, "the command line is not complete or not understood", fix)
+    return Failure("C105", what, "the command line is incomplete or was not understood", fix)
 
 
 def exit_code_of(code: str) -> int:
@@ -96,7 +96,7 @@ def failure_from(error: object) -> Failure:
     """A daemon's `{"code", "what", "why", "fix", "exit"}`; anything else is a failure too."""
     told = fault_of(error)
     if told is None or not isinstance(error, Mapping):
-        return Failure("C107", "the daemon answered strangely", fix="see its log file")
+        return Failure("C107", "the daemon's answer was not understood", fix="see its log file")
     code, what, why, fix = map(plain, (told.code, told.what, told.why, told.fix))
     exit_code = error.get("exit")
     given = isinstance(exit_code, int) and 0 < exit_code < 256

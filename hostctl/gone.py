@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hostctl.failure import Failure
 
-_SUGGESTED = "what a workspace or an image says opens nothing, so it was only ever printed"
+_SUGGESTED = "nothing is allowed because a workspace or an image names it, so this was only printed"
 _BY_RULES = "hostctl policy learn S prints rules for the hosts that a build was refused"
 # The verb and its action, and behind them an option: why it went, and what to type instead.
 GONE = {
@@ -20,13 +20,13 @@ GONE = {
     ),
     "logs --raw": ("a pipe gets every byte as it is", "hostctl logs S | cat"),
     "policy learn --write": (
-        "a policy file is changed by who answers for it",
+        "a policy file is changed by whoever is responsible for it",
         "hostctl policy learn S >> FILE, after you have read it",
     ),
     "policy presets --image": (_SUGGESTED, _BY_RULES),
     "policy presets --suggest": (_SUGGESTED, _BY_RULES),
     "policy presets --write": (
-        "a policy file is changed by who answers for it",
+        "a policy file is changed by whoever is responsible for it",
         'hostctl policy render FILE, which writes out the rules of [preset] use = ["..."]',
     ),
     "policy render --dns": (
@@ -34,7 +34,7 @@ GONE = {
         "hostctl policy render FILE, and read its [[egress]] rules",
     ),
     "policy render --git": (
-        "git says itself which configuration it reads",
+        "git itself shows which configuration it reads",
         "hostctl exec S -- git config --list --show-origin",
     ),
     "policy render --nft": (
@@ -47,8 +47,8 @@ GONE = {
         "hostctl inspect --fleet S, which asks the broker",
     ),
     "top": (
-        "`hostctl ls` shows it again and again",
-        "hostctl ls --watch; it takes --once and --interval too",
+        "`hostctl ls` shows it repeatedly",
+        "hostctl ls --watch, which has --once and --interval too",
     ),
     "up --foreground": (
         "service managers start broker and hostd themselves",
@@ -70,4 +70,4 @@ def refuse_gone(verb: str, rest: Sequence[str]) -> None:
         words, dashes, option = spelling.partition(" --")
         known = words.split()
         if named[: len(known)] == known and (not dashes or f"--{option}" in options):
-            raise Failure("C105", f"`hostctl {spelling}` is gone", why, instead)
+            raise Failure("C105", f"`hostctl {spelling}` was removed", why, instead)

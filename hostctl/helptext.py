@@ -6,8 +6,8 @@ usage: hostctl [--root DIR] [--json] [-q] [-v] [--no-color] COMMAND ...
 Lets a sandbox use git on what you allow, with nothing in it worth stealing.
 
 start here
-  demo       offline tour: shows every protection at work
-  init       set up a first git server with a login you have
+  demo       offline tour: shows what is allowed and what is refused
+  init       set up a first git server, with a login you have
   up         start broker and hostd on this machine (idempotent)
   down       stop both
   status     are they running?
@@ -15,7 +15,7 @@ start here
 
 sandboxes
   run        start a sandbox and a command in it
-  attach     serve a container that others started, sealed
+  attach     serve git to a container that something else started
   ls         list the sandboxes; --watch: what each does now
   inspect    everything about one sandbox
   exec       another command in a running sandbox
@@ -29,14 +29,14 @@ sandboxes
 what is allowed
   policy     make, check and compare policies; explain what they decide
   session    extend and revoke the sessions of sandboxes
-  upstream   the git servers the broker may speak to
+  upstream   the git servers the broker may connect to
   cred       the credentials the broker uses there
   host       the hosts that may grant sessions, and this one's key
   broker     replace the broker's key
 
 what is enforced
   doctor     what is missing or unsafe on this host, and how to fix it
-  verify     measure a sandbox's walls from inside, as both of its users
+  verify     try from inside a sandbox what must not work in it
 
 what happened
   audit      read and verify the audit journals

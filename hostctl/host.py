@@ -18,10 +18,12 @@ ABOUT = "Manages the hosts that may grant sessions, and this host's own key."
 
 def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
-    new = add("enrol", "Enrols a host; without a name, says how to enrol this one elsewhere.")
+    new = add("enrol", "Enrols a host; without a name, prints how to enrol this one elsewhere.")
     new.add_argument("name", metavar="NAME", nargs="?")
     new.add_argument("--key", metavar="K", help="its public key")
-    new.add_argument("--repos", action="append", default=[], metavar="P", help="its ceiling")
+    new.add_argument(
+        "--repos", action="append", default=[], metavar="P", help="the most its grants may name"
+    )
     new.add_argument("--fetch-only", action="store_true", help="its grants may not push")
     new.add_argument("--ttl", metavar="T", help="the longest its sessions can last")
     add("ls", "Lists the enrolled hosts; -q: names only.")
@@ -29,8 +31,8 @@ def arguments(parser: ArgumentParser) -> None:
     gone.add_argument("name", metavar="NAME")
     rotate = add("rotate-key", "Replaces this host's key; sessions go on.")
     step = rotate.add_mutually_exclusive_group()
-    step.add_argument("--prepare", action="store_true", help="only make it, and show it")
-    step.add_argument("--switch", action="store_true", help="the broker elsewhere knows it by now")
+    step.add_argument("--prepare", action="store_true", help="only make it, and print it")
+    step.add_argument("--switch", action="store_true", help="use it: the broker elsewhere knows it")
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
@@ -73,7 +75,7 @@ def _ls(args: Namespace, out: Output, paths: Paths) -> int:
     tables = configured(paths, "host")
     found = [{"name": name, **values} for name, (_, values) in tables.items()]
     columns: dict[str, Column] = {"NAME": "name", "KEY": _keys, "CEILING": _ceiling}
-    none = "no hosts; `hostctl host enrol` adds one"
+    none = "there are no hosts; `hostctl host enrol` adds one"
     return out.listing("gitmoat.host-ls/1", found, "name", columns, none)
 
 

@@ -23,12 +23,12 @@ from hostctl.upstream import ignores_case
 from identity.paths import Paths
 
 ABOUT = """\
-Sets up a first git server: finds a login you have, starts broker and hostd, and tries it.
+Sets up a first git server: finds a login you have, starts broker and hostd, and tries the login.
 
 It asks `gh` and the git credential helpers of the user who called sudo, as that user, whether
 there is a login, proposes an upstream and a credential, and asks before it writes anything. The
-secret stays where it is: the helper is asked for it when it is needed, as that user, and its answer
-goes to the broker alone."""
+secret stays where it is: the helper is asked for it when it is needed, as that user, and only the
+broker gets its answer."""
 _NONE = "neither `gh` nor a git credential helper is configured for it"
 _NOT_NAMES = re.compile(r"[^a-z0-9-]")
 

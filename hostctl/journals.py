@@ -42,7 +42,7 @@ def _read(path: Path) -> Iterator[Record]:
     except FileNotFoundError:
         return
     except PermissionError:
-        raise Failure("C102", "the audit is for root only", str(path), "use sudo") from None
+        raise Failure("C102", "the audit can be read by root only", str(path), "use sudo") from None
     except JournalBroken as broken:
         raise journal_broken(path, broken) from None
 
@@ -125,7 +125,7 @@ def moment(text: str, now: float | None = None) -> str:
 
 
 def journal_broken(path: Path, broken: Exception) -> Failure:
-    return Failure("B105", f"the journal {path} is not whole", str(broken))
+    return Failure("B105", f"the journal {path} is not intact", str(broken))
 
 
 def matches(event: Record, sandboxes: frozenset[str], denied_only: bool) -> bool:

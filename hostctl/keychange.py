@@ -21,7 +21,9 @@ def next_key(path: Path, uid: int) -> str:
     except KeyFileUnsafe as error:
         raise Failure("C101", "the next key is not safe to use", str(error)) from None
     except FileNotFoundError:
-        raise Failure("C101", "there is no place for the next key", f"no {path.parent}") from None
+        raise Failure(
+            "C101", "the directory of the next key does not exist", f"no {path.parent}"
+        ) from None
 
 
 def pin(paths: Paths, keys: Sequence[str]) -> None:
@@ -34,11 +36,11 @@ def change_broker_key(paths: Paths, out: Output, prepare: bool, broker: int) -> 
     """The new public key, and whether it is in force."""
     old = str(ask(paths.broker_admin_socket, {"op": "status"})["key"])
     new = next_key(paths.broker_key_next, broker)
-    out.progress("hostd and its sidecars take both keys ...")
+    out.progress("hostd and its sidecars accept both keys ...")
     pin(paths, [old, new])
     if prepare:
         return new, False
-    out.progress("the broker takes the new key ...")
+    out.progress("the broker switches to the new key ...")
     ask(paths.broker_admin_socket, {"op": "key-switch"})
     pin(paths, [new])
     return new, True
@@ -58,10 +60,10 @@ def change_host_key(paths: Paths, out: Output) -> Mapping[str, object]:
     name, old = str(status["host"]), str(status["key"])
     file = enrolled(paths, name)
     new = next_key(paths.host_key_next, 0)
-    out.progress("the broker takes both keys ...")
+    out.progress("the broker accepts both keys ...")
     set_key(file, f"host.{name}", [old, new])
     reload_broker(paths)
-    out.progress("hostd takes the new key ...")
+    out.progress("hostd switches to the new key ...")
     answer = ask(paths.hostd_socket, {"op": "rotate-key"})
     set_key(file, f"host.{name}", [new])
     reload_broker(paths)

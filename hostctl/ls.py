@@ -15,7 +15,7 @@ ABOUT = """\
 Lists the sandboxes of this host; -q prints only their ids.
 
 --fleet asks the broker instead: the sessions of every host, also those that have ended.
---watch shows streams, rates, refusals and ages, again and again."""
+--watch shows streams, rates, refusals and ages, and repeats this."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -23,8 +23,8 @@ def arguments(parser: ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group().add_argument
     which("--fleet", action="store_true", help="the broker's sessions, of every host")
     which("--watch", action="store_true", help="what each does now, until Ctrl-C")
-    add("--once", action="store_true", help="with --watch: one table, then the end")
-    add("--interval", type=duration, default=2, metavar="T", help="with --watch: between (2s)")
+    add("--once", action="store_true", help="with --watch: one table, then exit")
+    add("--interval", type=duration, default=2, metavar="T", help="with --watch: how often (2s)")
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
@@ -34,7 +34,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
         sessions = items_of(ask(paths.broker_admin_socket, {"op": "session-ls"}, out.progress))
         return out.listing("gitmoat.session-ls/1", sessions, "session", _SESSIONS, "no sessions")
     sandboxes = items_of(ask(paths.hostd_socket, {"op": "ls"}, out.progress))
-    none = "no sandboxes; `hostctl run` starts one"
+    none = "there are no sandboxes; `hostctl run` starts one"
     return out.listing("gitmoat.ls/1", sandboxes, "sandbox", _SANDBOXES, none)
 
 

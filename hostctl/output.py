@@ -120,4 +120,6 @@ def wants_colour(environ: Mapping[str, str], refused: bool, stdout: TextIO) -> b
 
 def need_root(what: str) -> None:
     if os.geteuid() != 0:
-        raise Failure("C102", f"{what} needs root", "the control sockets are for uid 0", "use sudo")
+        raise Failure(
+            "C102", f"{what} needs root", "only uid 0 may use the control sockets", "use sudo"
+        )

@@ -82,4 +82,4 @@ def _mtime(there: os.stat_result) -> int:
 
 def _changed(path: bytes) -> Failure:
     what = f"{Path(os.fsdecode(path)).name} changed while it was read"
-    return Failure("R112", what, fix="copy it again when nobody writes to it")
+    return Failure("R112", what, fix="copy it again while nothing writes to it")

@@ -14,18 +14,18 @@ ABOUT = "Makes, checks, explains and compares policies."
 _CHECK = """Parses a policy file, runs the tests in it, and warns of what is wider than it looks.
 
 Exit 0: valid. Exit 8: not."""
-_EXPLAIN = """Says what a policy decides, by which rule, and what change would allow it.
+_EXPLAIN = """Tells what a policy decides, by which rule, and what change would allow it.
 
   explain S fetch REPO             REPO: UPSTREAM:PATH, or a URL
   explain S push REPO REF          REF: refs/heads/main, or main
   explain S create|delete REPO REF
-  explain S tunnel HOST[:PORT]     a host that is reached by TLS, without a port 443
-  explain S http HOST[:PORT]       by plain HTTP, without a port 80
+  explain S tunnel HOST[:PORT]     a host reached by TLS; the default port is 443
+  explain S http HOST[:PORT]       by plain HTTP; the default port is 80
 
 Exit 0: allowed. Exit 3: denied."""
 _INIT = """Writes a new policy that allows what is named and nothing else.
 
-The file has tests of its own. On a terminal it asks for what the options do not say."""
+The file has its own tests. On a terminal hostctl asks for what the options do not say."""
 _DIFF = "Says in words where B allows more or less than A."
 _RENDER = "Prints a policy as it takes effect, every default written out."
 _PRESETS = """Shows what the package managers of this host are configured to fetch from.
@@ -34,7 +34,7 @@ A policy uses it with `[preset] use = ["pip"]`. Only configuration that root alo
 read, never run; no list of well-known hosts is kept here."""
 _LEARN = """Groups the hosts a sandbox was refused and suggests presets and narrow rules.
 
-Nothing was or is let through to learn. Addresses, wildcards and git servers are never suggested.
+Nothing is allowed in order to learn. Addresses, wildcards and git servers are never suggested.
 The names were chosen by what ran in the sandbox: read them before you append the rules to a policy
 (`hostctl policy learn S >> FILE`)."""
 # Only the module of the action that is typed is imported: what reads policies is a lot of code.
@@ -90,7 +90,7 @@ def _init(parser: ArgumentParser) -> None:
 
 def _learn(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("sandbox", metavar="S", help="id or name, also of one that is gone")
+    add("sandbox", metavar="S", help="id or name, also of a removed sandbox")
     add("--since", type=duration, default=24 * 3600, metavar="1h", help="default 24h")
 
 

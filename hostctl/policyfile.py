@@ -29,7 +29,7 @@ def named_policy(paths: Paths, name: str) -> Policy:
         if failure.code not in ("C103", "R103"):
             raise
         what = f"there is no policy and no running sandbox {name!r}"
-        why = f"{path} is not there; {failure.what}"
+        why = f"{path} does not exist; {failure.what}"
         raise Failure("P102", what, why, NAMES, exit_code=NOT_FOUND) from None
 
 

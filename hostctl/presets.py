@@ -38,6 +38,6 @@ def expand(paths: Paths, policy: Policy) -> tuple[Policy, dict[str, Answer]]:
 
 def _unresolved(name: str, found: Answer) -> Failure:
     looked = ", ".join(f"/{pattern}" for pattern in PRESETS[name].files[:3])
-    why = "; ".join(found.notes) or f"none of its files says where from: {looked}, ..."
+    why = "; ".join(found.notes) or f"none of its files names a host: {looked}, ..."
     fix = f"configure {name} on this host, or name the hosts in an [[egress]] rule"
     return Failure("P105", f"the preset {name} names no host here", why, fix)

@@ -14,12 +14,12 @@ from identity.paths import Paths
 
 ABOUT = """\
 Makes the broker read broker.toml and broker.d again, and running sandboxes take their policy from
-etc/gitmoat/policies again: whole or not at all.
+etc/gitmoat/policies again: completely or not at all.
 
 Nothing is restarted. A sandbox started with `--policy NAME` gets what NAME.toml says now, narrowed
-as it was; connections that are not allowed any more are cut. The times of its session stay. A
-policy given as a file, or by --repo, stays as it was. Of hostd.toml the broker's key is read again
-too; the rest when hostd starts."""
+as it was; connections that are no longer allowed are cut. The times of its session stay. A policy
+given as a file, or by --repo, stays as it was. Of hostd.toml only the broker's key is read again;
+the rest is read when hostd starts."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -33,7 +33,9 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     _pin(paths)
     replaced = _replace(paths, policies)
     lines = ["the broker has read its configuration"]
-    lines += [f"{each['name']}: another policy, {each['cut']} connections cut" for each in replaced]
+    lines += [
+        f"{each['name']}: policy replaced, {each['cut']} connections cut" for each in replaced
+    ]
     out.result("\n".join(lines), {"schema": "gitmoat.reload/1", "replaced": replaced})
     return 0
 

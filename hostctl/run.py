@@ -23,12 +23,12 @@ gate (`hostctl git`) reaches the network; with --agent the command's own git may
 --repo and --push or the policy.
 
 With --workdir a directory of this host is /workspace instead. Its owner's files appear as the
-command's own and what the command makes belongs to the owner; nothing is chowned. A directory
-of root's can only be read (:ro). Symbolic links in its path, system and credential directories,
-and a directory that another sandbox has are refused.
+command's own, and what the command makes belongs to the owner; nothing is chowned. A directory
+that root owns can only be read (:ro). Refused are symbolic links in its path, system and credential
+directories, and a directory that another sandbox uses.
 
-Other hosts are reached where the policy has [[egress]] rules, or by TLS where --allow-host names
-them.
+The command reaches other hosts if the policy has [[egress]] rules for them, or by TLS if
+--allow-host names them.
 
 --repo, --push, --allow-host and --ttl narrow a --policy; they never widen it."""
 
@@ -36,7 +36,7 @@ them.
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--policy", metavar="NAME|FILE", help="what the sandbox may do")
-    add("--repo", action="append", default=[], metavar="URL", help="to be cloned to /workspace")
+    add("--repo", action="append", default=[], metavar="URL", help="clone it to /workspace")
     add("--push", action="append", default=[], metavar="GLOB", help="branches that may be pushed")
     add(
         "--allow-host",
@@ -46,18 +46,20 @@ def arguments(parser: ArgumentParser) -> None:
         help="a host the command may reach by TLS",
     )
     add("--agent", action="store_true", help="the command may use git by itself")
-    add("--name", metavar="N", help="a name to call the sandbox by")
+    add("--name", metavar="N", help="the name of the sandbox")
     add("--ttl", type=duration, metavar="8h", help="hard end of the session")
     add("--workdir", type=_workdir, metavar="DIR[:ro]", help="a directory to be /workspace")
-    add("--memory", type=size, metavar="2g", help="most memory for all its processes")
-    add("--pids", type=count, metavar="N", help="most processes and threads")
-    add("--cpus", type=cpus, metavar="C", help="most processor time, 1.5 is one and a half CPUs")
+    add("--memory", type=size, metavar="2g", help="the most memory of all its processes")
+    add("--pids", type=count, metavar="N", help="the most processes and threads")
+    add(
+        "--cpus", type=cpus, metavar="C", help="the most processor time: 1.5 is one and a half CPUs"
+    )
     add("-e", "--env", action="append", default=[], type=_variable, metavar="K=V")
     add("--rm", action="store_true", help="remove the sandbox when the command ends")
     add("-i", "--interactive", action="store_true", help="pass stdin on")
     add("-t", "--tty", action="store_true", help="give the command a terminal of its own")
     add("-d", "--detach", action="store_true", help="do not wait; print the sandbox's id")
-    add("--image", metavar="I", help="run in this Docker image, which must be here")
+    add("--image", metavar="I", help="run in this Docker image, which must be on this host")
     add("--runtime", choices=("bwrap", "docker"), help="default: docker with --image, else bwrap")
 
 
@@ -153,7 +155,7 @@ def _refuse_misuse(args: Namespace) -> None:
     if args.runtime == "bwrap" and args.image is not None:
         raise usage("an image needs the docker runtime", "leave out --image or --runtime bwrap")
     if args.detach and (args.interactive or args.tty):
-        raise usage("-d does not go with -i or -t", "leave one of them out")
+        raise usage("-d cannot be combined with -i or -t", "leave one of them out")
     if args.workdir and args.repo:
         raise usage(
             "--repo and --workdir both say what is at /workspace",
@@ -161,7 +163,7 @@ def _refuse_misuse(args: Namespace) -> None:
         )
     if args.policy is not None and args.agent:
         raise usage(
-            "--agent does not go with --policy",
+            "--agent cannot be combined with --policy",
             'say it in the policy: who = ["helper", "untrusted"]',
         )
     if args.push and not args.repo and args.policy is None:

@@ -13,8 +13,8 @@ ABOUT = """\
 Makes a stopped sandbox run again: its files, new rules, a new sidecar and a new session.
 
 No command is started; use `hostctl exec`. A work directory is checked again, and refused when
-another one has taken its place. A session that was revoked or ran out is over for good: then the
-sandbox runs again, without git."""
+another one is at its path. A session that was revoked or has expired cannot be used again: the
+sandbox then runs without git."""
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from hostctl.failure import FAILED, UNREACHABLE, Failure
 from hostctl.output import Output
 from identity.paths import Paths
 
-ABOUT = "Says whether broker and hostd answer (else exit 5) and can work (else exit 1)."
+ABOUT = "Tells whether broker and hostd answer (else exit 5) and can work (else exit 1)."
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -75,7 +75,7 @@ def null_ends(directory: Path) -> Ends:
     try:
         os.mknod(path, 0o600 | stat.S_IFCHR, Path(os.devnull).stat().st_rdev)
     except FileNotFoundError:
-        raise NotReached("C103", "hostd is not running", f"{directory} is not there") from None
+        raise NotReached("C103", "hostd is not running", f"{directory} does not exist") from None
     except PermissionError:
         raise NotReached("C102", "`hostctl run -d` needs root", fix="use sudo") from None
     try:

@@ -108,7 +108,7 @@ class TarReader:
     def _long_name(self, kind: bytes, size: int, text: bytes) -> None:
         name, nul, rest = text.partition(b"\0")
         if not nul or rest.strip(b"\0") or kind in self._long:
-            raise TarMalformed("a long name is not one")
+            raise TarMalformed("a long name is malformed")
         self._long[kind] = name
         self._awaited, self._padding = None, -size % BLOCK
 
@@ -128,16 +128,16 @@ class TarReader:
 
     def _end(self, block: bytes) -> None:
         if block.strip(b"\0") or self._long:
-            raise TarMalformed("something follows the end")
+            raise TarMalformed("data follows the end")
         self._zero_blocks += 1
         if self._zero_blocks > _RECORD:
-            raise TarMalformed("the end has no end")
+            raise TarMalformed("too many blocks of zeros follow the end")
 
     def _entry(self, block: bytes, kind: bytes, size: int) -> Entry:
         try:
             known = Kind(kind)
         except ValueError:
-            raise TarMalformed("an entry is of no kind that is known") from None
+            raise TarMalformed("an entry has an unknown type") from None
         name = self._long.pop(_LONG_NAME, None) or block[:_SHORT].partition(b"\0")[0]
         target = self._long.pop(_LONG_TARGET, None) or block[157:257].partition(b"\0")[0]
         if not name or (size and known is not Kind.FILE):

@@ -92,7 +92,7 @@ class Extractor:
         first, *rest = entry.name.removesuffix(b"/").split(b"/")
         if first != self._top or any(part in (b"", b".", b"..") for part in rest):
             why = f"it sent {plain(entry.name.decode(errors='replace'))!r}"
-            fix = "trust nothing of what was copied"
+            fix = "do not use what was copied"
             raise Failure("R112", "the sandbox sent what was not asked for", why, fix)
         return [self._name, *rest]
 
@@ -100,7 +100,7 @@ class Extractor:
         if entry.kind not in (Kind.FILE, Kind.DIRECTORY, Kind.LINK):
             raise Refused("neither a file, a directory nor a symbolic link")
         if entry.kind is Kind.LINK and not stays_inside(entry.target, len(parts) - 2):
-            raise Refused("a symbolic link that leads out of the copy")
+            raise Refused("a symbolic link that points outside the copy")
         *above, name = parts
         with self._opened(above) as directory:
             if entry.kind is Kind.DIRECTORY:
@@ -189,4 +189,6 @@ def _clear(name: bytes, directory: int) -> None:
 def _in_the_way(name: bytes, problem: OSError) -> Failure:
     text = plain(name.decode(errors="replace"))
     why = problem.strerror or type(problem).__name__
-    return Failure("R112", f"{text} is in the way of the copy", why, "copy to an empty directory")
+    return Failure(
+        "R112", f"{text} cannot be replaced by the copy", why, "copy to an empty directory"
+    )

@@ -16,8 +16,8 @@ from identity.paths import Paths
 ABOUT = """\
 Starts broker and hostd on this machine and waits until both are ready.
 
-Where there is no configuration yet it writes one: keys, broker.toml, hostd.toml. What exists is
-left as it is; what runs already keeps running."""
+If there is no configuration yet it writes one: keys, broker.toml, hostd.toml. What exists is left
+as it is; a daemon that runs already keeps running."""
 
 
 def arguments(parser: ArgumentParser) -> None:

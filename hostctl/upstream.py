@@ -1,4 +1,4 @@
-"""`hostctl upstream`: the git servers the broker may speak to."""
+"""`hostctl upstream`: the git servers the broker may connect to."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hostctl.configfile import Value
 from hostctl.output import Column, Output, need_root
 from identity.paths import Paths
 
-ABOUT = "Manages the git servers the broker may speak to."
-_CASE = """is ACME/App the same repository as acme/app there? default: yes for github.com, else
-no, which allows only the spelling that a policy has"""
+ABOUT = "Manages the git servers the broker may connect to."
+_CASE = """whether ACME/App and acme/app are the same repository there (default: yes for
+github.com, else no: only the spelling in the policy is allowed)"""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -74,7 +74,7 @@ def _ls(args: Namespace, out: Output, paths: Paths) -> int:
     tables = configured(paths, "upstream")
     found = [{"name": name, **values} for name, (_, values) in tables.items()]
     columns: dict[str, Column] = {"NAME": "name", "URL": "url", "CREDENTIAL": "provider"}
-    none = "no upstreams; `hostctl upstream add` adds one"
+    none = "there are no upstreams; `hostctl upstream add` adds one"
     return out.listing("gitmoat.upstream-ls/1", found, "name", columns, none)
 
 

@@ -48,4 +48,4 @@ def repository_of(text: str, upstreams: UpstreamTable) -> tuple[str, str]:
 
 
 def _unclear(why: str) -> Failure:
-    return Failure("B104", "the broker's files do not say what its upstreams are", why)
+    return Failure("B104", "the upstreams in the broker's files are not valid", why)

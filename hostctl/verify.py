@@ -16,13 +16,13 @@ from hostctl.output import Output
 from identity.paths import Paths
 
 ABOUT = """\
-Tries from inside a sandbox, as both of its users, everything that must not work, and looks from
-outside at what only the host sees. Prints one line for each control (-q: only for those that are
-not enforced); exit 6 if there is one. Nothing is changed; refusals are in the audit like any other.
+Tries from inside a sandbox, as both of its users, everything that must not work, and measures from
+outside what only the host sees. Prints one line for each control (-q: only for those that are not
+enforced); exit 6 if there is one. Nothing is changed; refusals are in the audit like any other.
 
---sign prints the report as JSON with the host's signature, and the table on stderr:
+--sign prints the report as JSON with the host's signature, and the table to stderr:
     hostctl verify S --sign > report.json
---check tells whether such a report is as this host signed it."""
+--check verifies the signature of such a report."""
 
 _TIMEOUT = 300.0
 
@@ -55,7 +55,7 @@ def measure(args: Namespace, paths: Paths, out: Output) -> dict[str, Any]:
     answer = ask(paths.hostd_socket, request, out.progress, _TIMEOUT)
     report = answer.get("report")
     if not isinstance(report, dict):
-        raise Failure("C107", "hostd gave no report")
+        raise Failure("C107", "hostd returned no report")
     return report
 
 
@@ -99,7 +99,7 @@ def _check(args: Namespace, paths: Paths, out: Output) -> int:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Failure("N211", f"{args.check} is not a report of `hostctl verify`") from None
     except ReportRefused as refused:
-        raise Failure("N211", f"{args.check} is not to be believed", str(refused)) from None
+        raise Failure("N211", f"{args.check} cannot be trusted", str(refused)) from None
     text = f"genuine: {plain(name)} at {moment_text(when)}, {enforced} of {total} enforced"
     fields = {"enforced": enforced, "total": total, "name": name, "time": when, "key": key}
     out.result(text, {"schema": "gitmoat.verify-check/1", "genuine": True, **fields})

@@ -51,7 +51,7 @@ def _records(paths: Paths, sandbox: str) -> list[Record]:
     names = sandbox_names(sandbox, everything)
     found = [event for event in everything if matches(event, names, denied_only=False)]
     if not found:
-        what = f"the audit knows no sandbox {sandbox!r}"
+        what = f"the audit has no record of sandbox {sandbox!r}"
         raise Failure("R103", what, "no record has this id or name")
     return found
 
@@ -103,7 +103,9 @@ def _show(
     if not any(lesson.presets or lesson.suggestions for _, lesson in lessons):
         out.progress("no host was refused that a rule would allow")
     else:
-        out.progress("nothing is allowed by this: append to a policy what you have read and want")
+        out.progress(
+            "this allows nothing: append to a policy the rules that you have read and want"
+        )
 
 
 def _fields(lessons: Sequence[Lesson]) -> dict[str, object]:

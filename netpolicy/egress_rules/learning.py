@@ -96,9 +96,11 @@ def _places(
 
 
 def _notes(git: Iterable[str], strange: int) -> list[str]:
-    notes = [f"{host} is a git server: use git, which needs no rule about hosts" for host in git]
+    notes = [f"{host} is a git server: use git, which needs no [[egress]] rule" for host in git]
     if strange:
-        notes.append(f"{strange} refusals were of addresses or of no usable name: not suggested")
+        notes.append(
+            f"{strange} refusals were for addresses or unusable names; no rule is suggested"
+        )
     return notes
 
 

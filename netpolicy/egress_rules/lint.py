@@ -18,11 +18,11 @@ def _of_hosts(path: str, rule: EgressRule, around: Surroundings) -> Iterator[Rem
         where = f"{path}.hosts[{index}]"
         domain = shared_domain(pattern, around.is_shared)
         if domain is not None and not rule.allow_shared:
-            what = f"{pattern.text} takes in what anybody may put below {domain}"
+            what = f"{pattern.text} covers names that anybody may register below {domain}"
             hint = "name the hosts, or set allow_shared = true if that is meant"
             yield Remark(where, what, hint, refused=True)
         if pattern.text in around.upstreams.names:
-            what = f"{pattern.text} is a git server: this opens its pages and API, past git's rules"
+            what = f"{pattern.text} is a git server: no git rule limits its web pages and API"
             yield Remark(where, what, "git itself needs no such rule")
 
 

@@ -20,7 +20,7 @@ def lint(policy: Policy, around: Surroundings) -> Iterator[Remark]:
             yield from _of_forge_names(path, rule)
             if _overruled(rule, policy.git):
                 what = f"rule {rule.id} allows only what other rules deny"
-                yield Remark(path, what, "deny beats allow: take one of them out")
+                yield Remark(path, what, "deny beats allow: remove one of them")
 
 
 def _of_upstreams(path: str, rule: GitRule, known: UpstreamTable) -> Iterator[Remark]:
@@ -34,12 +34,12 @@ def _of_forge_names(path: str, rule: GitRule) -> Iterator[Remark]:
     """Wildcards that take in less than their letters do."""
     for index, pattern in enumerate(rule.repos):
         if _means_companions(pattern):
-            what = f"{pattern.text} takes in no wiki, and nothing else that belongs to a repository"
-            hint = "a wildcard never does: spell the end, as in `acme/*.wiki`"
+            what = f"{pattern.text} matches no wiki, and no other repository that belongs to one"
+            hint = "write the suffix, as in `acme/*.wiki`: a wildcard never covers it"
             yield Remark(f"{path}.repos[{index}]", what, hint)
     for index, ref in enumerate(rule.push.refs if rule.push is not None else ()):
         if "*" in ref.text.split("/")[1]:
-            what = f"{ref.text} takes in branches and tags alone"
+            what = f"{ref.text} matches branches and tags only"
             hint = "name every other kind of ref, as in `refs/notes/**`"
             yield Remark(f"{path}.push.refs[{index}]", what, hint)
 

@@ -52,11 +52,11 @@ def _place(url: str, source: str) -> Place | str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        return "a URL that is not understood"
+        return "a URL that cannot be parsed"
     if parts.scheme in _LOCAL:
         return ""
     if parts.scheme not in _SCHEMES:
-        return f"{parts.scheme[:20]} is not a way out of a sandbox"
+        return f"{parts.scheme[:20]} is not supported; sandboxes reach hosts by https and http"
     scheme, usual = _SCHEMES[parts.scheme]
     try:
         host = parse_host((parts.hostname or "").encode())

@@ -107,14 +107,14 @@ def test_no_link_is_followed_on_this_host(
         (tar(Entry(b"../x", Kind.FILE, 0o644, 1)), "sent what was not asked for"),
         (tar(Entry(b"p/../../x", Kind.FILE, 0o644, 1)), "sent what was not asked for"),
         (tar(Entry(b"other", Kind.FILE, 0o644, 1)), "sent what was not asked for"),
-        (tar(Entry(b"p", Kind.LINK, 0o777, 0, 0, b"/etc")), "leads out of the copy"),
+        (tar(Entry(b"p", Kind.LINK, 0o777, 0, 0, b"/etc")), "points outside the copy"),
         (tar(Entry(b"p", Kind.CHARACTER_DEVICE)), "neither a file, a directory"),
         (tar(Entry(b"p", Kind.HARD_LINK, 0, 0, 0, b"/etc/shadow")), "neither a file, a directory"),
         (tar(Entry(b"p", Kind.FILE, 0o644, 1 << 40), content=b""), "copy is too large"),
         (tar(Entry(b"p", Kind.FILE, 0o644, 9))[:600], "ended too early"),
         (b"garbage" * 1000, "not a header"),
         (b"", "ended too early"),
-        (END * 20 + tar(), "the end has no end"),
+        (END * 20 + tar(), "too many blocks of zeros follow the end"),
     ],
 )
 def test_a_hostile_stream_writes_nothing(

@@ -46,7 +46,7 @@ def test_what_one_sandbox_was_refused_lately_is_suggested(hostctl: Hostctl) -> N
     assert '# refused 3 times\n[[egress]]\nid = "learned-1"\n' in done.stdout
     for never in ("old.corp", "192.0.2.1", "other.corp", "allowed.corp", "\x1b"):
         assert never not in done.stdout
-    assert "note: 2 refusals were of addresses or of no usable name" in done.stderr
+    assert "note: 2 refusals were for addresses or unusable names" in done.stderr
     hosts = json.loads(hostctl("policy", "learn", "5a", "--json").stdout)["hosts"]
     assert [each["host"] for each in hosts] == ["a.corp.example", "old.corp.example"]
 
@@ -79,4 +79,4 @@ def test_a_preset_is_suggested_where_it_explains_the_refusal(root: Path, hostctl
 def test_a_sandbox_nobody_knows_is_not_found(hostctl: Hostctl) -> None:
     done = hostctl("policy", "learn", "nobody")
     assert done.returncode == 4
-    assert "the audit knows no sandbox 'nobody' [R103]" in done.stderr
+    assert "the audit has no record of sandbox 'nobody' [R103]" in done.stderr

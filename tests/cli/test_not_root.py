@@ -28,7 +28,7 @@ def test_verbs_that_need_root_say_so(root: Path, words: list[str]) -> None:
     assert done.returncode == 7
     assert done.stderr.splitlines() == [
         f"error: `hostctl {words[0]}` needs root [C102]",
-        "why: the control sockets are for uid 0",
+        "why: only uid 0 may use the control sockets",
         "fix: use sudo",
     ]
     assert list(root.iterdir()) == []

@@ -96,7 +96,7 @@ def test_a_hostd_that_goes_away_is_what_is_told(root: Path, file: Path, hostctl:
     with hostd(root, lambda call: []):
         done = hostctl("run", "--policy", str(file), "--", "true")
     assert done.returncode == 5
-    assert done.stderr.startswith("error: hostd went away before it had answered [C103]\n")
+    assert done.stderr.startswith("error: hostd closed the connection before it answered [C103]\n")
 
 
 def test_a_policy_without_a_fault_of_its_own_leaves_hostds_words(

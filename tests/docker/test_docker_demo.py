@@ -42,7 +42,7 @@ def test_every_promise_is_kept(engine: TestEngine, demo: Stage) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
-        (image("debian"), "C105", "has not both git and python3"),
+        (image("debian"), "C105", "lacks git or python3"),
         (image("nothing"), "R114", "has no image"),
     ],
 )

@@ -87,7 +87,7 @@ def test_dns_over_http_is_not_passed_on(box: NetBox) -> None:
 def test_a_private_host_needs_a_rule_that_says_so(box: NetBox) -> None:
     assert box.sh("curl -sS --cacert ca.pem https://inside.example/hello").code == 0
     refused = box.sh("wget -nv -O- https://wiki.example/ 2>&1").text
-    assert "leads to an address that is not public (E106)" in refused
+    assert "resolves to an address that is not public (E106)" in refused
 
 
 def test_a_host_that_does_not_exist_is_said_to_be_unreachable(box: NetBox) -> None:

@@ -35,7 +35,7 @@ def test_repo_push_and_ttl_narrow_a_named_policy(make_box: MakeBox, stage: Gitmo
     [
         (["--push", "topic"], 8, "topic is not within what the policy allows"),
         (["--ttl", "30d"], 8, "longer than the policy's"),
-        (["--agent"], 2, "--agent does not go with --policy"),
+        (["--agent"], 2, "--agent cannot be combined with --policy"),
     ],
 )
 def test_what_would_widen_it_is_refused(

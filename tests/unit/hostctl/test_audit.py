@@ -127,7 +127,7 @@ def test_verify_finds_each_kind_of_change_while_nobody_runs(
         path.write_bytes(b"".join(rows))
     capsys.readouterr()
     assert main(["--root", str(root), "audit", "verify"]) == 0
-    assert "broker: 5 records, chain whole" in capsys.readouterr().out
+    assert "broker: 5 records, chain intact" in capsys.readouterr().out
 
 
 def test_an_export_does_not_write_into_what_exists(

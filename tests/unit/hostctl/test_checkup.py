@@ -106,7 +106,7 @@ def test_a_socket_that_nobody_answers_on_is_removed(paths: Paths) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(paths.hostd_socket))
     paths.hostd_socket.chmod(0o600)
-    found = [each for each in checkup_files.daemons(paths, "1") if "nobody answers" in each.what]
+    found = [each for each in checkup_files.daemons(paths, "1") if "no daemon answers" in each.what]
     assert [each.fix for each in found] == [f"rm {paths.hostd_socket}"]
     assert found[0].mend is not None
     found[0].mend()
@@ -132,7 +132,7 @@ def test_what_a_killed_verification_left_is_removed_and_nothing_else(paths: Path
 
 @pytest.mark.parametrize(
     ("base", "count", "words"),
-    [(0, 10, "uid 0 is root's"), (61_000, 1000, "systemd"), (2_000_000_000, 3, "")],
+    [(0, 10, "uid 0 belongs to root"), (61_000, 1000, "systemd"), (2_000_000_000, 3, "")],
 )
 def test_uids_of_somebody_else_are_found(paths: Paths, base: int, count: int, words: str) -> None:
     paths.hostd_toml.write_text(f"[uids]\nbase = {base}\ncount = {count}\n")
@@ -167,7 +167,7 @@ def test_the_engine_that_hostd_is_configured_to_use_is_looked_for(
     with paths.hostd_toml.open("a") as file:
         file.write(f'[docker]\nsocket = "{tmp_path}/engine.sock"\n')
     (found,) = wrong(checkup_host.docker(checkup_files.docker_socket(paths)))
-    assert found.what == f"{tmp_path}/engine.sock is not there"
+    assert found.what == f"{tmp_path}/engine.sock does not exist"
 
 
 def test_settings_are_judged_and_never_changed(tmp_path: Path) -> None:

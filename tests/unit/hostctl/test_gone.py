@@ -24,7 +24,7 @@ def test_the_old_spelling_is_answered_with_what_to_type(spelling: str) -> None:
         parse(words, "/")
     failure = caught.value
     assert (failure.code, failure.exit_code) == ("C105", 2)
-    assert failure.what == f"`hostctl {spelling}` is gone"
+    assert failure.what == f"`hostctl {spelling}` was removed"
     assert (failure.why, failure.fix) == GONE[spelling]
 
 
@@ -44,7 +44,9 @@ def test_no_parser_takes_what_is_gone(spelling: str) -> None:
 
 def test_each_has_a_transcript() -> None:
     shown = "\n".join(step.expected for step in typed())
-    assert [each for each in GONE if f"error: `hostctl {each}` is gone [C105]" not in shown] == []
+    assert [
+        each for each in GONE if f"error: `hostctl {each}` was removed [C105]" not in shown
+    ] == []
 
 
 @pytest.mark.parametrize(

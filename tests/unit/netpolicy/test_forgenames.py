@@ -272,7 +272,7 @@ def remarks(of: Policy) -> list[Remark]:
 @pytest.mark.parametrize("meant", ["acme/*wiki", "acme/*.w*", "**/*.*", "acme/*design"])
 def test_a_wildcard_that_looks_as_if_it_meant_companions_is_remarked(meant: str) -> None:
     (remark,) = remarks(policy(meant))
-    assert remark.path == "git[0].repos[0]" and "takes in no wiki" in remark.what
+    assert remark.path == "git[0].repos[0]" and "matches no wiki" in remark.what
 
 
 @pytest.mark.parametrize("plain", ["acme/*", "**", "acme/web-*", "acme/*.wiki", "acme/*-wiki"])
@@ -284,7 +284,7 @@ def test_a_wildcard_for_every_ref_is_remarked() -> None:
     (remark,) = remarks(policy("acme/app", push='"refs/notes/**", "refs/**"'))
     assert (remark.path, remark.what) == (
         "git[0].push.refs[1]",
-        "refs/** takes in branches and tags alone",
+        "refs/** matches branches and tags only",
     )
 
 

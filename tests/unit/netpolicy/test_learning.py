@@ -71,7 +71,7 @@ def test_what_the_policy_allows_by_now_is_left_out() -> None:
 def test_what_is_no_host_of_ones_own_is_never_suggested(to: str) -> None:
     found = lesson(Refused("tunnel", "E101", to, 3))
     assert not found.suggestions
-    assert found.notes == ("3 refusals were of addresses or of no usable name: not suggested",)
+    assert found.notes == ("3 refusals were for addresses or unusable names; no rule is suggested",)
 
 
 @pytest.mark.parametrize("code", ["E101", "E104"])
