@@ -1,8 +1,9 @@
-"""What a new hostd does with what an earlier one left: adopt, finish, or sweep away.
+"""What a new hostd does with the sandboxes of an earlier one: adopt, stop or remove them.
 
-A sandbox whose command was started and whose rooms still stand in the recorded namespace is taken
-over, with its sidecar if that lives. One that was half made or half removed is removed. One whose
-rooms are gone keeps its files. Whatever has no record at all is found by its cgroup and ended.
+A sandbox whose command was started and whose first processes are alive in the recorded namespace
+is adopted, with its sidecar if that is alive. One that was half made or half removed is removed.
+One whose first processes have ended keeps its files. Processes without a record are found by
+their cgroup and ended.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gitmoat.boot import boot_id
 from hostd.containers import groups_of
 from hostd.ending import end_processes, record_end, remove_files
 from hostd.failures import Failed
-from hostd.host import ROOMS, Host
+from hostd.host import CGROUPS, Host
 from hostd.lifecycle import supervisor
 from hostd.outputs import keep_on
 from hostd.plan import Plan, Theirs
@@ -28,7 +29,7 @@ from hostd.proc import start_time
 from hostd.process import Process, Watch
 from hostd.registry import ProcessRecord, Record, Step
 from hostd.rooms import pin_namespace
-from hostd.runtimes.bwrap import StartedRoom
+from hostd.runtimes.bwrap import FirstProcess
 from hostd.sandbox import Container, Sandbox
 from hostd.uids import UidRange
 from hostd.waiting import all_done, within
@@ -52,14 +53,14 @@ async def take_over(host: Host, uids: UidRange) -> Found:
     found = Found()
     await _beside_each_other(_settle(host, uids, record, found) for record in loaded.records)
     known = {record.id for record in loaded.records}
-    strangers = _strangers(host, known) | (await host.containers.leftover() - known)
-    unknown = {*loaded.unmade, *strangers}
-    await _beside_each_other(_sweep_stranger(host, identifier) for identifier in unknown)
+    unrecorded = _unrecorded(host, known) | (await host.containers.leftover() - known)
+    unknown = {*loaded.unmade, *unrecorded}
+    await _beside_each_other(_remove_unrecorded(host, identifier) for identifier in unknown)
     return found
 
 
 async def _beside_each_other(work: Iterable[Coroutine[Deferred[Any], Any, None]]) -> None:
-    """What one sandbox makes slow does not delay the others, nor hostd's start by their sum."""
+    """A sandbox that is slow does not delay the others, nor do slow ones add up."""
     turns = DeferredSemaphore(_AT_A_TIME)
 
     async def in_turn(one: Coroutine[Deferred[Any], Any, None]) -> None:
@@ -69,9 +70,9 @@ async def _beside_each_other(work: Iterable[Coroutine[Deferred[Any], Any, None]]
     await all_done(in_turn(one) for one in work)
 
 
-async def _sweep_stranger(host: Host, identifier: str) -> None:
-    _log.warn("sweeping away {id}, which has no record", id=identifier)
-    work = Deferred.fromCoroutine(_swept(host, identifier))
+async def _remove_unrecorded(host: Host, identifier: str) -> None:
+    _log.warn("removing {id}, which has no record", id=identifier)
+    work = Deferred.fromCoroutine(_removed(host, identifier))
     await within(host.reactor, _REMOVAL, work)
 
 
@@ -100,7 +101,7 @@ async def _settle(host: Host, uids: UidRange, record: Record, found: Found) -> N
 
 
 def _with_reason(host: Host, record: Record) -> Record:
-    """Why it is not there any more: what an earlier hostd noted, or what we see."""
+    """Adds why it has ended: what an earlier hostd wrote down, or what is found now."""
     if record.step is Step.STOPPED:
         return record
     reason = "its processes were gone when hostd started"
@@ -113,46 +114,46 @@ def _with_reason(host: Host, record: Record) -> Record:
 
 
 async def _remove(host: Host, record: Record, found: Found) -> None:
-    """Files without number take long to remove; hostd does not wait for that to serve others."""
+    """Very many files take long to remove; hostd serves the other sandboxes meanwhile."""
     reason = str((record.ended or {}).get("reason", "it was half made when hostd ended"))
     found.stopped[record.id] = record.at(Step.REMOVING)
-    swept = Deferred.fromCoroutine(_swept(host, record.id))
+    removed = Deferred.fromCoroutine(_removed(host, record.id))
 
     def note(gone: bool) -> None:
         if gone:
             record_end(host, SandboxRemoved(sandbox=record.id, name=record.name, reason=reason))
             found.stopped.pop(record.id, None)
 
-    await within(host.reactor, _REMOVAL, swept.addCallback(note))
+    await within(host.reactor, _REMOVAL, removed.addCallback(note))
 
 
-def _strangers(host: Host, known: set[str]) -> set[str]:
-    """Ids that only a cgroup or a run-time file still knows."""
+def _unrecorded(host: Host, known: set[str]) -> set[str]:
+    """Ids of sandboxes that have only a cgroup or a file in /run."""
     groups = {name.rpartition("-")[0] for name in host.cgroups.names()}
     directories = {path.name for path in host.paths.sandboxes_run.iterdir()}
     sockets = {path.stem for path in host.paths.control_dir.iterdir()}
     return (groups | directories | sockets) - known - {""}
 
 
-async def _swept(host: Host, identifier: str) -> bool:
-    """False when files are left: no reason for hostd not to serve the others."""
+async def _removed(host: Host, identifier: str) -> bool:
+    """False when files are left: hostd serves the other sandboxes all the same."""
     await host.grants.close_sandbox(identifier, "swept away")
     await end_processes(host, identifier)
     await host.containers.forget(identifier)
     try:
         await remove_files(host, identifier)
     except Failed as problem:
-        _log.error("{id} is not swept away: {why}", id=identifier, why=str(problem))
+        _log.error("{id} is not removed: {why}", id=identifier, why=str(problem))
         return False
     return True
 
 
 async def _end_recorded(host: Host, record: Record) -> None:
-    """By pid and start time, for a host without cgroups; then by cgroup."""
+    """Ends processes by pid and start time, for a host without cgroups; then by cgroup."""
     if record.boot_id == boot_id():
         for name, recorded in record.processes.items():
             if isinstance(record.ownership, Theirs) and name.startswith("room"):
-                continue  # somebody else's
+                continue  # that container belongs to somebody else
             process = adopt_process(host, recorded)
             if process is not None:
                 process.kill()
@@ -164,14 +165,14 @@ async def _end_recorded(host: Host, record: Record) -> None:
 
 
 def adopt_process(host: Host, recorded: ProcessRecord | None) -> Process | None:
-    """The process of the record, if it is still that one."""
+    """The process of the record, if it is alive."""
     if recorded is None:
         return None
     try:
         pidfd = os.pidfd_open(recorded.pid)
     except ProcessLookupError:
         return None
-    # After the pidfd: from here on the pid cannot come to mean another process.
+    # The pidfd is opened first: if the start time is right now, it names the recorded process.
     if start_time(recorded.pid) != recorded.started:
         os.close(pidfd)
         return None
@@ -180,18 +181,18 @@ def adopt_process(host: Host, recorded: ProcessRecord | None) -> Process | None:
     return process
 
 
-def _adopt_room(
+def _adopt_first_process(
     host: Host, name: str, processes: Mapping[str, ProcessRecord]
-) -> StartedRoom | None:
+) -> FirstProcess | None:
     monitor = adopt_process(host, processes.get(f"{name}-monitor"))
     first = adopt_process(host, processes.get(name))
     if monitor is None or first is None:
         return None
-    return StartedRoom(monitor, first.pid, os.dup(first.pidfd))
+    return FirstProcess(monitor, first.pid, os.dup(first.pidfd))
 
 
 def restore(host: Host, uids: UidRange, record: Record) -> Sandbox:
-    """The sandbox of a record, with nothing running; PolicyError if it cannot be understood."""
+    """The sandbox of a record, without processes; PolicyError if it cannot be understood."""
     plan = Plan.from_json(record.plan, uids)
     sandbox = Sandbox(plan, host.directories(record.id), record)
     if plan.ownership is not None:
@@ -201,20 +202,20 @@ def restore(host: Host, uids: UidRange, record: Record) -> Sandbox:
     return sandbox
 
 
-def _enter_rooms(host: Host, sandbox: Sandbox) -> bool:
-    """Whether the rooms still stand, in the network namespace of the record."""
+def _adopt_namespaces(host: Host, sandbox: Sandbox) -> bool:
+    """Whether the first processes are alive, in the network namespace of the record."""
     recorded = sandbox.record
-    sandbox.room = _adopt_room(host, "room", recorded.processes)
-    sandbox.gate = _adopt_room(host, "gate", recorded.processes)
+    sandbox.first = _adopt_first_process(host, "room", recorded.processes)
+    sandbox.gate = _adopt_first_process(host, "gate", recorded.processes)
     if sandbox.plan.ownership is not None:
-        sandbox.holder = _adopt_room(host, "holder", recorded.processes)
-    rooms = sandbox.rooms().values()
-    sandbox.descriptors += [room.pidfd for room in rooms if room]
-    standing = sandbox.room or sandbox.holder
-    if standing is None or not all(rooms):
+        sandbox.holder = _adopt_first_process(host, "holder", recorded.processes)
+    needed = sandbox.first_processes().values()
+    sandbox.descriptors += [first.pidfd for first in needed if first]
+    network = sandbox.first or sandbox.holder
+    if network is None or not all(needed):
         return False
     try:
-        pin_namespace(sandbox, standing)
+        pin_namespace(sandbox, network)
     except OSError:  # it has ended just now
         return False
     return sandbox.record.netns == recorded.netns
@@ -228,20 +229,20 @@ def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
     except PolicyError as problem:
         _log.warn("{name} cannot be adopted: {why}", name=record.name, why=str(problem))
         return None
-    if not _enter_rooms(host, sandbox):
+    if not _adopt_namespaces(host, sandbox):
         sandbox.close_descriptors()
         return None
-    for room in ROOMS:
-        sandbox.cgroups[room] = host.cgroups.directories(f"{record.id}-{room}")
-    if sandbox.room is None:
+    for group in CGROUPS:
+        sandbox.cgroups[group] = host.cgroups.directories(f"{record.id}-{group}")
+    if sandbox.first is None:
         sandbox.container = None
         sandbox.record = sandbox.record.at(Step.PREPARED)
         return sandbox
     try:
         if sandbox.plan.ownership is not None:
-            sandbox.cgroups["sandbox"] = groups_of(sandbox.room.pid)
+            sandbox.cgroups["sandbox"] = groups_of(sandbox.first.pid)
         if sandbox.plan.workdir is not None:
-            host.workdirs.adopt(record.id, sandbox.plan.workdir, sandbox.room.pid)
+            host.workdirs.adopt(record.id, sandbox.plan.workdir, sandbox.first.pid)
     except OSError:  # it has ended just now
         sandbox.close_descriptors()
         return None

@@ -1,7 +1,7 @@
-"""A container that others started: what it must be started with, and which one it is.
+"""A container that others start: the options that it needs, and how it is found.
 
-It is known by the network it is in, which is one that was prepared here; never by a name or a
-label, which an image can carry.
+It is found by its network, which was prepared here; never by a name or a label: an image can set
+labels.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ SEALING = (
     ("--read-only",),
     ("--memory", "4g"),
     ("--pids-limit", "4096"),
-    # Below the other: at its own limit a fork fails early, and keeps nobody else's start waiting.
+    # Below --pids-limit, so that a fork at the limit fails early: see `hostd.commands._limits`.
     ("--ulimit", "nproc=4080:4080"),
     ("--oom-score-adj", "500"),
 )
 
 
 def options_for(sandbox: Sandbox, seccomp: Path) -> list[list[str]]:
-    """What `docker run` needs, word by word; each list is one option."""
+    """The options that `docker run` needs; each list is the words of one option."""
     uid = sandbox.plan.uids.untrusted
     run = sandbox.directories.run
     return [
@@ -69,7 +69,7 @@ async def find_prepared(
 
 
 def refusal(problem: Failed, sandbox: Sandbox, seccomp: Path) -> Failed:
-    """With the options that were missing: all of them, so that they can be copied."""
+    """The failure, with all options of `docker run` that are needed, so that they can be copied."""
     if problem.code != "R115":
         return problem
     words = " ".join(word for option in options_for(sandbox, seccomp) for word in option)
@@ -77,12 +77,12 @@ def refusal(problem: Failed, sandbox: Sandbox, seccomp: Path) -> Failed:
 
 
 async def look_for_sockets(host: Host, sandbox: Sandbox) -> None:
-    """Below what is mounted from the host or from a volume, as the container's user sees it: a
-    socket there is a way to whoever listens on it. It is looked for as that user, in there: no
-    tree that others write to is walked by root."""
-    if sandbox.room is None:
+    """Looks for sockets below what is mounted from the host or from a volume: a socket there leads
+    to a process outside the sandbox. A process of the container's user looks, in the container:
+    root walks no tree that others can write."""
+    if sandbox.first is None:
         return
-    places = host.containers.judge.shared(sandbox.room.pid)
+    places = host.containers.mount_check.shared(sandbox.first.pid)
     uid = sandbox.plan.uids.untrusted
     probe = deny("mounts", "a socket of the host", "untrusted", "sockets-below", places, uid)
     for judged in await try_all(host, sandbox, [probe] if places else []):
@@ -95,5 +95,5 @@ async def look_for_sockets(host: Host, sandbox: Sandbox) -> None:
 
 
 def write_profile(path: Path, profile: Mapping[str, Any]) -> None:
-    """Where whoever starts containers can read it."""
+    """Others start the container, so others can read the file."""
     write_whole(path, json.dumps(profile), 0o644)

@@ -1,10 +1,10 @@
-"""One cgroup per room: the kernel's own label for who belongs to which sandbox, and its limits.
+"""Cgroups: three for each sandbox, which say what belongs to it and limit it (cgroups(7)).
 
-All rooms together have limits too, so that they leave room for hostd, the broker and the sidecars;
-sidecars are in a group beside, which those limits do not touch.
+All sandboxes and gates together have limits too, which leave memory and pids for hostd, the broker
+and the sidecars; sidecars are in a group of their own beside, outside of those limits.
 
-Identity is the inode of a v2 directory. Limits go wherever their controller is: in the same
-directory on a v2 host, in one directory per controller on a v1 or hybrid host.
+A group's identity is the inode of its v2 directory. A limit is set where its controller is: in the
+same directory on a v2 host, in one directory per controller on a v1 or hybrid host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hostd.proc import mountinfo
 CONTROLLERS = ("memory", "pids", "cpu")
 _CPU_PERIOD = 100_000
 _MIB = 1 << 20
-# What the freezer of v1 and v2 says of a group that is frozen, or about to be.
+# What the freezer of v1 and v2 says of a group that is frozen or being frozen.
 _FROZEN = {"freezer.state": ("FROZEN", "FREEZING"), "cgroup.freeze": ("1",)}
 _LEAST_RESERVE, _MOST_RESERVE = 256 * _MIB, 4096 * _MIB
 
@@ -52,7 +52,7 @@ class Hierarchies:
 
 
 def parse_mounts(mounted: str, v2_controllers: frozenset[str]) -> Hierarchies:
-    """v1 wins for a controller that is mounted there: the kernel then has it nowhere else."""
+    """A controller that is mounted in v1 is not available in v2 (cgroups(7))."""
     unified: Path | None = None
     limiting: dict[str, Path] = {}
     for line in mounted.splitlines():
@@ -80,7 +80,8 @@ def find_hierarchies() -> Hierarchies:
 
 
 def directories_of(cgroups: str, mounts: str) -> tuple[str, ...]:
-    """Of a process, from its /proc/PID/cgroup: what another one joins to be limited with it."""
+    """The directories of a process's cgroups, from its /proc/PID/cgroup: a process that joins all
+    of them has the same limits."""
     mounted: dict[str, str] = {}
     for line in mounts.splitlines():
         fields, _, rest = line.partition(" - ")
@@ -112,7 +113,7 @@ def settings_for(limits: ResourceLimits, controller: str, v2: bool) -> dict[str,
 
 
 def together(memory: int, numbers: int) -> ResourceLimits:
-    """What all rooms may have of a machine with so much memory and so many process numbers."""
+    """What all sandboxes together may have of a machine with so much memory and so many pids."""
     reserve = min(max(memory // 8, _LEAST_RESERVE), _MOST_RESERVE, memory // 2)
     return ResourceLimits(memory=memory - reserve, pids=numbers * 7 // 8)
 
@@ -124,7 +125,7 @@ def of_this_machine() -> ResourceLimits:
 
 
 def thaw(directories: Sequence[str]) -> None:
-    """A process that is frozen, as after `docker pause`, is not killed either."""
+    """On v1 SIGKILL ends a frozen process, as after `docker pause`, only when it is thawed."""
     for directory in directories:
         for name, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
             path = Path(directory, name)
@@ -134,7 +135,7 @@ def thaw(directories: Sequence[str]) -> None:
 
 
 def frozen_group(directories: Sequence[str]) -> bool:
-    """Whether what joins these groups would stand still, as after `docker pause`."""
+    """Whether a process that joins these groups would be frozen, as after `docker pause`."""
     return any(
         _says(Path(directory, name), *frozen_words)
         for directory in directories
@@ -151,7 +152,7 @@ def _says(file: Path, *words: str) -> bool:
 
 
 def out_of_memory(directories: Sequence[str]) -> int:
-    """How often the kernel has ended a process of these groups because their memory was full."""
+    """How often the kernel has killed a process of these groups because their memory was full."""
     most = 0
     for directory in directories:
         for name in ("memory.events", "memory.oom_control"):
@@ -163,25 +164,25 @@ def out_of_memory(directories: Sequence[str]) -> int:
 
 
 class Cgroups:
-    """Directories gitmoat-INSTANCE/NAME in each hierarchy that serves a purpose; those of sidecars
-    are in gitmoat-INSTANCE-sidecars, unless an earlier version made them."""
+    """Directories gitmoat-INSTANCE/NAME in each hierarchy that is used; those of sidecars are in
+    gitmoat-INSTANCE-sidecars, unless an earlier version made them."""
 
     def __init__(
         self,
         instance: str,
         hierarchies: Hierarchies | None = None,
-        all_rooms: ResourceLimits | None = None,
+        all_sandboxes: ResourceLimits | None = None,
     ) -> None:
         self._hierarchies = hierarchies or find_hierarchies()
         self._parent = f"gitmoat-{instance}"
-        self._all_rooms = all_rooms or of_this_machine()
+        self._all_rooms = all_sandboxes or of_this_machine()
 
     def make(self, name: str, limits: ResourceLimits) -> tuple[str, ...]:
         """The directories that a process of this group joins."""
         for hierarchy in self._hierarchies.all():
             self._place(hierarchy, name).mkdir(parents=True, exist_ok=True)
         for controller, hierarchy in self._hierarchies.limiting.items():
-            self._limit_all_rooms(hierarchy, controller)
+            self._limit_all_sandboxes(hierarchy, controller)
             self._limit(hierarchy, name, controller, limits)
         return self.directories(name)
 
@@ -199,12 +200,12 @@ class Cgroups:
         return [hierarchy / name for hierarchy in self._hierarchies.all() for name in names]
 
     def identity(self, name: str) -> int | None:
-        """What PIDFD_GET_INFO calls the cgroup id is the inode of its v2 directory."""
+        """The inode of its v2 directory, which is cgroupid in PIDFD_GET_INFO (Linux 6.13)."""
         unified = self._hierarchies.unified
         return None if unified is None else self._place(unified, name).stat().st_ino
 
     def names(self) -> set[str]:
-        """Every group there is, also of sandboxes that nobody remembers."""
+        """All groups, also those of sandboxes without a record."""
         return {
             child.name
             for parent in self._parents()
@@ -219,7 +220,7 @@ class Cgroups:
                 os.kill(pid, signal.SIGKILL)
 
     def remove(self, name: str) -> None:
-        """Only works when no process is left in it, which is what we want to know."""
+        """Raises OSError while a process is left in it."""
         for hierarchy in self._hierarchies.all():
             with contextlib.suppress(FileNotFoundError):
                 self._place(hierarchy, name).rmdir()
@@ -237,14 +238,14 @@ class Cgroups:
         for file, value in settings.items():
             (self._place(hierarchy, name) / file).write_text(value, encoding="ascii")
 
-    def _limit_all_rooms(self, hierarchy: Path, controller: str) -> None:
-        """Each room has its own limits besides; where these cannot be set, those are left."""
+    def _limit_all_sandboxes(self, hierarchy: Path, controller: str) -> None:
+        """Each sandbox has its own limits besides; they hold also where these cannot be set."""
         v2 = self._hierarchies.is_unified(controller)
         group = hierarchy / self._parent
         settings = settings_for(self._all_rooms, controller, v2)
         with contextlib.suppress(OSError):
             group.mkdir(exist_ok=True)
-            if v2:  # also for the rooms: among each other they get equal parts of the processor
+            if v2:  # it also makes the kernel share the processor equally among the children
                 _enable(controller, hierarchy, group)
             for file, value in settings.items():
                 (group / file).write_text(value, encoding="ascii")

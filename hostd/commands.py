@@ -20,7 +20,7 @@ from hostd.sandbox import Sandbox
 from hostd.spawner import Spawner
 
 _OPEN_FILES = 4096
-_SPARE = 16  # what hostd itself starts in there: the pause, a probe, the gate's questions
+_SPARE = 16  # processes that hostd starts there: the pause, a probe, questions of the gate
 _FORWARDED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
               signal.SIGUSR2, signal.SIGKILL}  # fmt: skip
 _HANGUP_GRACE = 5.0
@@ -33,9 +33,9 @@ def command_for(
     env: Mapping[str, str],
     tty: bool,
 ) -> Command:
-    """`untrusted` runs in the sandbox; `helper` runs in the gate room, away from its files."""
-    room = sandbox.room if tier == "untrusted" else sandbox.gate
-    if room is None or not sandbox.running:
+    """`untrusted` runs in the sandbox; `helper` runs in the gate, without the sandbox's files."""
+    first = sandbox.first if tier == "untrusted" else sandbox.gate
+    if first is None or not sandbox.running:
         raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
     untrusted = tier == "untrusted"
     if untrusted and sandbox.container is not None and frozen_group(sandbox.cgroups["sandbox"]):
@@ -48,7 +48,7 @@ def command_for(
         environment={**(sandbox.environment if untrusted else HELPER_SHELL), **env},
         uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
         cwd=WORKSPACE if untrusted and not sandbox.plan.foreign else "/",
-        room=room.join(),
+        room=first.join(),
         cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
         tty=tty,
         cause=sandbox.plan.id,
@@ -57,18 +57,17 @@ def command_for(
 
 
 def _limits(sandbox: Sandbox) -> Limits:
-    """A little below the cgroup's number of processes, by uid: fork() fails on RLIMIT_NPROC at its
-    start, on pids.max only after it has taken the lock of all cgroups (copy_process() and
-    cgroup_can_fork() in kernel/fork.c). A fork bomb at the limit would keep every start waiting."""
+    """RLIMIT_NPROC is a little below the cgroup's pids.max: fork() fails on RLIMIT_NPROC at its
+    start, on pids.max only after it has taken cgroup_threadgroup_rwsem (copy_process() and
+    cgroup_can_fork() in kernel/fork.c). A fork bomb at pids.max would delay every start."""
     pids = sandbox.plan.limits.pids
     most = None if pids is None else max(pids - _SPARE, pids // 2)
     return Limits(open_files=_OPEN_FILES, processes=most)
 
 
-def _give(descriptors: Sequence[int], uid: int) -> None:
-    """/dev/stdout opens the pipe again, by its owner; so the pipe becomes the command's.
-
-    Nothing else does: a file or a device of the host stays its owner's.
+def _give_pipes(descriptors: Sequence[int], uid: int) -> None:
+    """Whoever opens /dev/stdout opens the pipe anew and needs its permission, so the pipe or
+    terminal is given to the command's uid. A file or another device keeps its owner.
     """
     for descriptor in descriptors:
         mode = os.fstat(descriptor).st_mode
@@ -77,7 +76,7 @@ def _give(descriptors: Sequence[int], uid: int) -> None:
 
 
 async def start_command(spawner: Spawner, command: Command, stdio: Sequence[int]) -> Process:
-    _give(stdio, command.uid)
+    _give_pipes(stdio, command.uid)
     try:
         return await spawner.ask_child(command, stdio)
     except Failed as problem:
@@ -85,7 +84,7 @@ async def start_command(spawner: Spawner, command: Command, stdio: Sequence[int]
 
 
 def not_started(program: str, problem: Failed) -> Failed:
-    """Exit codes as docker's: 127 not found, 126 found but not runnable."""
+    """The exit codes of shells: 127 not found, 126 found but not executable (POSIX sh, 2.8.2)."""
     if isinstance(problem, NotStarted) and problem.not_found:
         return Failed("R107", f"the sandbox has no program {program!r}", exit_code=127)
     if isinstance(problem, NotStarted) and problem.not_allowed:
@@ -96,13 +95,13 @@ def not_started(program: str, problem: Failed) -> Failed:
 
 
 def hang_up(reactor: Any, process: Process) -> None:
-    """End a command whose client is gone; it may tidy up for a moment."""
+    """Ends a command whose client is gone; it has a few seconds to clean up."""
     process.signal_session(signal.SIGHUP)
     reactor.callLater(_HANGUP_GRACE, process.kill_session)
 
 
 async def attend(reactor: Any, channel: Channel, process: Process) -> int:
-    """Stay with an attached command: pass signals on, end it when its client is gone."""
+    """Passes signals to an attached command, and ends it when its client is gone."""
 
     def forward(number: int) -> None:
         if number in _FORWARDED:

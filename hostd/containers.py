@@ -1,8 +1,8 @@
-"""A sandbox's containers: the holder of its network, and its own, which runs in that network.
+"""A sandbox's two containers: the netns holder, and its own, which runs in the holder's network.
 
-Both run only a pause. The holder comes first: rules, listeners, sidecar and probes are there
-before the sandbox's own container is started; that one is inspected, by what Docker says and by
-what the kernel says, before its session is activated and from time to time afterwards.
+Both run only a pause. The holder is started first: rules, listeners, sidecar and probes are there
+before the sandbox's own container starts. What Docker and the kernel say of that container is
+checked before the session is activated and at intervals afterwards.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hostd.cgroups import directories_of
 from hostd.environment import container_environment
 from hostd.failures import Failed
 from hostd.files import write_whole
-from hostd.foreign_mounts import MountJudge
+from hostd.foreign_mounts import MountCheck
 from hostd.plan import Ours
 from hostd.proc import mountinfo, text_of
 from hostd.process import Process, Watch
 from hostd.runtimes import pause
-from hostd.runtimes.bwrap import HOME, RUN, WORKSPACE, StartedRoom
+from hostd.runtimes.bwrap import HOME, RUN, WORKSPACE, FirstProcess
 from hostd.runtimes.docker import LABEL, Bind, ContainerSpec, Engine, Limits
 from hostd.sandbox import Container, Sandbox
 from hostd.sealed import (
@@ -47,7 +47,7 @@ _log = Logger()
 _PAUSE = f"{RUN}/pause"
 _NOBODY = 65534
 _HOLDER_LIMITS = Limits(memory=32 << 20, pids=16)
-# `listen` sets them too; from the first moment they keep the sidecar's ports from anybody.
+# `listen` sets these too; set from the beginning they keep every process from the sidecar's ports.
 _HOLDER_SYSCTLS = {"net.ipv4.ip_unprivileged_port_start": "1024"}
 _TMP = "rw,exec,nosuid,nodev,mode=1777,size=2g"
 _TMP_DIRECTORIES = ("/tmp", "/var/tmp")  # noqa: S108 - the container's own
@@ -56,8 +56,8 @@ _PAUSE_BETWEEN = 0.01
 
 
 @frozen
-class Evidence:
-    """What was seen of a container that runs and is what it should be."""
+class RunningContainer:
+    """A container that runs and was checked, and its first process."""
 
     container: Container
     process: Process
@@ -69,24 +69,24 @@ def name_of(identifier: str, holder: bool = False) -> str:
 
 @frozen
 class Containers:
-    """Makes, checks and removes them; `instance` tells apart two hostd with one Docker."""
+    """Makes, checks and removes them; `instance` tells two hostd that use one Docker apart."""
 
     reactor: Any
     engine: Engine
     instance: str
     pause: Path
-    judge: MountJudge
-    # Names of containers that Docker did not answer about when they were to go.
-    _owed: set[str] = field(factory=set)
+    mount_check: MountCheck
+    # Names of containers that are to be removed, until Docker has removed them.
+    _unremoved: set[str] = field(factory=set)
     _removing: DeferredLock = field(factory=DeferredLock)
     seccomp: dict[str, Any] = field(
         factory=lambda: docker_profile(SANDBOX, os.uname().machine), repr=False
     )
 
-    # Beginning
+    # Starting
 
     async def check(self) -> None:
-        """Whether this Docker is one whose containers we can judge."""
+        """Refuses a Docker Engine whose containers cannot be checked here."""
         options = (await self.engine.info()).get("SecurityOptions") or ()
         for option in options:
             if option.startswith(("name=userns", "name=rootless")):
@@ -98,7 +98,7 @@ class Containers:
                     exit_code=125,
                 )
 
-    async def start_holder(self, sandbox: Sandbox) -> StartedRoom:
+    async def start_holder(self, sandbox: Sandbox) -> FirstProcess:
         plan = sandbox.plan
         await self.check()
         spec = ContainerSpec(
@@ -114,16 +114,16 @@ class Containers:
             sysctls=_HOLDER_SYSCTLS,
             dns=["127.0.0.1"],
         )
-        await self._make_room_for(plan.id)
+        await self._remove_namesakes(plan.id)
         container = await self.engine.create(spec)
         found = await self.engine.start(container)
         seal = Seal("none", _NOBODY, filter_digest(self.seccomp))
-        evidence = await self._seen(found, seal, ())
-        sandbox.holding = evidence.container
-        return _room(sandbox, evidence.process)
+        running = await self._checked(found, seal, ())
+        sandbox.holding = running.container
+        return _first_process(sandbox, running.process)
 
     async def create(self, sandbox: Sandbox, workspace: Path, read_only: bool) -> None:
-        """Made and not started, in the holder's network."""
+        """Creates the sandbox's container in the holder's network, and does not start it."""
         plan = sandbox.plan
         if not isinstance(plan.ownership, Ours) or sandbox.holding is None:
             raise Failed("R106", f"sandbox {plan.name} is not running")
@@ -133,7 +133,7 @@ class Containers:
         binds = self._binds(sandbox, workspace, read_only)
         spec = ContainerSpec(
             name=name_of(plan.id),
-            image=str(image["Id"]),  # a name could come to mean another image meanwhile
+            image=str(image["Id"]),  # a name may mean another image by then
             program=_PAUSE,
             uid=plan.uids.untrusted,
             network=f"container:{sandbox.holding.id}",
@@ -160,39 +160,39 @@ class Containers:
         ]
 
     def _write_pause(self) -> None:
-        """Not below /run, where many hosts let nothing be executed."""
+        """It is not below /run, which many hosts mount with noexec."""
         if not self.pause.exists():
             write_whole(self.pause, pause.program(), 0o755)
 
     async def join(self, sandbox: Sandbox) -> None:
-        """Start the sandbox's own container; from here on it has a room."""
+        """Starts the sandbox's own container; from here on commands can join it."""
         container = sandbox.container
         if container is None:
             raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
         seal = self._seal(sandbox, filter_digest(self.seccomp))
         before = await self.engine.inspect(container.id)
-        _demand([each.reason for each in unsealed(before, seal)])
+        _require_none([each.reason for each in unsealed(before, seal)])
         found = await self.engine.start(container.id)
-        evidence = await self._seen(found, seal, container.mounts)
-        sandbox.container = evidence.container
-        sandbox.room = _room(sandbox, evidence.process)
-        sandbox.cgroups["sandbox"] = groups_of(evidence.process.pid)
+        running = await self._checked(found, seal, container.mounts)
+        sandbox.container = running.container
+        sandbox.first = _first_process(sandbox, running.process)
+        sandbox.cgroups["sandbox"] = groups_of(running.process.pid)
         await self._check_alone(sandbox)
 
     async def admit(self, sandbox: Sandbox, found: dict[str, Any]) -> None:
-        """A container that somebody else started: its room, if it is sealed."""
+        """Takes a container that somebody else started, if it is sealed."""
         seal = self._seal(sandbox, filter_digest(self.seccomp))
-        _demand([each.reason for each in unsealed(found, seal, (*RULES, *ATTACHED))])
-        evidence = await self._seen(found, seal, ())
-        _demand(await self.judge.wrong(sandbox, found, evidence.process.pid))
+        _require_none([each.reason for each in unsealed(found, seal, (*RULES, *ATTACHED))])
+        running = await self._checked(found, seal, ())
+        _require_none(await self.mount_check.wrong(sandbox, found, running.process.pid))
         given = container_environment((found["Config"] or {}).get("Env") or ())
         sandbox.environment = given | {"HOME": "/tmp"}  # noqa: S108 - the container's own
-        sandbox.container = evidence.container
-        sandbox.room = _room(sandbox, evidence.process)
-        sandbox.cgroups["sandbox"] = groups_of(evidence.process.pid)
+        sandbox.container = running.container
+        sandbox.first = _first_process(sandbox, running.process)
+        sandbox.cgroups["sandbox"] = groups_of(running.process.pid)
         await self._check_alone(sandbox)
 
-    # Looking
+    # Checking
 
     def _seal(self, sandbox: Sandbox, profile: str | None) -> Seal:
         if sandbox.holding is None:
@@ -200,8 +200,10 @@ class Containers:
         network = f"container:{sandbox.holding.id}"
         return Seal(network, sandbox.plan.uids.untrusted, profile)
 
-    async def _seen(self, found: dict[str, Any], seal: Seal, mounts: tuple[Mount, ...]) -> Evidence:
-        """Docker's word and the kernel's, about one process that a descriptor names."""
+    async def _checked(
+        self, found: dict[str, Any], seal: Seal, mounts: tuple[Mount, ...]
+    ) -> RunningContainer:
+        """Compares what Docker and the kernel say of one process, which a pidfd names."""
         state, identifier = found["State"], str(found["Id"])
         pid = int(state["Pid"])
         if not state.get("Running") or pid <= 0:
@@ -211,9 +213,9 @@ class Containers:
         except ProcessLookupError:
             raise Failed("R101", "the container ended at once") from None
         Watch(self.reactor, process)
-        # After the pidfd: what /proc says of the pid now is said of the process it names.
-        await self._settled(process)
-        _demand(self._wrong(found, seal, mounts, identifier, pid))
+        # The pidfd comes first: until it is readable, /proc/PID is this process (pidfd_open(2)).
+        await self._wait_for_exec(process)
+        _require_none(self._wrong(found, seal, mounts, identifier, pid))
         container = Container(
             identifier,
             pid,
@@ -222,7 +224,7 @@ class Containers:
             mounts=mounts,
             filter=filter_of(found["HostConfig"]),
         )
-        return Evidence(container, process)
+        return RunningContainer(container, process)
 
     def _wrong(
         self,
@@ -233,7 +235,7 @@ class Containers:
         pid: int,
     ) -> list[str]:
         wrong = [each.reason for each in unsealed(found, seal)]
-        if mounts:  # ours; another's are judged by what the kernel says
+        if mounts:  # of our own containers; `MountCheck` has the kernel's list for the others
             wrong += [f"{each} is mounted in it" for each in strange_mounts(found, mounts)]
         status = text_of(pid, "status")
         wrong += wrong_in_kernel(status, seal.uid) if status else ["it has ended"]
@@ -241,8 +243,8 @@ class Containers:
             wrong.append("its process is not in its cgroup")
         return wrong
 
-    async def _settled(self, process: Process) -> None:
-        """Docker answers a moment before its own start program becomes the pause."""
+    async def _wait_for_exec(self, process: Process) -> None:
+        """Docker can answer before `runc init` has executed the pause."""
         for _ in range(_ATTEMPTS):
             if "runc" not in text_of(process.pid, "comm"):
                 return
@@ -267,7 +269,7 @@ class Containers:
         return companions(await self.engine.containers(), sandbox.holding.id, ours)
 
     async def what_is_wrong(self, sandbox: Sandbox) -> str | None:
-        """Everything again, while it runs. Failed when Docker does not say."""
+        """Checks a running container again. Raises Failed when Docker does not answer."""
         for container, seal in self._expected(sandbox):
             try:
                 found = await self.engine.inspect(container.id)
@@ -280,60 +282,60 @@ class Containers:
                 return "its container was restarted"
             wrong = self._wrong(found, seal, container.mounts, container.id, container.pid)
             if sandbox.plan.foreign and container is sandbox.container:
-                wrong += await self.judge.wrong(sandbox, found, container.pid)
+                wrong += await self.mount_check.wrong(sandbox, found, container.pid)
             if wrong:
                 return f"its container is not sealed any more: {wrong[0]}"
         others = await self._companions(sandbox)
         return f"another container shares its network: {others[0]}" if others else None
 
     def _expected(self, sandbox: Sandbox) -> list[tuple[Container, Seal]]:
-        """The filter is the one it was admitted with, which an earlier version's may be: it
-        cannot change while the container runs, and one that was started again is known."""
+        """The filter is the one that the container was admitted with, perhaps by an earlier
+        version: it cannot change while the container runs (seccomp(2))."""
         found = []
         if sandbox.holding is not None:
             found.append((sandbox.holding, Seal("none", _NOBODY, sandbox.holding.filter)))
-        if sandbox.container is not None and sandbox.room is not None:
+        if sandbox.container is not None and sandbox.first is not None:
             found.append((sandbox.container, self._seal(sandbox, sandbox.container.filter)))
         return found
 
     # Ending
 
     async def remove(self, identifier: str) -> None:
-        """Both containers of a sandbox; a Docker that hangs is asked again later."""
+        """Removes both containers of a sandbox; a Docker that hangs is asked again later."""
         names = [name_of(identifier), name_of(identifier, holder=True)]
-        self._owed.update(names)
+        self._unremoved.update(names)
         await gatherResults([Deferred.fromCoroutine(self._remove(name)) for name in names])
 
     async def forget(self, identifier: str) -> None:
-        """As `remove`, for what has no record: not asked of a Docker that is not there."""
+        """As `remove`, for a sandbox without a record; a Docker that is absent is not asked."""
         if identifier in await self.leftover():
             await self.remove(identifier)
 
-    async def _make_room_for(self, identifier: str) -> None:
-        """What could not be removed at its end must be gone before its name is used again."""
+    async def _remove_namesakes(self, identifier: str) -> None:
+        """Containers that could not be removed at a sandbox's end have the new ones' names."""
         async with self._removing:
             for name in (name_of(identifier), name_of(identifier, holder=True)):
-                if name in self._owed:
+                if name in self._unremoved:
                     await self.engine.remove(name)
-                    self._owed.discard(name)
+                    self._unremoved.discard(name)
 
     async def _remove(self, name: str) -> None:
         async with self._removing:
-            if name not in self._owed:
+            if name not in self._unremoved:
                 return
             try:
                 await self.engine.remove(name)
-                self._owed.discard(name)
+                self._unremoved.discard(name)
             except Failed as problem:
                 _log.warn("container {name} is still there: {why}", name=name, why=str(problem))
 
     def remove_overdue(self) -> None:
-        for name in sorted(self._owed):
+        for name in sorted(self._unremoved):
             done = Deferred.fromCoroutine(self._remove(name))
             done.addErrback(lambda failure: _log.failure("removing a container failed", failure))
 
     async def leftover(self) -> set[str]:
-        """Ids of sandboxes that Docker still has containers of; none where there is no Docker."""
+        """Ids of sandboxes of which Docker still has containers."""
         if not Path(self.engine.socket).exists():
             return set()
         try:
@@ -342,7 +344,7 @@ class Containers:
             _log.warn("docker was not asked for leftovers: {why}", why=str(problem))
             return set()
         ours = [each for each in listed if (each.get("Labels") or {}).get(LABEL) == self.instance]
-        # An image can carry labels; a name is given by who starts the container.
+        # An image can set labels (Dockerfile LABEL); only who creates the container sets its name.
         names = [name.lstrip("/") for each in ours for name in each.get("Names") or ()]
         return {
             name.removeprefix("gitmoat-").removesuffix("-net")
@@ -352,17 +354,18 @@ class Containers:
 
 
 def _tmpfs(uid: int) -> dict[str, str]:
-    """runc takes the mode from the image's directory, if there is one; so the owner must do."""
+    """runc takes the mode of a tmpfs from the image's directory, if there is one: so the mount
+    also has an owner."""
     return dict.fromkeys(_TMP_DIRECTORIES, f"{_TMP},uid={uid},gid={uid}")
 
 
-def _room(sandbox: Sandbox, process: Process) -> StartedRoom:
-    room = StartedRoom(process, process.pid, os.dup(process.pidfd))
-    sandbox.descriptors.append(room.pidfd)
-    return room
+def _first_process(sandbox: Sandbox, process: Process) -> FirstProcess:
+    first = FirstProcess(process, process.pid, os.dup(process.pidfd))
+    sandbox.descriptors.append(first.pidfd)
+    return first
 
 
-def _demand(wrong: list[str]) -> None:
+def _require_none(wrong: list[str]) -> None:
     if wrong:
         raise Failed("R115", "the container is not sealed", why="; ".join(wrong))
 
@@ -372,7 +375,7 @@ def groups_of(pid: int) -> tuple[str, ...]:
 
 
 def cgroup_id(pid: int) -> int | None:
-    """The kernel's own name for it: the inode of its v2 directory."""
+    """The kernel's own name for a cgroup: the inode of its v2 directory."""
     unified = [line for line in text_of(pid, "cgroup").splitlines() if line.startswith("0::")]
     found = directories_of("\n".join(unified), mountinfo())
     return Path(found[0]).stat().st_ino if found else None

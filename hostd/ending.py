@@ -1,4 +1,4 @@
-"""How a sandbox goes: its session, its processes, its files.
+"""Ends a sandbox: its session, then its processes, then its files.
 
 `destroy` undoes whatever was made, in any state, and may be called twice.
 """
@@ -16,7 +16,7 @@ from audit.events import SandboxRemoved, SandboxStopped
 from audit.journal import JournalUnavailable
 from hostd.cgroups import out_of_memory, thaw
 from hostd.failures import Failed
-from hostd.host import ROOMS, Host
+from hostd.host import CGROUPS, Host
 from hostd.nft import tool
 from hostd.outputs import end_output, remove_output
 from hostd.registry import Step
@@ -25,7 +25,7 @@ from hostd.steps import save_if_possible
 from hostd.waiting import within
 
 _log = Logger()
-_TIMEOUT = 30.0  # a process that was killed while it waits for a disk goes when that answers
+_TIMEOUT = 30.0  # a process that is killed while it waits for a disk ends when the disk answers
 
 
 async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
@@ -35,7 +35,7 @@ async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
 
 
 async def end_for_removal(host: Host, sandbox: Sandbox, reason: str) -> None:
-    """From here on it can only be removed; when this returns, nothing but its files is left."""
+    """From here on the sandbox can only be removed; afterwards only its files are left."""
     sandbox.record = sandbox.record.ending(reason)
     save_if_possible(host, sandbox, Step.REMOVING)
     await end(host, sandbox, reason)
@@ -51,7 +51,7 @@ async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
 
 
 def record_end(host: Host, event: SandboxStopped | SandboxRemoved) -> None:
-    """A journal that cannot be written keeps nothing alive; its own record says why it ended."""
+    """The end does not depend on the journal: the sandbox's own record also says why it ended."""
     try:
         host.journal.record(event)
     except JournalUnavailable as problem:
@@ -59,20 +59,20 @@ def record_end(host: Host, event: SandboxStopped | SandboxRemoved) -> None:
 
 
 async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
-    """The session first, then every process; a dead broker does not stop it."""
+    """Ends the session first, then every process; it does not need the broker for that."""
     if sandbox.sidecar is not None:
         await sandbox.sidecar.stop(reason)
         sandbox.sidecar = None
     ours = [sandbox.gate, sandbox.holder]
     if not sandbox.plan.foreign:
         thaw(sandbox.cgroups.get("sandbox", ()))
-        ours.insert(1, sandbox.room)
-    for room in ours:
-        if room is not None:
-            room.end()
-            if not await within(host.reactor, _TIMEOUT, room.monitor.wait()):
+        ours.insert(1, sandbox.first)
+    for first in ours:
+        if first is not None:
+            first.end()
+            if not await within(host.reactor, _TIMEOUT, first.monitor.wait()):
                 _log.warn("processes of {id} do not end", id=sandbox.plan.id)
-    sandbox.room = sandbox.gate = sandbox.holder = None
+    sandbox.first = sandbox.gate = sandbox.holder = None
     sandbox.close_descriptors()
     if sandbox.plan.ownership is not None:
         await host.containers.remove(sandbox.plan.id)
@@ -85,14 +85,16 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
 
 async def end_processes(host: Host, identifier: str) -> None:
     """Whatever is still in the sandbox's cgroups, and the cgroups."""
-    for room in ROOMS:
-        host.cgroups.kill(f"{identifier}-{room}")
-        await _remove_cgroup(host, f"{identifier}-{room}")
+    for group in CGROUPS:
+        host.cgroups.kill(f"{identifier}-{group}")
+        await _remove_cgroup(host, f"{identifier}-{group}")
 
 
 async def remove_files(host: Host, identifier: str) -> None:
-    """Run and state files of a sandbox whose processes are gone; its record last, or nobody would
-    know any more what is left if this fails."""
+    """Removes the files of a sandbox whose processes have ended.
+
+    Its record goes last: if this fails, the record says what is left.
+    """
     remove_run_files(host, identifier)
     host.sidecar_log(identifier).unlink(missing_ok=True)
     remove_output(host, identifier)
@@ -101,7 +103,7 @@ async def remove_files(host: Host, identifier: str) -> None:
 
 
 def remove_run_files(host: Host, identifier: str) -> None:
-    """Few, and all of them ours: no sandbox can write there."""
+    """These files are few, and all of them are hostd's: no sandbox can write there."""
     host.control_path(identifier).unlink(missing_ok=True)
     try:
         shutil.rmtree(host.paths.sandboxes_run / identifier)
@@ -114,11 +116,11 @@ def remove_run_files(host: Host, identifier: str) -> None:
 async def _remove_trees(host: Host, trees: Sequence[Path]) -> None:
     if not trees:
         return
-    # rm walks by descriptor and at any depth; nothing lives in the trees any more.
+    # rm walks by descriptor and at any depth (fts(3)); no process uses these trees any more.
     remover = tool("rm", "-rf", "--one-file-system", "--", *map(str, trees))
     try:
         finished = await host.programs.run(remover, timeout=600)
-    except Failed:  # the launcher ended under it; there is another
+    except Failed:  # the launcher ended meanwhile; another one has been started
         finished = await host.programs.run(remover, timeout=600)
     if finished.status != 0:
         raise _not_removed(finished.why())
@@ -129,7 +131,7 @@ def _not_removed(why: str) -> Failed:
 
 
 async def _remove_cgroup(host: Host, name: str) -> None:
-    """The kernel takes a moment to forget the processes that were just killed."""
+    """rmdir fails with EBUSY until the kernel has reaped what was just killed (cgroups(7))."""
     for _ in range(250):
         try:
             host.cgroups.remove(name)
@@ -143,7 +145,8 @@ async def _remove_cgroup(host: Host, name: str) -> None:
 
 
 def why_ended(sandbox: Sandbox, ended: Sequence[str]) -> str:
-    """Which of its first processes nobody of ours ended is gone, and whether memory was short."""
+    """Which of the first processes ended although hostd did not end it; and whether memory was
+    short."""
     names = {
         "room": "its first process" if sandbox.plan.ownership is None else "its container",
         "gate": "the first process of its git gate",

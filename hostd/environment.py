@@ -1,4 +1,4 @@
-"""The environments that processes get: made from nothing, never from hostd's own."""
+"""The environments of processes. Nothing is taken from hostd's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_PROXY = "127.0.0.1,localhost"
 UNTRUSTED: Mapping[str, str] = {
     "PATH": _PATH,
     "HOME": HOME,
-    "TMPDIR": "/tmp",  # noqa: S108 - a tmpfs that only this room and uid have
+    "TMPDIR": "/tmp",  # noqa: S108 - a tmpfs of this sandbox and uid alone
     "USER": "sandbox",
     "LOGNAME": "sandbox",
     "LANG": "C.UTF-8",
@@ -28,15 +28,15 @@ UNTRUSTED: Mapping[str, str] = {
     "no_proxy": _NO_PROXY,
 }
 
-# Where git and other tools find the sidecar; the rest of the list is about a room of ours.
+# Where git and other tools find the sidecar; the rest of the list is about our own file system.
 PLACES: Mapping[str, str] = {
     name: value
     for name, value in UNTRUSTED.items()
     if name.startswith("GIT_") or name.lower().endswith("_proxy")
 }
 
-# An image says where its programs are and how they speak; not what git does, whose files are read
-# first, or where to connect.
+# An image sets where its programs are and their language; it does not set what git does, where
+# programs find a user's files, or which proxy they use.
 _NOT_OF_AN_IMAGE = ("GIT_", "SSH_", "XDG_", "HOME", "USER", "LOGNAME", "TMPDIR")
 _OVER_AN_IMAGE = {name: UNTRUSTED[name] for name in UNTRUSTED if name not in ("PATH", "LANG")}
 
@@ -78,8 +78,8 @@ _GATE_GIT = {
     "GIT_OPTIONAL_LOCKS": "0",
 }
 
-# Nothing but the gate writes its repository, so this is the second wall, for the day that
-# something does; the sizes keep git within the memory that its processes get.
+# Only the gate writes its repository; these settings hold even if something else did
+# (git-config(1)). The sizes keep git within the memory of its processes.
 _GATE_SETTINGS = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -124,7 +124,7 @@ _GATE_SETTINGS = (
 
 
 def gate_git(sidecar_uid: int) -> dict[str, str]:
-    """The gate's git: no file of anybody's configuration, one credential helper, one protocol."""
+    """The gate's git reads no configuration file, and has one credential helper and protocol."""
     helper = (
         f"/usr/bin/python3 -IS {HELPER}/credential_helper/__main__.py --server-uid {sidecar_uid}"
     )

@@ -1,7 +1,7 @@
-"""Judges the mounts of a container that somebody else started, as the kernel has them now.
+"""Checks the mounts of a container that somebody else started against the kernel's present list.
 
-Forbidden places are those of a work directory, and a container runtime's socket; what is mounted
-is opened by the name it has inside, in there, and looked at: sockets and credentials are refused.
+What may not be a work directory may not be mounted either, nor may the container engine's socket.
+Each mount is also opened, through the container's own root: sockets and credentials are refused.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from confine.directories import open_inside
 from hostd.mounted import (
+    DockerMade,
     Forbidden,
     MountLine,
-    Ours,
     forbidden,
     locate,
     of_the_host,
@@ -29,8 +29,8 @@ from hostd.sandbox import Sandbox
 from identity.paths import Paths
 
 
-class MountJudge:
-    """Looks at every mount of a container, as the kernel has it now."""
+class MountCheck:
+    """Checks every mount of a container against the kernel's present list."""
 
     def __init__(self, paths: Paths, engine: Engine) -> None:
         self._paths = paths
@@ -38,7 +38,7 @@ class MountJudge:
 
     async def wrong(self, sandbox: Sandbox, found: dict[str, Any], pid: int) -> list[str]:
         holder = sandbox.holding.id if sandbox.holding else ""
-        made = Ours(str(found["Id"]), holder, await self._plain_volumes(found))
+        made = DockerMade(str(found["Id"]), holder, await self._plain_volumes(found))
         inside = parse_mountinfo(mountinfo(pid))
         outside = parse_mountinfo(mountinfo("self"))
         ours = locate(os.path.realpath(sandbox.directories.run), outside)
@@ -51,7 +51,7 @@ class MountJudge:
         ]
 
     def shared(self, pid: int) -> list[str]:
-        """Where, in a container, files of the host or of a volume are; not what Docker made."""
+        """Paths in a container at which files of the host or of a volume are mounted."""
         devices = _devices(parse_mountinfo(mountinfo("self")))
         return [
             each.target
@@ -60,7 +60,8 @@ class MountJudge:
         ]
 
     async def _plain_volumes(self, found: dict[str, Any]) -> set[str]:
-        """Volumes with options can be any place of the host; those without are Docker's own."""
+        """A local volume with options can be any place of the host (docker-volume-create(1));
+        one without is a directory of Docker's."""
         names = [m.get("Name") for m in found.get("Mounts") or () if m.get("Type") == "volume"]
         plain = set()
         for name in names:
@@ -82,7 +83,7 @@ def _why(
     mount: MountLine, places: list[Forbidden], outside: list[MountLine], pid: int
 ) -> str | None:
     if mount.place.device not in _devices(outside):
-        return None  # made for the container: its /dev, its tmpfs
+        return None  # the host does not have this file system: a tmpfs, /dev, /proc of its own
     return why_forbidden(mount, places, outside) or _why_content(mount, pid)
 
 
@@ -93,7 +94,7 @@ def _why_content(mount: MountLine, pid: int) -> str | None:
         return "it has ended"
     try:
         descriptor = open_inside(root, mount.target)
-    except OSError:  # covered by another mount, or masked: nobody in there reaches it either
+    except OSError:  # another mount covers it, or Docker masks it: the container cannot reach it
         return None
     finally:
         os.close(root)

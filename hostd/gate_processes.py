@@ -1,8 +1,8 @@
-"""How the git gate's processes run: within limits, and ended together.
+"""Runs the git gate's processes, within limits, and ends them together.
 
-The untrusted uid's git belongs to whoever wrote the workspace: its owner can stop it, trace it
-and make it say anything. So every question to it has a time limit, every answer a size limit,
-and an answer ends with the process that was asked, whoever else still holds its pipes.
+Code of the workspace controls the untrusted uid's git: it can stop it, trace it and make it print
+anything. So every question to that git has a time limit, every answer has a size limit, and an
+answer ends when the process that was asked ends, whatever else still holds its pipes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SLOWEST_WRITING = 100  # files per second
 
 @frozen
 class Stdio:
-    """Descriptors that the admin's hostctl reads; output of git goes there as it comes."""
+    """Descriptors that the admin's hostctl reads; git's output is written there at once."""
 
     output: int
     problems: int
@@ -47,7 +47,7 @@ class Streamed:
 
 
 class GateProcesses:
-    """Those of one operation of the gate; `end` kills all of them and lets no other start."""
+    """The processes of one operation; `end` kills all of them, and no other one is started."""
 
     def __init__(self, reactor: Any, programs: Programs, times: GateTimes) -> None:
         self._reactor = reactor
@@ -61,7 +61,7 @@ class GateProcesses:
         self._timer = self._reactor.callLater(self._times.whole, self._too_long)
 
     def end(self, problem: Failed) -> None:
-        """The operation fails with this, whatever its processes would have said."""
+        """The operation fails with this, whatever its processes print."""
         self._ended = self._ended or problem
         for process in tuple(self._live):
             process.kill_session()
@@ -84,7 +84,7 @@ class GateProcesses:
         return await self._ask(command, stdin, self._times.whole, _OWN_OUTPUT_LIMIT)
 
     async def tidy(self, command: Command) -> None:
-        """Also after the end: what is left behind is left behind by what was killed."""
+        """Runs also after `end`: it removes the files of the processes that were killed."""
         ended, self._ended = self._ended, None
         try:
             await self._ask(command, b"", self._times.stall, _OUTPUT_LIMIT)
@@ -92,14 +92,14 @@ class GateProcesses:
             self._ended = self._ended or ended
 
     async def ask_untrusted(
-        self, command: Command, stdin: bytes = b"", *, files: int = 0, room: int = 0
+        self, command: Command, stdin: bytes = b"", *, files: int = 0, answer: int = 0
     ) -> Finished:
-        """`files`: how many it has to write, which takes as long as they are many.
+        """`files`: how many files it has to write; the time limit grows with them.
 
-        `room`: how many octets an honest answer may have; never fewer than are always kept.
+        `answer`: how many octets an honest answer may have, where that is more than usual.
         """
         timeout = self._times.answer + files / _SLOWEST_WRITING
-        return await self._ask(command, stdin, timeout, max(room, _OUTPUT_LIMIT))
+        return await self._ask(command, stdin, timeout, max(answer, _OUTPUT_LIMIT))
 
     async def _ask(self, command: Command, stdin: bytes, timeout: float, limit: int) -> Finished:
         self._check()
@@ -121,7 +121,7 @@ class GateProcesses:
         return status
 
     async def deliver(self, sender: Command, stdin: bytes, receiver: Command) -> Streamed:
-        """From the helper: it may think as long as it likes before it speaks."""
+        """From the helper, which is trusted: only the whole operation's time limits it."""
         stalls = Stalls(sender=self._times.whole, receiver=self._times.stall)
         return await self._stream(sender, stdin, receiver, None, stalls)
 
@@ -133,7 +133,7 @@ class GateProcesses:
     async def _stream(
         self, sender: Command, stdin: bytes, receiver: Command, limit: int | None, stalls: Stalls
     ) -> Streamed:
-        """sender's output → receiver's input; neither holds a pipe that the other has."""
+        """The sender's output becomes the receiver's input; they share no pipe."""
         receiver_in, sink = os.pipe2(os.O_CLOEXEC)
         source, sender_out = os.pipe2(os.O_CLOEXEC)
         try:
@@ -166,9 +166,9 @@ class GateProcesses:
         return Streamed(relayed, sent, received)
 
     def _settling(self, relayed: Relayed) -> float:
-        """How long a receiver may work on what it has got: indexing takes as long as it is large.
+        """How long a receiver may work on what it has received.
 
-        A small pack can be made to unfold for hours.
+        Indexing takes longer for a larger pack; but a small one can be made to unpack for hours.
         """
         return self._times.stall + relayed.octets / _SLOWEST_INDEXING
 

@@ -14,7 +14,7 @@ from hostd.sandbox import Sandbox
 
 _GIT = "/usr/bin/git"
 _GIB = 1 << 30
-# Room for the largest repositories; they come from an upstream that the policy names.
+# Join for the largest repositories; they come from an upstream that the policy names.
 _FETCH_LIMITS = Limits(open_files=1024, file_size=8 * _GIB, address_space=8 * _GIB, cpu_time=3600)
 # What the workspace sends is at most `push_max`, but its deltas may claim to unfold to anything.
 _PUSH_LIMITS = evolve(_FETCH_LIMITS, address_space=2 * _GIB)
@@ -55,13 +55,13 @@ class GatePrograms:
 
     def untrusted_git(self, *arguments: str) -> Command:
         sandbox = self._sandbox
-        if sandbox.room is None:
+        if sandbox.first is None:
             raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
         return Command(
             argv=("git", *arguments),  # wherever its PATH finds one
             environment=sandbox.environment,
             uid=sandbox.plan.uids.untrusted,
-            room=sandbox.room.join(),
+            room=sandbox.first.join(),
             cgroups=sandbox.cgroups["sandbox"],
             cause=sandbox.plan.id,
         )

@@ -1,7 +1,8 @@
 """Carries a pack stream from one process's pipe to another's, without reading it.
 
-The kernel moves the pages; hostd counts them. So a stream has a size limit, cannot stand still
-for ever, and ends when its sender ends, even if a stranger still holds the sender's pipe open.
+The kernel moves the pages (splice(2)), and hostd counts the octets. So a stream has a size limit
+and a time limit without progress, and it ends when its sender ends, even if another process still
+holds the sender's pipe open.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Relayed:
     end: End
 
     def judged(self, satisfied: bool) -> Relayed:
-        """A pack says where it ends: its reader may leave, satisfied, before its writer does."""
+        """A pack says where it ends: its reader may end, satisfied, before its writer does."""
         left = self.end is End.UNWANTED and satisfied
         return Relayed(self.octets, End.COMPLETE) if left else self
 
@@ -64,14 +65,14 @@ class _Watched:
 
 @frozen
 class Stalls:
-    """How many seconds each end may stand still: the sender without data, the receiver full."""
+    """Seconds without progress: while the sender writes nothing, while the receiver is full."""
 
     sender: float
     receiver: float
 
 
 class Relay:
-    """Owns both descriptors. It waits for one of them at a time: for data, or for room."""
+    """Owns both descriptors. It waits for one at a time: to read from one or write to the other."""
 
     def __init__(
         self, reactor: Any, source: int, sink: int, limit: int | None, stalls: Stalls
@@ -84,8 +85,8 @@ class Relay:
         self._stall = stalls.sender
         self._octets = 0
         self._last = False
-        self._source = _Watched(source, self._data, lambda: self._finish(End.COMPLETE))
-        self._sink = _Watched(sink, self._room, lambda: self._finish(End.UNWANTED))
+        self._source = _Watched(source, self._readable, lambda: self._finish(End.COMPLETE))
+        self._sink = _Watched(sink, self._writable, lambda: self._finish(End.UNWANTED))
         for descriptor in self._descriptors:
             os.set_blocking(descriptor, False)
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIECE)
@@ -93,7 +94,7 @@ class Relay:
         reactor.addReader(self._source)
 
     def sender_ended(self) -> None:
-        """What it wrote is still carried; what anybody else writes later is not."""
+        """What it wrote is still carried; what another process writes later is not."""
         self._last = True
         if not self.done.called and self._waiting() == 0:
             self._finish(End.COMPLETE)
@@ -101,15 +102,15 @@ class Relay:
     def receiver_ended(self) -> None:
         self._finish(End.UNWANTED)
 
-    def _data(self) -> None:
-        """Nothing moved although there is data: the sink is full."""
+    def _readable(self) -> None:
+        """If nothing moves although the source has data, the sink is full."""
         if not self._move():
             self._reactor.removeReader(self._source)
             self._reactor.addWriter(self._sink)
             self._wait(self._stalls.receiver)
 
-    def _room(self) -> None:
-        """Nothing moved although there is room: the source is empty."""
+    def _writable(self) -> None:
+        """If nothing moves although the sink takes data, the source is empty."""
         if not self._move():
             self._reactor.removeWriter(self._sink)
             self._reactor.addReader(self._source)

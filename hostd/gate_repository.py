@@ -1,6 +1,7 @@
-"""The gate's own repository: bare, the helper's alone, filled from one upstream.
+"""The gate's own repository: bare, accessible to the helper alone, filled from one upstream.
 
-What the workspace sends lies in quarantine beside it until the upstream has taken it.
+What the workspace sends stays in quarantine beside it until the upstream has accepted it, as in
+receive-pack (git-receive-pack(1), QUARANTINE ENVIRONMENT).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class GateRepository:
         return self._programs.helper_git(f"--git-dir={self._bare}", *arguments)
 
     def quarantined_git(self, *arguments: str) -> Command:
-        """It sees what the workspace sent, and writes nowhere else."""
+        """It reads what the workspace sent, and writes to the quarantine alone."""
         return self._programs.helper_git(
             f"--git-dir={self._bare}", *arguments, push=True, more=self._quarantine()
         )
@@ -52,11 +53,11 @@ class GateRepository:
         return await self._processes.ask_helper(self.git(*arguments), stdin)
 
     async def make(self) -> None:
-        """The format follows the upstream: object ids of 64 digits are SHA-256."""
+        """The object format is the upstream's: ids of 64 digits are SHA-256."""
         if (await self.ask("rev-parse")).status == 0:
             return
         listed = await self._processes.ask_helper(self._programs.helper_git("ls-remote", self.url))
-        if b"\t" not in listed.output:  # what is too long to keep is cut off, and no failure
+        if b"\t" not in listed.output:  # an answer longer than is kept is cut off, not a failure
             demand(listed, f"{self._repository.url} could not be reached", whole=True)
         kind = "sha256" if listed.output.find(b"\t") == 64 else "sha1"
         made = await self._processes.ask_helper(
@@ -99,7 +100,7 @@ class GateRepository:
         return [(line.partition(" ")[0], line.partition(" ")[2]) for line in listed]
 
     async def existing(self, oids: Sequence[str]) -> list[str]:
-        """Those of the ids that the gate has: the workspace may claim anything."""
+        """Those of the ids that the gate has: the workspace's own answer proves nothing."""
         done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=lines(oids))
         return parse_objects(done.output, most=len(oids))
 
@@ -107,7 +108,7 @@ class GateRepository:
         made = await self._processes.ask_helper(
             self._programs.helper_tool("/bin/mkdir", "-p", f"{_QUARANTINE}/pack")
         )
-        demand(made, "the gate has no room for a push")
+        demand(made, "the gate has no space for a push")
 
     async def check_whole(self, oids: Sequence[str]) -> None:
         program = self.quarantined_git(
@@ -117,9 +118,10 @@ class GateRepository:
         demand(done, "the workspace's objects are not complete")
 
     async def keep(self, pack: str | None, refs: Mapping[str, str | None]) -> None:
-        """The upstream has it now, so the gate has it too: objects first, and an index last.
+        """Moves what the upstream has accepted into the gate's repository, the index last: git
+        uses a pack once its index is there.
 
-        Best effort: without it, the next push only sends more than it must.
+        If this fails, the next push only sends more than it has to.
         """
         if pack is not None:
             files = [f"{_QUARANTINE}/pack/pack-{pack}{suffix}" for suffix in (".pack", ".idx")]
@@ -135,9 +137,9 @@ class GateRepository:
         await self.ask("update-ref", "--stdin", stdin=lines(changes))
 
     async def tidy(self) -> None:
-        """Take away what a refused push, a killed git or a power cut left; none of ours runs now.
+        """Removes what a refused push, a killed git or a power cut left; no git runs now.
 
-        A ref that is an empty file names nothing, and git would fail over it for ever.
+        A ref whose file is empty names nothing, and every later git would fail because of it.
         """
         await self._processes.tidy(
             self._programs.helper_tool(

@@ -1,7 +1,7 @@
 """The workspace's repository as the gate sees it: questions to its git, answers that are parsed.
 
-Everything here runs as the untrusted uid, in the untrusted room; whatever a hostile .git makes
-git do, it does it there.
+Everything here runs as the untrusted uid, inside the sandbox: what a hostile .git makes git do
+happens there.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class WorkspaceRepository:
         return self._programs.untrusted_git("-C", self._repository.directory, *arguments)
 
     async def ask(
-        self, *arguments: str, stdin: bytes = b"", files: int = 0, room: int = 0
+        self, *arguments: str, stdin: bytes = b"", files: int = 0, answer: int = 0
     ) -> Finished:
         program = self.git(*arguments)
-        return await self._processes.ask_untrusted(program, stdin, files=files, room=room)
+        return await self._processes.ask_untrusted(program, stdin, files=files, answer=answer)
 
     async def make(self, object_format: str) -> None:
         if (await self.ask("rev-parse", "--git-dir")).status == 0:
@@ -64,20 +64,20 @@ class WorkspaceRepository:
         _demand(done, "the workspace could not be checked out")
 
     async def refs(self, upstream: Sequence[tuple[str, str]]) -> dict[str, str]:
-        """What it says it has of the upstream: ref → object id.
+        """The refs that it says it has of the upstream: ref → object id.
 
-        What it may say grows with what the upstream has: twice that, for refs of its own.
+        The answer may be twice as long as the upstream's refs, for refs of the workspace's own.
         """
         form = "--format=%(objectname) %(refname)"
-        room = 2 * len(lines(f"{oid} {tracking(ref)}" for oid, ref in upstream))
-        done = await self.ask("for-each-ref", form, "refs/remotes/origin", "refs/tags", room=room)
+        most = 2 * len(lines(f"{oid} {tracking(ref)}" for oid, ref in upstream))
+        done = await self.ask("for-each-ref", form, "refs/remotes/origin", "refs/tags", answer=most)
         return parse_refs(done.output)
 
     async def existing(self, oids: Sequence[str]) -> list[str]:
         """Those of the ids that it says it has."""
-        asked = lines(oids)  # an object that is missing takes a word more
-        room = len(asked) + len(oids) * len(" missing")
-        done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=asked, room=room)
+        asked = lines(oids)
+        most = len(asked) + len(oids) * len(" missing")  # git-cat-file(1), BATCH OUTPUT
+        done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=asked, answer=most)
         return parse_objects(done.output, most=len(oids))
 
     async def resolve(self, revisions: Sequence[str]) -> dict[str, str]:
@@ -97,7 +97,8 @@ class WorkspaceRepository:
         return branch.text
 
     async def update_refs(self, refs: Sequence[tuple[str, str]], before: Mapping[str, str]) -> None:
-        """Branches that upstream has no more go first: one could be in the way of a new name."""
+        """Branches that the upstream no longer has are deleted first: with `a` there is no `a/b`
+        (git-check-ref-format(1))."""
         wanted = {tracking(ref): oid for oid, ref in refs}
         gone = [ref for ref in before if is_tracking(ref) and ref not in wanted]
         await self._change_refs([f"delete {ref}" for ref in gone])
@@ -107,7 +108,7 @@ class WorkspaceRepository:
     async def _change_refs(self, changes: Collection[str]) -> None:
         if not changes:
             return
-        # What the upstream has can be fetched again: no need to wait for the disk at each.
+        # What the upstream has can be fetched again: no fsync is needed.
         done = await self.ask(
             *("-c", "core.fsync=none", "update-ref", "--no-deref", "--stdin"),
             stdin=lines(changes),

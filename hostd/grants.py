@@ -109,7 +109,7 @@ class Grants:
             pid=pid,
             netns=sandbox.record.netns,
             cgroup=container.cgroup if container else None,
-            first=sandbox.room.pid if sandbox.room else None,
+            first=sandbox.first.pid if sandbox.first else None,
             started=(container.started or None) if container else None,
         )
         try:

@@ -1,6 +1,6 @@
-"""Which credential helper a provider means, from the broker's configuration, which is root's.
+"""Finds the credential helper of a provider in the broker's configuration, which is root's.
 
-The broker only names the provider: what is run, and as whom, is never for it to say.
+The broker only names the provider. It cannot say which program is run, nor as which user.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from attrs import frozen
 
 from hostd.failures import Failed
-from hostd.messages import Command, Person
+from hostd.messages import Command, HostUser
 from hostd.uids import UidRange
 from identity.paths import Paths
 from netpolicy.owner_helper import OwnerHelper, owner_helper
@@ -36,7 +36,7 @@ class HelperFiles:
     uids: UidRange
 
     def command(self, provider: str) -> Command:
-        """Failed says why there is none."""
+        """Raises Failed, with the reason, where there is none."""
         helper = self._find(provider)
         try:
             account = pwd.getpwnam(helper.user)
@@ -49,7 +49,7 @@ class HelperFiles:
             argv=(*helper.command, "get"),
             environment=_environment(account),
             uid=account.pw_uid,
-            person=Person(gid=account.pw_gid, groups=tuple(groups)),
+            person=HostUser(gid=account.pw_gid, groups=tuple(groups)),
         )
 
     def _find(self, provider: str) -> OwnerHelper:
@@ -79,7 +79,7 @@ def _parse(values: dict[str, Any]) -> OwnerHelper:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Only what nobody but root can have written."""
+    """Reads only a file that root alone can write."""
     try:
         with os.fdopen(os.open(path, _READ), "rb") as file:
             status = os.fstat(file.fileno())
@@ -91,7 +91,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _environment(account: pwd.struct_passwd) -> dict[str, str]:
-    """As at a login, but for what only a shell would read."""
+    """The environment of a login, without what only a shell reads."""
     runtime = f"/run/user/{account.pw_uid}"
     session = {
         "XDG_RUNTIME_DIR": runtime,

@@ -23,7 +23,7 @@ from hostd.workdir import Workdirs
 from identity.paths import Paths
 from identity.peer import Means
 
-ROOMS = ("sandbox", "gate", "sidecar")
+CGROUPS = ("sandbox", "gate", "sidecar")
 
 
 @frozen

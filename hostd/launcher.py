@@ -1,6 +1,6 @@
-"""A process that forks all but sidecars: commands, the host's own tools, looks and listeners.
+"""The launcher: forks everything but sidecars, from commands to probes and listeners.
 
-It is small, because it forks a dozen times for each sandbox.
+It imports little, because a fork copies page tables, and it forks a dozen times for each sandbox.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hostd.forking import (
     join_cgroups,
     run,
 )
-from hostd.messages import Command, Done, Listen, MapIds, Person, Probe, Request, Room, Survey
+from hostd.messages import Command, Done, HostUser, Join, Listen, MapIds, Probe, Request, Survey
 
-# Who is ended where memory is short: commands before all else, our daemons last. Half of the
-# machine's memory is added to what a command has.
-_FIRST_VICTIM, _PERSONS = 500, 0
+# oom_score_adj (proc(5)): where memory is short the kernel ends commands first and our daemons
+# last. 500 adds half of the machine's memory to what a command is taken to use.
+_OOM_SCORE, _HOST_USER_OOM_SCORE = 500, 0
 _TOO_LATE = 125
 
 
@@ -43,7 +43,7 @@ class Launcher(Forker):
         self._seccomp = compile_profile(profiles.SANDBOX)
 
     def fork(self, request: Request, descriptors: list[int]) -> tuple[int, Request]:
-        """setns(CLONE_NEWPID) counts for children only; a process stays where it is."""
+        """setns(CLONE_NEWPID) counts for children only; a process stays where it is (setns(2))."""
         if not isinstance(request, Command | Probe):
             return os.fork(), request
         if request.room is None or "pid" not in request.room.namespaces:
@@ -53,7 +53,7 @@ class Launcher(Forker):
         try:
             pid, rest = _fork_into(request)
         finally:
-            if pid != 0:  # the child is in there, and there is no way out
+            if pid != 0:  # the child cannot go back to an ancestor's namespace (setns(2))
                 linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)
         return pid, rest
 
@@ -90,8 +90,8 @@ class Launcher(Forker):
         self._end_with_launcher()
         join_cgroups(child.cgroups)
         if child.uid:
-            person = isinstance(child, Command) and child.person is not None
-            linux.offer_as_victim(_PERSONS if person else _FIRST_VICTIM)
+            host_user = isinstance(child, Command) and child.person is not None
+            linux.offer_as_victim(_HOST_USER_OOM_SCORE if host_user else _OOM_SCORE)
         if child.room is not None:
             _enter_namespaces(descriptors.pop(), child.room)
         os.setsid()
@@ -120,7 +120,7 @@ class Launcher(Forker):
         if command.tty:
             linux.take_terminal(0)
         if command.person is not None:
-            _become_person(command.uid, command.person)
+            _become_host_user(command.uid, command.person)
         else:
             self._confine(command)
         self._end_with_launcher()
@@ -142,25 +142,29 @@ class Launcher(Forker):
         )
 
 
-def _become_person(uid: int, person: Person) -> None:
-    """A program of the host's owner, outside every sandbox: theirs, with no way to more."""
+def _become_host_user(uid: int, user: HostUser) -> None:
+    """For a program of the host's owner, outside every sandbox: it has the owner's privileges and
+    can get no others."""
     limits = Limits(open_files=1024)
-    confine(Confinement(uid=uid, gid=person.gid, groups=person.groups, limits=limits, seccomp=None))
+    confine(Confinement(uid=uid, gid=user.gid, groups=user.groups, limits=limits, seccomp=None))
 
 
-def _enter_namespaces(pidfd: int, room: Room) -> None:
+def _enter_namespaces(pidfd: int, join: Join) -> None:
     kinds = 0
-    if "net" in room.namespaces:
+    if "net" in join.namespaces:
         kinds |= linux.CLONE_NEWNET
-    if "mount" in room.namespaces:
+    if "mount" in join.namespaces:
         kinds |= linux.CLONE_NEWNS | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
         kinds |= linux.CLONE_NEWCGROUP
     linux.setns(pidfd, kinds)
 
 
 def _fork_into(request: Command | Probe) -> tuple[int, Request]:
-    """A child that begins in its v2 cgroup, where the kernel can do that; that one is then off
-    the list. To join it later waits for every processor of the host."""
+    """A child that begins in its v2 cgroup, which is then taken off the list.
+
+    CLONE_INTO_CGROUP (clone3(2)) spares the child the write to cgroup.procs, which takes
+    cgroup_threadgroup_rwsem and so waits for an RCU grace period (kernel/cgroup/cgroup.c).
+    """
     for directory in request.cgroups:
         if not is_v1(directory):
             return _fork_into_group(directory, request)
@@ -169,11 +173,11 @@ def _fork_into(request: Command | Probe) -> tuple[int, Request]:
 
 def _fork_into_group(directory: str, request: Command | Probe) -> tuple[int, Request]:
     rest = tuple(each for each in request.cgroups if each != directory)
-    joined = evolve(request, cgroups=rest)  # before the fork: a child that fails here has no end
+    joined = evolve(request, cgroups=rest)  # before the fork: a child that raised would go on here
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         pid = linux.fork_into(descriptor)
-    except OSError:  # an old kernel, a filter, a group that is full: the child joins by itself
+    except OSError:  # ENOSYS, a seccomp filter's EPERM, EAGAIN of a full group: it joins by itself
         return os.fork(), request
     finally:
         os.close(descriptor)
@@ -181,8 +185,8 @@ def _fork_into_group(directory: str, request: Command | Probe) -> tuple[int, Req
 
 
 def _arrange(descriptors: list[int], problems: int) -> None:
-    """Make the descriptors 0, 1, 2, … and close all others but the one problems go to."""
-    # First all out of the way, so that no dup2 overwrites a source.
+    """Makes the descriptors 0, 1, 2, … and closes all others but `problems`."""
+    # They are first moved to high numbers, so that no dup2 overwrites a source.
     high = [duplicate_above(descriptor, OUT_OF_THE_WAY) for descriptor in descriptors]
     for number, descriptor in enumerate(high):
         os.dup2(descriptor, number, inheritable=True)

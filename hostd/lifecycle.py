@@ -21,7 +21,7 @@ from hostd.host import Host
 from hostd.nft import apply_ruleset, loaded_hash
 from hostd.plan import Ours, Plan
 from hostd.registry import Record, Step
-from hostd.rooms import join_cgroups, make_rooms, what_runs
+from hostd.rooms import make_cgroups, make_namespaces, what_runs
 from hostd.runtimes import bwrap
 from hostd.sandbox import Sandbox
 from hostd.serving import Serving, make_listeners
@@ -89,9 +89,9 @@ async def _provision(host: Host, sandbox: Sandbox) -> None:
         save(host, sandbox, Step.ENDING if again else step, **changes)
 
     _claim_workdir(host, sandbox)
-    join_cgroups(host, sandbox)
-    note(Step.ROOMS)
-    await make_rooms(host, sandbox)
+    make_cgroups(host, sandbox)
+    note(Step.NAMESPACES)
+    await make_namespaces(host, sandbox)
     note(Step.RULES, **what_runs(sandbox))
     ruleset = render(sandbox.plan.uids, sandbox.plan.policy_hash)
     rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
@@ -139,7 +139,7 @@ async def detach(host: Host, sandbox: Sandbox, reason: str) -> None:
     if sandbox.sidecar is not None:
         await sandbox.sidecar.stop(reason)
         sandbox.sidecar = None
-    sandbox.room = sandbox.container = None
+    sandbox.first = sandbox.container = None
     sandbox.cgroups["sandbox"] = host.cgroups.directories(f"{sandbox.plan.id}-sandbox")
     sandbox.record = sandbox.record.ending(reason)
     save_if_possible(host, sandbox, Step.PREPARED, session=None, **what_runs(sandbox))

@@ -1,4 +1,4 @@
-"""What hostd and the processes that fork for it tell each other: requests, and what came of them.
+"""Requests of hostd to the processes that fork for it, and their answers.
 
 Each message is one JSON object on a seqpacket socket, and descriptors come beside it; a request
 says which in its own docstring. Both ends are of one version, because hostd starts the other one;
@@ -63,20 +63,20 @@ def _read_attempt(value: object, path: str) -> Sequence[Any]:
 
 @frozen
 class Ping:
-    """Whether it still takes requests."""
+    """Asks whether it still takes requests."""
 
 
 @frozen
-class Room:
-    """Whose namespaces a child joins: the pidfd of that room's first process."""
+class Join:
+    """Whose namespaces a child joins: the pidfd of the first process there (setns(2))."""
 
     namespaces: tuple[str, ...] = key(in_order(choice("pid", "mount", "net")))
     pidfd: int = field(default=-1, kw_only=True)
 
 
 @frozen
-class Person:
-    """An account of this host; only its own programs are run with its groups."""
+class HostUser:
+    """An account of this host. Only a program of its own is run with its groups."""
 
     gid: int = key(_ID)
     groups: tuple[int, ...] = key(in_order(_ID, most=2**16))
@@ -86,14 +86,15 @@ class Person:
 class _Child:
     """What is said of every child that lasts until its own end.
 
-    uid 0 is only for hostd's own tools (bwrap, nft, rm); all else is confined.
+    uid 0 is only for hostd's own tools (bwrap, nft, rm); every other child is confined.
+    `room`: the sandbox, or the git gate of one, that the child joins, if any.
     `cause`: the sandbox whose code may hold the child up, if any.
-    Descriptors: those that become its 0, 1, 2, …; then, if there is a room, that one's pidfd.
+    Descriptors: those that become its 0, 1, 2, …; then, where it joins, the pidfd for that.
     """
 
     uid: int = key(_ID, 0)
     cgroups: tuple[str, ...] = key(_WORDS, ())
-    room: Room | None = key(optional(table(Room)), None)
+    room: Join | None = key(optional(table(Join)), None)
     limits: Limits = key(Shape(_read_limits, asdict), Limits(open_files=1024))
     cause: str = key(_WORD, "")
 
@@ -106,7 +107,7 @@ class Command(_Child):
     environment: Mapping[str, str] = key(by_name(_WORD))
     cwd: str = key(_WORD, "/")
     tty: bool = key(flag(), False)
-    person: Person | None = key(optional(table(Person)), None)
+    person: HostUser | None = key(optional(table(HostUser)), None)
 
 
 @frozen
@@ -118,7 +119,7 @@ class Probe(_Child):
 
 @frozen
 class Listen:
-    """Sysctls set, and listeners made. Descriptors: the network namespace.
+    """Sets sysctls and makes listeners. Descriptors: the network namespace.
 
     The answer comes with the descriptors of all rows of `gitmoat/listeners.py`, in their order.
     """
@@ -130,7 +131,7 @@ class Listen:
 
 @frozen
 class Survey:
-    """What is in a network namespace, and how it is set. Descriptors: that namespace."""
+    """Asks what is in a network namespace, and for its settings. Descriptors: that namespace."""
 
 
 @frozen
@@ -164,7 +165,7 @@ Request = Ping | Command | Probe | Listen | Survey | MapIds | Sidecar
 
 @frozen
 class Alive:
-    """It takes requests in their order: whatever was sent before this ping, it has seen."""
+    """Requests are taken in their order: everything sent before this ping has been read."""
 
 
 @frozen
@@ -181,8 +182,8 @@ class Started:
 
 @frozen
 class Surveyed:
-    """What is not as it must be: interfaces beside lo, and settings; and how often the rules of
-    the namespace were changed."""
+    """Interfaces besides lo, settings that are wrong, and how often the rules of the namespace
+    were changed."""
 
     interfaces: tuple[str, ...] = key(_WORDS, ())
     sysctls: tuple[str, ...] = key(_WORDS, ())
@@ -191,9 +192,9 @@ class Surveyed:
 
 @frozen
 class Refused:
-    """Nothing was begun. `errno` is 0 where no call of the system failed.
+    """No child has begun. `errno` is 0 where no system call failed.
 
-    `code` is there if hostd is to tell its admin this and no more.
+    `code` is set where hostd tells its admin this text and no more.
     """
 
     why: str = key(_WORD)
@@ -203,7 +204,7 @@ class Refused:
 
 @frozen
 class Ended:
-    """A child that had begun: as `os.waitstatus_to_exitcode` says it."""
+    """A child that had begun has ended; the status is that of `os.waitstatus_to_exitcode`."""
 
     pid: int = key(_PID)
     status: int = key(number(-255, 255))
@@ -242,7 +243,7 @@ class Asked:
 
 @frozen
 class Answered:
-    """`number` is the request's; 0 of what nobody asked for."""
+    """`number` is the request's; 0 where there was no request."""
 
     number: int = key(_NUMBER)
     answer: Answer = key(tagged("op", ANSWERS))
@@ -253,8 +254,8 @@ def packed(message: Asked | Answered) -> bytes:
 
 
 def number_of(data: bytes) -> int:
-    """Of a request that may not be understood otherwise, so that whoever asked hears of it; 0 where
-    there is none."""
+    """The number of a request of which nothing else may be understood, so that its refusal reaches
+    the asker; 0 where there is none."""
     try:
         message = read_json(data, LONGEST_MESSAGE)
         return _NUMBER.read(message.get("number") if isinstance(message, dict) else None, "number")

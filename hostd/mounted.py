@@ -1,9 +1,10 @@
-"""What of the host is mounted in a container that somebody else started. Pure.
+"""Which mounts of a container that somebody else started are places of the host. Pure.
 
-Judged by the kernel's own list of its mounts: a device and a path in that file system, not the
-path that was once typed. A mount is refused if it is a forbidden place, has one in it, or lies in
-one; by whatever name, link or bind mount it got there. Below a forbidden place other file systems
-may be mounted (`/dev/shm`, `/sys/fs/cgroup`): where the host sees the same files counts as well.
+The kernel's list of mounts decides (proc_pid_mountinfo(5)): a device and a path in that file
+system, not the path that somebody typed. A mount is refused if it is a forbidden place, contains
+one, or lies in one, through whatever name, link or bind mount. Other file systems may be mounted
+below a forbidden place (`/dev/shm`, `/sys/fs/cgroup`), so the paths at which the host has the same
+files are compared as well.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def locate(path: str, mounts: Collection[MountLine]) -> Place:
     """Where the host keeps a path that has no symbolic link in it."""
     wanted = PurePosixPath(path)
     over = [each for each in mounts if wanted.is_relative_to(each.target)]
-    # The longest; of two at one place the later one covers the earlier.
+    # The longest target; of two mounts at one place the later one covers the earlier.
     mount = max(enumerate(over), key=lambda pair: (len(pair[1].target), pair[0]))[1]
     rest = wanted.relative_to(mount.target)
     return Place(mount.place.device, mount.place.path / rest)
@@ -66,8 +67,8 @@ def locate(path: str, mounts: Collection[MountLine]) -> Place:
 
 @frozen
 class Forbidden:
-    """`name` is what the host calls it, `path` the same without links; what is `below` is
-    forbidden too unless it is only a top."""
+    """`name` is a path as the host calls it, `path` the same without links. `below`: what lies in
+    it is forbidden too."""
 
     name: str
     path: PurePosixPath
@@ -89,32 +90,33 @@ def seen_at(place: Place, mounts: Iterable[MountLine]) -> list[PurePosixPath]:
 
 
 @frozen
-class Ours:
-    """What of a container's mounts Docker made for it: the container's id, the id of the holder
-    of its network, whose files it gets, and its volumes that are no place of the host."""
+class DockerMade:
+    """What Docker itself mounts in a container: named by the container's id, the id of its netns
+    holder, whose files in /etc it gets, and its volumes that are no place of the host."""
 
     container: str
     holder: str
     volumes: Collection[str]
 
 
-def of_the_host(inside: Iterable[MountLine], ours: Ours) -> list[MountLine]:
-    """Mounts that are not the container's own root, group, files of Docker, or plain volumes."""
-    return [each for each in inside if not _own(each, ours)]
+def of_the_host(inside: Iterable[MountLine], made: DockerMade) -> list[MountLine]:
+    """Mounts that are not the container's own root, cgroup, files of Docker, or plain volumes."""
+    return [each for each in inside if not _own(each, made)]
 
 
-def _own(mount: MountLine, ours: Ours) -> bool:
+def _own(mount: MountLine, made: DockerMade) -> bool:
     if mount.target == "/":
         return True
     parts = mount.place.path.parts
     if mount.kind in _CGROUPS:
-        # Its own group, read-only: another one, or the top, would show and give it the host's.
-        own = parts[-1].removeprefix("docker-").removesuffix(".scope") == ours.container
+        # Its own cgroup, read-only: from another one, or the root, it could see and change the
+        # host's (a writable v1 hierarchy has release_agent: CVE-2022-0492).
+        own = parts[-1].removeprefix("docker-").removesuffix(".scope") == made.container
         there = PurePosixPath(mount.target).is_relative_to("/sys/fs/cgroup")
         return own and there and mount.read_only
     if mount.target in _DOCKERS_FILES:
-        return parts[-3:] == ("containers", ours.holder, PurePosixPath(mount.target).name)
-    return parts[-3:-2] == ("volumes",) and parts[-2] in ours.volumes and parts[-1] == "_data"
+        return parts[-3:] == ("containers", made.holder, PurePosixPath(mount.target).name)
+    return parts[-3:-2] == ("volumes",) and parts[-2] in made.volumes and parts[-1] == "_data"
 
 
 def why_forbidden(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from hostd.failures import Failed
-from hostd.messages import Command, Room
+from hostd.messages import Command, Join
 from hostd.programs import Programs
 from netpolicy.nftables import ruleset_hash
 
@@ -19,29 +19,30 @@ def find_program(name: str) -> str:
     return found
 
 
-def tool(name: str, *arguments: str, room: Room | None = None) -> Command:
-    """One of the host's own, as root; in a room or outside of all."""
-    return Command(argv=(find_program(name), *arguments), environment={}, room=room)
+def tool(name: str, *arguments: str, join: Join | None = None) -> Command:
+    """One of the host's own programs, as root, in the namespaces of `join` or in the host's."""
+    return Command(argv=(find_program(name), *arguments), environment={}, room=join)
 
 
 _PACKAGE = {"nft": "nftables", "bwrap": "bubblewrap", "git": "git"}
 
 
-async def apply_ruleset(programs: Programs, network: Room, ruleset: str) -> str:
-    """Load the rules in one transaction; the hash of what the kernel then has."""
-    nft = tool("nft", "-f", "-", room=network)
+async def apply_ruleset(programs: Programs, network: Join, ruleset: str) -> str:
+    """Loads the rules in one transaction (nft(8), -f); returns the hash of the kernel's listing."""
+    nft = tool("nft", "-f", "-", join=network)
     finished = await programs.run(nft, ruleset.encode("ascii"))
     if finished.status != 0:
         raise Failed("N102", "the network rules were not accepted", why=finished.why())
     return await loaded_hash(programs, network)
 
 
-async def loaded_hash(programs: Programs, network: Room) -> str:
-    """Of the kernel's own listing: its spelling differs between versions of nft, not in time."""
-    finished = await programs.run(tool("nft", "list", "ruleset", room=network))
-    if finished.status != 0:  # nft was killed, or had no memory: that says nothing of the rules
+async def loaded_hash(programs: Programs, network: Join) -> str:
+    """The hash of the kernel's listing. Versions of nft spell it differently, but on one host it
+    stays the same."""
+    finished = await programs.run(tool("nft", "list", "ruleset", join=network))
+    if finished.status != 0:  # nft was killed or had no memory: the rules may be as they were
         raise Failed("R101", "nft did not list the network rules", why=finished.why())
     if not finished.output.strip():
         raise Failed("N102", "the network rules cannot be read", why="there are none")
-    # Ours are ASCII: others are no reason to fail, and have another hash.
+    # Our rules are ASCII. Others do not fail here, but have another hash.
     return ruleset_hash(finished.output.decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""What a sandbox is to be: everything decided before anything is made, and how a record has it."""
+"""The plan of a sandbox: everything that is decided before anything is made; kept in its record."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Theirs:
 
 
 def ownership_of(image: str | None) -> Ours | Theirs | None:
-    """As a record says it; None is a room of bubblewrap's."""
+    """As a record says it; None means bubblewrap, without a container."""
     if image is None:
         return None
     return Ours(image) if image else Theirs()
@@ -75,7 +75,7 @@ def image_of(ownership: Ours | Theirs | None) -> str | None:
 
 @frozen
 class PolicySource:
-    """The installed policy a sandbox was started with, and --push and --allow-host beside it."""
+    """The installed policy that a sandbox was started with, and --push and --allow-host."""
 
     name: str
     push: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Plan:
 
     @property
     def foreign(self) -> bool:
-        """Its container is not ours to make, to start or to end."""
+        """Somebody else makes, starts and ends its container."""
         return isinstance(self.ownership, Theirs)
 
     @property
@@ -128,7 +128,7 @@ class Plan:
 
     @staticmethod
     def from_json(data: Mapping[str, Any], uids: UidRange) -> Plan:
-        """PolicyError if it cannot be understood: another version wrote it."""
+        """Raises PolicyError if it cannot be understood: another version wrote it."""
         upstreams = UpstreamTable.from_mapping(data.get("upstreams", {}))
         try:
             return Plan(

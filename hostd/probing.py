@@ -1,4 +1,4 @@
-"""Runs probes where they belong: as a process of the sandbox, confined like its commands."""
+"""Runs probes as a process of the sandbox, confined like its commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMEOUT = 30.0
 
 
 async def try_all(host: Host, sandbox: Sandbox, probes: Sequence[Probe]) -> list[Judged]:
-    """Each tier's probes in one process; a process that is killed has not tried the rest."""
+    """Runs each tier's probes in one process; if it is killed, the rest has not been tried."""
     judged: list[Judged] = []
     for tier in ("untrusted", "helper"):
         chosen = [probe for probe in probes if probe.tier == tier]
@@ -25,12 +25,12 @@ async def try_all(host: Host, sandbox: Sandbox, probes: Sequence[Probe]) -> list
 
 async def _try_as(host: Host, sandbox: Sandbox, tier: str, probes: Sequence[Probe]) -> list[Judged]:
     untrusted = tier == "untrusted"
-    room = (sandbox.room or sandbox.holder) if untrusted else sandbox.gate
-    if room is None:
+    first = (sandbox.first or sandbox.holder) if untrusted else sandbox.gate
+    if first is None:
         raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
     tried = messages.Probe(
         uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
-        room=room.join(),
+        room=first.join(),
         cgroups=sandbox.cgroups["sandbox" if untrusted else "gate"],
         limits=Limits(open_files=64),
         attempts=tuple(attempts_of(probes)),

@@ -1,7 +1,7 @@
-"""What hostd must still know after it was killed: one file per sandbox, written before each step.
+"""The records of sandboxes: one file for each, written before each step of its life.
 
 The file names the step under way, so that the next hostd knows whether to keep the sandbox or to
-take it away; whatever ran without being named here is found by its cgroup.
+remove it. Processes that no record names are found by their cgroup.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _SCHEMA = "gitmoat.sandbox/2"
 
 
 class Step(Enum):
-    """Where a sandbox is in its life, in that order. Only one whose command was started, or that
-    was prepared for a container of others, is worth keeping."""
+    """Where a sandbox is in its life, in that order. A new hostd keeps only a sandbox whose
+    command was started, or that was prepared for a container of others."""
 
     DIRECTORIES = "directories"
-    ROOMS = "rooms"
+    NAMESPACES = "rooms"
     RULES = "rules"
     LISTENERS = "listeners"
     SIDECAR = "sidecar"
@@ -47,7 +47,7 @@ class Step(Enum):
 
     @property
     def runs(self) -> bool:
-        """It is served; in its workspace the git gate is at work before the command is."""
+        """It is served; the git gate clones into the workspace before the command starts."""
         return self in (Step.WORKSPACE, Step.SERVED)
 
     def leads_to(self, step: Step) -> bool:
@@ -58,11 +58,11 @@ class Step(Enum):
         return step in (self, Step.ENDING, Step.REMOVING) or step in _NEXT[self]
 
 
-# A container of others comes and goes; what was stopped begins again at its end, so that a hostd
-# that is killed meanwhile keeps its files.
+# Containers of others are attached and detached. A stopped sandbox is started again from ENDING, so
+# that its files are kept if hostd is killed meanwhile.
 _NEXT: Mapping[Step, tuple[Step, ...]] = {
-    Step.DIRECTORIES: (Step.ROOMS,),
-    Step.ROOMS: (Step.RULES,),
+    Step.DIRECTORIES: (Step.NAMESPACES,),
+    Step.NAMESPACES: (Step.RULES,),
     Step.RULES: (Step.LISTENERS,),
     Step.LISTENERS: (Step.SIDECAR, Step.PREPARED),
     Step.SIDECAR: (Step.WORKSPACE,),
@@ -89,12 +89,12 @@ class ProcessRecord:
 
 @frozen(kw_only=True)
 class Record:
-    """JSON-able; `processes` has the keys room, gate and holder, each also with -monitor, sidecar
-    and command.
+    """JSON-able. The keys of `processes` are room (the sandbox's first process), gate and holder,
+    each also with -monitor, sidecar and command: names on disk stay.
 
-    `plan` is the plan as the disk has it; another version's may not be understood any more.
-    `environment`, `holding` and `container` are a Docker sandbox's.
-    `attached`: somebody waits for the command. `remove`: the sandbox goes when the command ends.
+    `plan` is the plan as it is on disk; that of another version may not be understood any more.
+    `environment`, `holding` and `container` belong to a sandbox in Docker.
+    `attached`: a client waits for the command. `remove`: the sandbox is removed with its command.
     """
 
     plan: Mapping[str, Any]
@@ -107,7 +107,7 @@ class Record:
     processes: Mapping[str, ProcessRecord] = field(factory=dict)
     netns: int = 0
     session: str | None = None
-    expires: float = 0.0  # for people; the boot clock and `ttl` decide
+    expires: float = 0.0  # to be shown; the boot clock and `ttl` decide
     began: float = 0.0
     ttl: int = 0
     epoch: int = 0  # of the last grant
@@ -173,14 +173,14 @@ class Record:
 
 @frozen
 class Loaded:
-    """`unmade`: ids of directories without a record, which were never complete."""
+    """`unmade`: ids of directories without a record, whose sandboxes were never complete."""
 
     records: list[Record] = field(factory=list)
     unmade: list[str] = field(factory=list)
 
 
 def _damaged(identifier: str) -> Record:
-    """Records are written whole: one that cannot be read was made, and its files are somebody's."""
+    """Records are written whole: one that cannot be read belongs to a sandbox, whose files stay."""
     plan = {"id": identifier, "name": identifier, "uid_index": -1, "policy": {}}
     return Record(plan=plan, step=Step.DAMAGED, created=0)
 
@@ -211,7 +211,7 @@ class Registry:
         return [path for path in found if path.name != _STATE_FILE]
 
     def forget(self, identifier: str) -> None:
-        """The record, and the directory, in which nothing else is left."""
+        """Removes the record and its directory, in which nothing else is left."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self.parent / identifier)
 
@@ -220,7 +220,7 @@ class Registry:
         self._failpoints.reached(record.step.value, record.id)
 
     def save_if_possible(self, record: Record) -> None:
-        """A disk that one sandbox has filled keeps nothing alive, nor hostd from the others."""
+        """A full disk does not keep a sandbox from ending, nor hostd from serving the others."""
         try:
             self.save(record)
         except OSError as problem:

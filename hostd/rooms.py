@@ -1,4 +1,4 @@
-"""Makes a sandbox's rooms, and says what the next hostd knows them by."""
+"""Starts a sandbox's first processes, and says how the next hostd finds them again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from attrs import evolve
 
 from hostd.cgroups import ResourceLimits
-from hostd.host import ROOMS, Host
+from hostd.host import CGROUPS, Host
 from hostd.nft import find_program
 from hostd.registry import ProcessRecord
 from hostd.runtimes import bwrap
-from hostd.runtimes.bwrap import StartedRoom, start_room
+from hostd.runtimes.bwrap import FirstProcess, start_first_process
 from hostd.sandbox import Sandbox
 from hostd.steps import save
 
@@ -20,25 +20,25 @@ _GATE_LIMITS = ResourceLimits(pids=256)
 _NO_LIMITS = ResourceLimits()
 
 
-def join_cgroups(host: Host, sandbox: Sandbox) -> None:
+def make_cgroups(host: Host, sandbox: Sandbox) -> None:
     limits = {"sandbox": sandbox.plan.limits, "gate": _GATE_LIMITS, "sidecar": _NO_LIMITS}
-    for room in ROOMS:
-        name = f"{sandbox.plan.id}-{room}"
-        sandbox.cgroups[room] = host.cgroups.make(name, limits[room])
+    for group in CGROUPS:
+        name = f"{sandbox.plan.id}-{group}"
+        sandbox.cgroups[group] = host.cgroups.make(name, limits[group])
 
 
-async def make_rooms(host: Host, sandbox: Sandbox) -> None:
+async def make_namespaces(host: Host, sandbox: Sandbox) -> None:
     plan, directories = sandbox.plan, sandbox.directories
     find_program("bwrap")
     if plan.ownership is None:
-        sandbox.room = network = await _start_sandbox_room(host, sandbox)
-        sandbox.descriptors.append(sandbox.room.pidfd)
+        sandbox.first = network = await _start_bubblewrap(host, sandbox)
+        sandbox.descriptors.append(sandbox.first.pidfd)
     else:
         sandbox.holder = network = await host.containers.start_holder(sandbox)
         if not plan.foreign:
             await _create_container(host, sandbox)
-    arguments = bwrap.gate_room(directories, plan.name)
-    sandbox.gate = await start_room(
+    arguments = bwrap.gate_arguments(directories, plan.name)
+    sandbox.gate = await start_first_process(
         host.reactor, host.spawner, arguments, sandbox.network(), sandbox.cgroups["gate"]
     )
     sandbox.descriptors.append(sandbox.gate.pidfd)
@@ -46,7 +46,7 @@ async def make_rooms(host: Host, sandbox: Sandbox) -> None:
 
 
 async def _create_container(host: Host, sandbox: Sandbox) -> None:
-    """A work directory stays mounted out here until Docker has started the container."""
+    """A work directory stays mounted in hostd's namespace until the container is started."""
     plan, workspace, read_only = sandbox.plan, sandbox.directories.workspace, False
     if plan.workdir is not None:
         workspace = await host.workdirs.mount(plan.id, plan.uids.untrusted)
@@ -55,7 +55,8 @@ async def _create_container(host: Host, sandbox: Sandbox) -> None:
 
 
 async def join_container(host: Host, sandbox: Sandbox) -> None:
-    """The last thing before activation: the sandbox's container comes into the guarded network."""
+    """The last step before activation: the sandbox's container joins the network, which has its
+    rules by now."""
     try:
         await host.containers.join(sandbox)
     finally:
@@ -63,29 +64,30 @@ async def join_container(host: Host, sandbox: Sandbox) -> None:
     save(host, sandbox, sandbox.step, **what_runs(sandbox))
 
 
-async def _start_sandbox_room(host: Host, sandbox: Sandbox) -> StartedRoom:
-    """A work directory is mounted out here only until the room has it."""
+async def _start_bubblewrap(host: Host, sandbox: Sandbox) -> FirstProcess:
+    """A work directory is mounted in hostd's namespace only until bubblewrap has mounted it."""
     plan, directories, read_only = sandbox.plan, sandbox.directories, False
     try:
         if plan.workdir is not None:
             source = await host.workdirs.mount(plan.id, plan.uids.untrusted)
             directories, read_only = evolve(directories, workspace=source), plan.workdir.read_only
-        arguments = bwrap.sandbox_room(directories, plan.name, read_only)
-        return await start_room(
+        arguments = bwrap.sandbox_arguments(directories, plan.name, read_only)
+        return await start_first_process(
             host.reactor, host.spawner, arguments, None, sandbox.cgroups["sandbox"]
         )
     finally:
         host.workdirs.unmount(plan.id)
 
 
-def pin_namespace(sandbox: Sandbox, room: StartedRoom) -> None:
-    sandbox.namespace = os.open(f"/proc/{room.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+def pin_namespace(sandbox: Sandbox, first: FirstProcess) -> None:
+    """An open descriptor keeps the namespace alive without a process in it (namespaces(7))."""
+    sandbox.namespace = os.open(f"/proc/{first.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     sandbox.descriptors.append(sandbox.namespace)
     sandbox.record = evolve(sandbox.record, netns=os.fstat(sandbox.namespace).st_ino)
 
 
 def what_runs(sandbox: Sandbox) -> dict[str, Any]:
-    """What the next hostd knows the rooms by."""
+    """What the next hostd finds the first processes by."""
     return {
         "processes": _processes(sandbox),
         "environment": dict(sandbox.environment),
@@ -96,8 +98,8 @@ def what_runs(sandbox: Sandbox) -> dict[str, Any]:
 
 def _processes(sandbox: Sandbox) -> dict[str, ProcessRecord]:
     pids: dict[str, int] = {}
-    for name, room in sandbox.rooms().items():
-        if room is not None:
-            pids |= {name: room.pid, f"{name}-monitor": room.monitor.pid}
+    for name, first in sandbox.first_processes().items():
+        if first is not None:
+            pids |= {name: first.pid, f"{name}-monitor": first.monitor.pid}
     found = {name: ProcessRecord.of(pid) for name, pid in pids.items()}
     return {name: process for name, process in found.items() if process is not None}

@@ -11,10 +11,10 @@ from twisted.internet.defer import DeferredLock
 
 from hostd.environment import UNTRUSTED
 from hostd.failures import Failed
-from hostd.messages import Room
+from hostd.messages import Join
 from hostd.plan import Plan, image_of
 from hostd.registry import Record, Step
-from hostd.runtimes.bwrap import WORKSPACE, Directories, StartedRoom
+from hostd.runtimes.bwrap import WORKSPACE, Directories, FirstProcess
 from hostd.sealed import Mount
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @frozen
 class Container:
-    """One of Docker's: which it is, and since it was started, which process that made."""
+    """A container of Docker's; once it was started, also its first process."""
 
     id: str
     pid: int = 0
     started: str = ""
     cgroup: int | None = None
     mounts: tuple[Mount, ...] = ()
-    filter: str | None = None  # of the system-call filter it was admitted with, the digest
+    filter: str | None = None  # the digest of the system-call filter that it was admitted with
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,23 +46,24 @@ class Container:
 
 @define(eq=False)
 class Sandbox:
-    """`record` is what the disk knows of it; the rest ends with hostd.
+    """`record` is what is on disk; the rest ends with hostd.
 
-    With Docker `holder` is the room whose network it is, of the container `holding`.
+    `first` is the first process of the sandbox itself, `gate` that of its git gate. With Docker
+    `holder` is the first process of the netns holder, which is the container `holding`.
     """
 
     plan: Plan
     directories: Directories
     record: Record
-    room: StartedRoom | None = None
-    gate: StartedRoom | None = None
-    holder: StartedRoom | None = None
+    first: FirstProcess | None = None
+    gate: FirstProcess | None = None
+    holder: FirstProcess | None = None
     holding: Container | None = None
     container: Container | None = None
     environment: Mapping[str, str] = UNTRUSTED
     descriptors: list[int] = field(factory=list)
     namespace: int = -1
-    # The generation of the rules that were last read, and their hash, which was right.
+    # The generation of the rules when they were last read and found right, and their hash.
     seen: tuple[int, str] | None = None
     listeners: tuple[int, ...] = ()
     sidecar: SidecarSupervisor | None = None
@@ -78,19 +79,20 @@ class Sandbox:
     def running(self) -> bool:
         return self.record.step.runs
 
-    def network(self) -> Room:
+    def network(self) -> Join:
         """To join the network namespace alone."""
-        room = self.holder or self.room
-        if room is None:
+        first = self.holder or self.first
+        if first is None:
             raise Failed("R106", f"sandbox {self.plan.name} is not running")
-        return room.join(network_only=True)
+        return first.join(network_only=True)
 
-    def rooms(self) -> dict[str, StartedRoom | None]:
-        """Those that must stand while it runs, or, if its container is another's, is prepared."""
+    def first_processes(self) -> dict[str, FirstProcess | None]:
+        """Those that must be alive while the sandbox runs or, for a container of others, is
+        prepared; by their names in the record."""
         if self.plan.ownership is None:
-            return {"room": self.room, "gate": self.gate}
-        rooms = {"gate": self.gate, "holder": self.holder}
-        return rooms if self.plan.foreign and self.room is None else {"room": self.room, **rooms}
+            return {"room": self.first, "gate": self.gate}
+        others = {"gate": self.gate, "holder": self.holder}
+        return others if self.plan.foreign and not self.first else {"room": self.first, **others}
 
     def close_descriptors(self) -> None:
         for descriptor in (*self.descriptors, *self.listeners):
@@ -106,7 +108,7 @@ class Sandbox:
             "schema": "gitmoat.inspect/1",
             **self.record.summary(),
             "ended": self.record.ended,
-            "pid": self.room.pid if self.room else None,
+            "pid": self.first.pid if self.first else None,
             "netns": self.record.netns,
             "container": self.container.id if self.container else None,
             "image": image_of(self.plan.ownership),

@@ -1,7 +1,7 @@
 """The sandboxes of this host: found by id or name, and changed by one operation at a time.
 
-Whoever starts, stops or removes a sandbox takes its turn first and then looks whether it is still
-there: of two that come together the second finds what the first has left.
+An operation that starts, stops or removes a sandbox takes the sandbox's lock first, and then looks
+whether the sandbox is still there: the second of two operations finds what the first has left.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _no_such(wanted: object) -> Failed:
 
 
 class Sandboxes:
-    """A few creations at a time: a slow one, as of a Docker that hangs, is not everybody's."""
+    """Several sandboxes can be created at a time: a Docker that hangs delays its own alone."""
 
     def __init__(self, host: Host, broker: BrokerClient, uids: UidRange) -> None:
         self._host = host
@@ -59,13 +59,13 @@ class Sandboxes:
         self._downs = DeferredLock()
 
     def adopt(self, found: Found) -> None:
-        self._stopped = found.stopped  # what is still being removed leaves it by itself
+        self._stopped = found.stopped  # `adoption` takes out what it still removes
         for sandbox in found.live.values():
             self._live[sandbox.plan.id] = sandbox
-            self._watch_rooms(sandbox)
+            self._watch_first_processes(sandbox)
             self._adopt_command(sandbox)
 
-    # Looking
+    # Finding
 
     def live(self) -> list[Sandbox]:
         return list(self._live.values())
@@ -75,7 +75,7 @@ class Sandboxes:
         return [record.summary() for record in (*live, *self._stopped.values())]
 
     def find(self, wanted: object) -> Sandbox:
-        """One that runs, or is being made or ended."""
+        """A sandbox that runs, or is being made or ended."""
         sandbox = self._live.get(self._identify(wanted))
         if sandbox is None:
             raise Failed("R106", f"sandbox {wanted} is not running")
@@ -88,7 +88,7 @@ class Sandboxes:
         return sandbox
 
     def inspection(self, wanted: object) -> dict[str, Any]:
-        """Also of one that is stopped: why it is."""
+        """Also of a sandbox that is stopped, with the reason."""
         identifier = self._identify(wanted)
         record = self._stopped.get(identifier)
         if record is None:
@@ -110,14 +110,14 @@ class Sandboxes:
     def _turn(self, identifier: str) -> DeferredLock:
         return self._turns.setdefault(identifier, DeferredLock())
 
-    # Beginning
+    # Starting
 
     async def create(
         self, request: RunRequest, still_wanted: Callable[[], None], *, theirs: bool = False
     ) -> Sandbox:
-        """A sandbox that is served. Until its command is started it is no complete one.
+        """A sandbox that is served. It is complete only when its command has started.
 
-        `theirs`: one that is prepared for a container of others.
+        `theirs`: it is prepared for a container that somebody else starts.
         """
         upstreams = UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
         async with self._creations:
@@ -128,7 +128,7 @@ class Sandboxes:
                 self._live[plan.id] = sandbox
             finally:
                 del self._making[plan.id]
-        self._watch_rooms(sandbox)
+        self._watch_first_processes(sandbox)
         try:
             self._host.journal.record(SandboxCreated(sandbox=plan.id, name=plan.name))
         except BaseException:
@@ -137,7 +137,7 @@ class Sandboxes:
         return sandbox
 
     def _plan(self, request: RunRequest, upstreams: UpstreamTable, theirs: bool) -> Plan:
-        """Its name and its uids are taken from here on; there is no await in between."""
+        """From here on its name and its uids are taken; no await comes between check and claim."""
         index = self._free_index()
         plan = make_plan(request, upstreams, self._names(), self._uids, index, theirs=theirs)
         self._host.registry.remember_index(index)
@@ -145,7 +145,7 @@ class Sandboxes:
         return plan
 
     async def attach(self, container: str, request: RunRequest) -> Sandbox:
-        """Serve a container of others; found by the network it is in, and by nothing else."""
+        """Serves a container that somebody else started; only its network says which it is."""
         upstreams = UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
         containers = self._host.containers
         foreign = [sandbox for sandbox in self.live() if sandbox.plan.foreign]
@@ -164,8 +164,10 @@ class Sandboxes:
                 await attach(self._host, sandbox, plan, found)
             except Failed as problem:
                 raise refusal(problem, sandbox, self._host.paths.seccomp) from None
-            if sandbox.room is not None:
-                sandbox.room.monitor.wait().addCallback(lambda _: self._room_ended(sandbox))
+            if sandbox.first is not None:
+                sandbox.first.monitor.wait().addCallback(
+                    lambda _: self._first_process_ended(sandbox)
+                )
         return sandbox
 
     def _check_prepared(self, sandbox: Sandbox) -> None:
@@ -174,7 +176,7 @@ class Sandboxes:
             raise Failed("R108", f"{name} has a container already", fix=f"hostctl rm {name}")
 
     async def start(self, wanted: object) -> str:
-        """A stopped sandbox's rooms, rules, sidecar and session again; no command with them."""
+        """Gives a stopped sandbox namespaces, rules, a sidecar and a session again; no command."""
         identifier = self._identify(wanted)
         async with self._turn(identifier):
             record = self._stopped.get(identifier)
@@ -188,7 +190,7 @@ class Sandboxes:
                 raise
             del self._stopped[identifier]
             self._live[identifier] = sandbox
-            self._watch_rooms(sandbox)
+            self._watch_first_processes(sandbox)
         return identifier
 
     def _restored(self, record: Record) -> Sandbox:
@@ -211,7 +213,7 @@ class Sandboxes:
         return free_index(self._uids, self._host.registry.last_index(), used, ours)
 
     def _plans(self) -> list[Plan]:
-        """Of all that run or are being made."""
+        """The plans of all sandboxes that run or are being made."""
         return [*(sandbox.plan for sandbox in self._live.values()), *self._making.values()]
 
     def _names(self) -> set[str]:
@@ -219,7 +221,7 @@ class Sandboxes:
         return live | {record.name for record in self._stopped.values()}
 
     async def replace_policies(self, policies: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Each installed policy by its name; all are understood before one is swapped."""
+        """Each installed policy by its name; all of them are read before one is replaced."""
         running = [each for each in self._live.values() if each.running]
         replaced = []
         for change in changes(running, policies):
@@ -251,12 +253,12 @@ class Sandboxes:
             raise Failed("R108", f"a command runs in {name}", fix=f"hostctl rm --force {name}")
 
     async def destroy(self, sandbox: Sandbox, reason: str) -> None:
-        """Removed, whatever became of it meanwhile."""
+        """Removes it, whatever state it is in by now."""
         async with self._turn(sandbox.plan.id):
             await self._discard(sandbox.plan.id, reason)
 
     async def _discard(self, identifier: str, reason: str) -> bool:
-        """False when nothing was there. What could not be removed wholly stays listed."""
+        """False when there was nothing. A sandbox that could not be removed wholly stays listed."""
         sandbox = self._live.get(identifier)
         if sandbox is not None:
             self._commands.pop(identifier, None)
@@ -283,8 +285,8 @@ class Sandboxes:
 
     async def stop_all(self) -> None:
         """Workspaces stay: what was committed and not pushed must survive `hostctl down`."""
-        async with self._downs:  # two that take the permits by turns would wait for each other
-            for _ in range(_CREATIONS):  # creations under way end first, or would be left over
+        async with self._downs:  # two calls that each hold some of the permits would deadlock
+            for _ in range(_CREATIONS):  # wait for creations under way: they are stopped as well
                 await self._creations.acquire()
             try:
                 await all_done(self._stop(sandbox, "hostctl down") for sandbox in self.live())
@@ -293,7 +295,7 @@ class Sandboxes:
                     self._creations.release()
 
     async def _stop(self, sandbox: Sandbox, reason: str) -> None:
-        """One that never became complete, or that is being removed, has nothing to keep."""
+        """A sandbox that never became complete, or is being removed, is removed instead."""
         identifier = sandbox.plan.id
         async with self._turn(identifier):
             if self._live.get(identifier) is not sandbox:
@@ -307,7 +309,7 @@ class Sandboxes:
             self._stopped[identifier] = sandbox.record
 
     async def freeze(self, sandbox: Sandbox, why: str) -> None:
-        """A protection does not hold any more: end all access at once, and say so."""
+        """A protection no longer holds: the sandbox is stopped at once, and the journal says so."""
         _log.error("{name} is stopped: {why}", name=sandbox.plan.name, why=why)
         event = AdminOperation(
             op="freeze",
@@ -322,11 +324,11 @@ class Sandboxes:
         finally:
             await self._stop(sandbox, f"frozen: {why}")
 
-    # What runs in them
+    # Their processes
 
     def command_started(self, sandbox: Sandbox, process: Process, request: RunRequest) -> None:
         """From here on the sandbox is complete: the next hostd keeps it."""
-        if not sandbox.running:  # it was ended meanwhile; a record of its end stays what it is
+        if not sandbox.running:  # it was ended meanwhile; the record of its end is not changed
             process.kill_session()
             raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
         self._commands[sandbox.plan.id] = process
@@ -345,7 +347,7 @@ class Sandboxes:
         )
 
     async def command_ended(self, sandbox: Sandbox, status: int | None) -> None:
-        """Of one that goes with its command this is noted with the mark for its removal."""
+        """Where the sandbox is removed with its command, one record has status and removal."""
         self._commands.pop(sandbox.plan.id, None)
         if sandbox.record.remove:
             sandbox.record = evolve(sandbox.record, exit_status=status)
@@ -355,7 +357,7 @@ class Sandboxes:
             save(self._host, sandbox, Step.SERVED, processes=left, exit_status=status)
 
     def watch_command(self, sandbox: Sandbox, process: Process, known: bool = True) -> None:
-        """For a command nobody waits for; `known`: its exit status will be the true one."""
+        """For a command that no client waits for; `known`: hostd will get its exit status."""
         process.wait().addCallback(
             lambda status: aside(self.command_ended(sandbox, status if known else None))
         )
@@ -370,18 +372,18 @@ class Sandboxes:
             return
         self._commands[sandbox.plan.id] = process
         self.watch_command(sandbox, process, known=False)
-        if sandbox.record.attached:  # its hostctl went with the hostd it was connected to
+        if sandbox.record.attached:  # the connection of its hostctl ended with the earlier hostd
             hang_up(self._host.reactor, process)
 
-    def _watch_rooms(self, sandbox: Sandbox) -> None:
-        """A sandbox whose first processes were killed from outside does not go on half."""
-        for room in sandbox.rooms().values():
-            if room is not None:
-                room.monitor.wait().addCallback(lambda _: self._room_ended(sandbox))
+    def _watch_first_processes(self, sandbox: Sandbox) -> None:
+        """A sandbox one of whose first processes was killed from outside is stopped."""
+        for first in sandbox.first_processes().values():
+            if first is not None:
+                first.monitor.wait().addCallback(lambda _: self._first_process_ended(sandbox))
 
-    def _room_ended(self, sandbox: Sandbox) -> None:
-        rooms = sandbox.rooms()
-        ended = [name for name, room in rooms.items() if room is None or not room.alive()]
+    def _first_process_ended(self, sandbox: Sandbox) -> None:
+        needed = sandbox.first_processes()
+        ended = [name for name, first in needed.items() if first is None or not first.alive()]
         if not ended or not (sandbox.running or sandbox.step is Step.PREPARED):
             return
         if sandbox.plan.foreign and ended == ["room"]:
@@ -391,6 +393,6 @@ class Sandboxes:
 
     async def _detach(self, sandbox: Sandbox) -> None:
         async with self._turn(sandbox.plan.id):
-            room = sandbox.room
-            if sandbox.running and room is not None and not room.alive():
+            first = sandbox.first
+            if sandbox.running and first is not None and not first.alive():
                 await detach(self._host, sandbox, "its container ended")

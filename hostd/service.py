@@ -20,7 +20,7 @@ from hostd.cgroups import Cgroups
 from hostd.config import Config, load_config
 from hostd.containers import Containers
 from hostd.failpoints import Failpoints
-from hostd.foreign_mounts import MountJudge
+from hostd.foreign_mounts import MountCheck
 from hostd.forks import Forks
 from hostd.grants import Grants
 from hostd.helper_files import HelperFiles
@@ -113,7 +113,7 @@ class Service:
                 self._engine,
                 _instance(self._paths.root),
                 self._paths.hostd_state / "pause",
-                MountJudge(self._paths, self._engine),
+                MountCheck(self._paths, self._engine),
             ),
             broker_address=config.broker.address,
             keys=self._keys,

@@ -132,7 +132,7 @@ async def probe(host: Host, sandbox: Sandbox) -> None:
 
 
 async def _admit_container(host: Host, sandbox: Sandbox) -> None:
-    if sandbox.room is None:
+    if sandbox.first is None:
         await join_container(host, sandbox)
         return
     wrong = await host.containers.what_is_wrong(sandbox)

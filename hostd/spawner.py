@@ -16,8 +16,8 @@ class Spawner(Forks):
 
     async def ask_child(self, child: Command | Probe, stdio: Sequence[int]) -> Process:
         """One that runs until its own end, with these descriptors as its 0, 1, 2, …"""
-        room = () if child.room is None else (child.room.pidfd,)
-        return await self._start(child, [*stdio, *room])
+        joined = () if child.room is None else (child.room.pidfd,)
+        return await self._start(child, [*stdio, *joined])
 
     async def ask_listen(self, netns: int, request: Listen) -> list[int]:
         """Descriptors of all listeners of the table, in its order."""

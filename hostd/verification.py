@@ -180,8 +180,8 @@ async def _network(host: Host, sandbox: Sandbox) -> list[Row]:
     found = await host.spawner.ask_survey(sandbox.namespace)
     own = os.fstat(sandbox.namespace).st_ino
     shared = own in (network_of("self"), 0) or own != sandbox.record.netns
-    room = sandbox.room
-    inside = room is not None and network_of(room.pid) == own
+    first = sandbox.first
+    inside = first is not None and network_of(first.pid) == own
     elsewhere = [f"inode {own}"] if shared or not inside else []
     changed = [] if rules == sandbox.record.rules else [rules or "no rules"]
     same = f"sha256 {rules[:16]}"
@@ -202,7 +202,7 @@ async def _rules(host: Host, sandbox: Sandbox) -> str:
 
 def _processes(sandbox: Sandbox) -> list[Row]:
     """Every process that runs in the sandbox now, whoever started it."""
-    monitor = None if sandbox.room is None else sandbox.room.monitor.pid
+    monitor = None if sandbox.first is None else sandbox.first.monitor.pid
     inside = _in_groups(sandbox.cgroups["sandbox"]) - {monitor}
     uid = sandbox.plan.uids.untrusted
     wrong = [f"{pid}: {what}" for pid in inside for what in _privileges(pid, uid)]

@@ -1,9 +1,9 @@
 """Work directories: a directory of the host as a sandbox's /workspace.
 
-It is opened once, without following symlinks, checked, and mounted by that descriptor; a path is
-never resolved again. One live sandbox has it at a time. Its owner's files appear as the untrusted
-uid's and new ones land as the owner's (an idmapped mount); nothing below it is ever walked,
-opened or changed by hostd.
+It is opened once, without following symlinks, checked, and mounted by that descriptor; its path is
+never resolved again. One live sandbox has it at a time. An idmapped mount (mount_setattr(2)) shows
+its owner's files as the untrusted uid's and gives new ones to the owner. hostd never walks, opens
+or changes anything below it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COPY = "copy the files instead: hostctl cp DIR S:/workspace, and back"
 
 @frozen
 class Workdir:
-    """What was asked for; device and inode, once it was opened, say which directory that is."""
+    """What was asked for; once it was opened, device and inode say which directory it is."""
 
     path: str
     read_only: bool
@@ -69,7 +69,7 @@ def _plain(path: str) -> bool:
 
 @frozen
 class _Held:
-    """The checked directory, and whose it was then."""
+    """The checked directory, and its owner at that time."""
 
     descriptor: int
     uid: int
@@ -78,12 +78,12 @@ class _Held:
 
     @property
     def mapped(self) -> bool:
-        """Of root's directory a sandbox reads what anybody may read: no ids are exchanged."""
+        """A directory of root's is mounted without a map: the sandbox reads what others may."""
         return self.uid != 0 and self.gid != 0
 
 
 class Workdirs:
-    """Who has which work directory, and their mounts while a room is being made."""
+    """Which sandbox has which work directory, and its mount while the sandbox is being made."""
 
     def __init__(self, paths: Paths, idmap: MakeIdmap) -> None:
         self._paths = paths
@@ -91,7 +91,7 @@ class Workdirs:
         self._held: dict[str, _Held] = {}
 
     def claim(self, sandbox: str, wanted: Workdir) -> Workdir:
-        """Open, check and keep a directory for one sandbox; there is no await in between."""
+        """Opens, checks and keeps a directory for one sandbox, without an await in between."""
         descriptor = _open(wanted)
         try:
             held = self._checked(descriptor, wanted)
@@ -102,8 +102,9 @@ class Workdirs:
         device, inode = identity(descriptor)
         return evolve(wanted, device=device, inode=inode)
 
-    def adopt(self, sandbox: str, workdir: Workdir, room: int) -> None:
-        """For a sandbox that runs already: by its path, or by what its room has mounted."""
+    def adopt(self, sandbox: str, workdir: Workdir, first: int) -> None:
+        """For a sandbox that runs already: by its path, or by what is mounted in the sandbox, of
+        which `first` is the first process."""
         try:
             descriptor = _open(workdir)
         except Failed:
@@ -111,7 +112,7 @@ class Workdirs:
         if descriptor < 0 or identity(descriptor) != workdir.identity:
             if descriptor >= 0:
                 os.close(descriptor)
-            inside = f"/proc/{room}/root{WORKSPACE}"
+            inside = f"/proc/{first}/root{WORKSPACE}"
             descriptor = os.open(inside, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         found = os.fstat(descriptor)
         self._held[sandbox] = _Held(descriptor, found.st_uid, found.st_gid, workdir.read_only)
@@ -122,7 +123,7 @@ class Workdirs:
             os.close(held.descriptor)
 
     async def mount(self, sandbox: str, uid: int) -> Path:
-        """Where bwrap finds the directory; `unmount` as soon as it has its own copy."""
+        """Where bwrap finds the directory; to be unmounted once bwrap has mounted it itself."""
         held = self._held[sandbox]
         target = self._paths.workdir_mounts / sandbox
         target.mkdir(mode=0o700)
@@ -148,7 +149,7 @@ class Workdirs:
             target.rmdir()
 
     def sweep(self) -> None:
-        """What a killed hostd left: no sandbox that runs needs its mount out here any more."""
+        """Removes what a killed hostd left: a sandbox that runs has its own mount by now."""
         for target in self._paths.workdir_mounts.iterdir():
             self.unmount(target.name)
 

@@ -1,1 +1,1 @@
-"""The ways a sandbox is made; each gives the same thing: a room that commands can enter."""
+"""The ways a sandbox is made; each starts a first process, whose namespaces commands join."""

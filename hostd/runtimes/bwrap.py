@@ -1,7 +1,7 @@
-"""Rooms made by bubblewrap: bwrap runs a pause, hostd starts every command by itself.
+"""Namespaces made by bubblewrap: bwrap runs only a pause, and hostd starts every command itself.
 
-A sandbox has two. The *sandbox room* has its own network namespace (lo only) and /workspace. The
-*gate room* shares that network namespace, and has the git gate's private directory instead.
+The sandbox has a network namespace of its own (lo only) and /workspace. Its git gate shares that
+network namespace, has other namespaces besides, and the gate's private directory instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from attrs import define, frozen
 
 from hostd.failures import Failed
-from hostd.messages import Command, Room
+from hostd.messages import Command, Join
 from hostd.pipes import collect, file_of, first_line
 from hostd.process import Process, alive
 from hostd.spawner import Spawner
@@ -31,9 +31,9 @@ _BWRAP = "/usr/bin/bwrap"
 _TMP_SIZE = str(2 << 30)
 _SHM_SIZE = str(1 << 30)
 _TIMEOUT = 60.0
-# `ready` goes to hostd when the mounts are made; then nothing is left but a sleep.
+# It tells hostd `ready` when the mounts are made, and becomes a sleep.
 _PAUSE = ("/bin/sh", "-c", "echo ready; exec sleep infinity >/dev/null 2>&1")
-# What programs below /usr need of the host's /etc, and nothing that names this host.
+# What programs below /usr need of the host's /etc; nothing here names this host.
 _ETC_OF_HOST = (
     "alternatives",
     "ld.so.cache",
@@ -59,22 +59,26 @@ class Directories:
 
 
 @define(eq=False)
-class StartedRoom:
-    """A running pause. `monitor` is bwrap outside, `pid` the first process inside."""
+class FirstProcess:
+    """The first process of a sandbox or of its gate, a pause: commands join its namespaces.
+
+    `monitor` is bwrap outside, `pid` the process inside.
+    """
 
     monitor: Process
     pid: int
     pidfd: int
 
-    def join(self, *, network_only: bool = False) -> Room:
+    def join(self, *, network_only: bool = False) -> Join:
         namespaces = ("net",) if network_only else ("pid", "mount", "net")
-        return Room(pidfd=self.pidfd, namespaces=namespaces)
+        return Join(pidfd=self.pidfd, namespaces=namespaces)
 
     def alive(self) -> bool:
         return alive(self.pidfd)
 
     def end(self) -> None:
-        """Killing the first process of a pid namespace kills all in it."""
+        """The kernel kills every process of a pid namespace whose first one ends
+        (pid_namespaces(7))."""
         try:
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         except ProcessLookupError:
@@ -83,7 +87,7 @@ class StartedRoom:
 
 def _file_system(directories: Directories, name: str) -> list[str]:
     arguments = ["--ro-bind", "/usr", "/usr", "--tmpfs", "/usr/local"]
-    for parent in _PARENTS:  # made implicitly they would be root's alone
+    for parent in _PARENTS:  # those that bwrap makes itself are closed where the source is
         arguments += ["--perms", "0755", "--dir", parent]
     for link in ("bin", "sbin", "lib", "lib64", "lib32", "libx32"):
         if Path("/", link).is_symlink():
@@ -111,7 +115,7 @@ def _process() -> list[str]:
     ]
 
 
-def sandbox_room(directories: Directories, name: str, read_only: bool = False) -> list[str]:
+def sandbox_arguments(directories: Directories, name: str, read_only: bool = False) -> list[str]:
     return [
         *_process(),
         "--unshare-net",
@@ -122,7 +126,7 @@ def sandbox_room(directories: Directories, name: str, read_only: bool = False) -
     ]
 
 
-def gate_room(directories: Directories, name: str) -> list[str]:
+def gate_arguments(directories: Directories, name: str) -> list[str]:
     return [
         *_process(),
         *_file_system(directories, name),
@@ -133,18 +137,18 @@ def gate_room(directories: Directories, name: str) -> list[str]:
 
 
 def _arguments_file(arguments: Sequence[str]) -> int:
-    """`--args FD`: process 1's command line is readable in the sandbox; this is not."""
+    """For `--args FD`: the sandbox can read the command line of its process 1, but not this."""
     return file_of(b"".join(argument.encode() + b"\0" for argument in arguments))
 
 
-async def start_room(
+async def start_first_process(
     reactor: Any,
     spawner: Spawner,
     arguments: Sequence[str],
-    network: Room | None,
+    network: Join | None,
     cgroups: tuple[str, ...],
-) -> StartedRoom:
-    """Start bwrap and wait until its pause runs; its mounts are complete then."""
+) -> FirstProcess:
+    """Starts bwrap and waits until its pause runs; the mounts are complete then."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
     (out_r, out_w), (err_r, err_w), (info_r, info_w) = pipes
@@ -173,11 +177,11 @@ async def start_room(
         raise Failed("R101", "bubblewrap could not make the sandbox", why=why)
     problems.cancel()
     pid = json.loads(await information)["child-pid"]
-    return StartedRoom(monitor, pid, os.pidfd_open(pid))
+    return FirstProcess(monitor, pid, os.pidfd_open(pid))
 
 
 def write_etc(directory: Path, untrusted: int, helper: int) -> None:
-    """A synthesised /etc: the two uids have names, DNS is the sidecar's, nothing is the host's."""
+    """An /etc that names the two uids and the sidecar's resolver, and nothing of the host."""
     directory.mkdir(mode=0o755)
     files = {
         "passwd": (
@@ -195,6 +199,6 @@ def write_etc(directory: Path, untrusted: int, helper: int) -> None:
 
 
 def private_directory(path: Path, uid: int) -> None:
-    """Made and given away before the sandbox exists; never touched by path afterwards."""
+    """Made and chowned before the sandbox exists; hostd uses no path below it afterwards."""
     path.mkdir(mode=0o700)
     os.chown(path, uid, uid)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hostd.messages import Answered, Asked, Command, Room, Started, packed, unpack_answered
+from hostd.messages import Answered, Asked, Command, Join, Started, packed, unpack_answered
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
@@ -74,7 +74,7 @@ def test_with_the_launcher_goes_what_has_not_begun_in_another_pid_namespace(tmp_
     (tmp_path / "slow").mkdir()
     os.mkfifo(tmp_path / "slow" / "cgroup.procs")
     with first_process() as pidfd, launcher() as (link, process):
-        room = Room(namespaces=("pid",), pidfd=pidfd)
+        room = Join(namespaces=("pid",), pidfd=pidfd)
         slow = (str(tmp_path / "slow"),)
         ask(link, Command(argv=("/bin/true",), environment={}, room=room, cgroups=slow), pidfd)
         eventually(lambda: children(process.pid), "a child")

@@ -114,8 +114,8 @@ APART = (
     Mutation(
         "memory: commands are no likelier victims than daemons",
         "hostd/launcher.py",
-        "_FIRST_VICTIM, _PERSONS = 500, 0",
-        "_FIRST_VICTIM, _PERSONS = 0, 0",
+        "_OOM_SCORE, _HOST_USER_OOM_SCORE = 500, 0",
+        "_OOM_SCORE, _HOST_USER_OOM_SCORE = 0, 0",
         (f"{LIMITS}::test_where_memory_is_short_commands_end_first_and_daemons_last",),
     ),
     Mutation(

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from hostd.mounted import (
+    DockerMade,
     MountLine,
-    Ours,
     Place,
     forbidden,
     locate,
@@ -129,4 +129,4 @@ def test_what_docker_mounts_into_every_container_is_its_own() -> None:
         line("254:0", "/var/lib/docker/volumes/bound/_data", "/v"),
         line("254:0", "/var/lib/docker/volumes/cache/_data/deep", "/v"),
     ]
-    assert of_the_host([*own, *strange], Ours(CONTAINER, HOLDER, {"cache"})) == strange
+    assert of_the_host([*own, *strange], DockerMade(CONTAINER, HOLDER, {"cache"})) == strange

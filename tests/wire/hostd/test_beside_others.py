@@ -21,7 +21,7 @@ from hostd.messages import Surveyed
 from hostd.planning import prepared
 from hostd.programs import Finished
 from hostd.registry import Record, Registry, Step
-from hostd.runtimes.bwrap import StartedRoom
+from hostd.runtimes.bwrap import FirstProcess
 from hostd.sandbox import Container
 from hostd.sandboxes import Sandboxes
 from hostd.serving import probe
@@ -88,7 +88,7 @@ class Sandbox:
     container: Container | None = None
     namespace: int = 7
     holder: None = None
-    room: StartedRoom = field(factory=lambda: StartedRoom(cast(Any, None), 1, 7))
+    first: FirstProcess = field(factory=lambda: FirstProcess(cast(Any, None), 1, 7))
     cgroups: dict[str, tuple[str, ...]] = field(factory=lambda: {"sandbox": (), "gate": ()})
     untrusted: int = 1000
     helper: int = 1001
@@ -100,8 +100,8 @@ class Sandbox:
     uids = plan
 
     @property
-    def gate(self) -> StartedRoom:
-        return self.room
+    def gate(self) -> FirstProcess:
+        return self.first
 
 
 @define
