@@ -23,7 +23,7 @@ from hostd.ending import end_processes, record_end, remove_files
 from hostd.failures import Failed
 from hostd.host import CGROUPS, Host
 from hostd.lifecycle import supervisor
-from hostd.outputs import keep_on
+from hostd.outputs import resume_output
 from hostd.plan import Plan, Theirs
 from hostd.proc import start_time
 from hostd.process import Process, Watch
@@ -246,7 +246,7 @@ def _adopted(host: Host, uids: UidRange, record: Record) -> Sandbox | None:
     except OSError:  # it has ended just now
         sandbox.close_descriptors()
         return None
-    keep_on(host, sandbox)
+    resume_output(host, sandbox)
     sandbox.sidecar = supervisor(host, sandbox)
     process = adopt_process(host, record.processes.get("sidecar"))
     sandbox.sidecar.adopt(process, record.session)

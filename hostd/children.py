@@ -1,8 +1,8 @@
-"""The children of a forking process that have not begun yet, or were ended before they did.
+"""The children of a forking process that have not begun yet, or were killed before they began.
 
-After the fork a child belongs to whoever it becomes: code of its sandbox can stop it before its
-execve, hold a lease on the program, or freeze it. So it has a deadline, and a sandbox has a number
-of such children, and nobody else's child waits for one of them.
+Code of a sandbox can hold its child up before the execve: by SIGSTOP, by a lease on the program
+(F_SETLEASE in fcntl(2)), by freezing the cgroup. So each child has a deadline, a sandbox has a
+limited number of such children, and no child of another sandbox waits for them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from attrs import define, field, frozen
 from hostd.proc import state
 
 DEADLINE = 10.0  # seconds from the fork to the exec, or to the child's own answer
-LONGEST = 60.0  # the same for a child that nobody holds up, on a machine that is too busy for it
+LONGEST = 60.0  # the same for a child that could run but gets no processor
 MOST_OF_ONE_CAUSE = 64
-_MAX_PROBLEM = 4000  # what a pipe takes, and gives, in one piece
+_MAX_PROBLEM = 4000  # below PIPE_BUF: written and read in one piece (pipe(7))
 _LAST_ERRNO = 4095  # MAX_ERRNO of the kernel
 
 
 @frozen
 class Problem:
-    """What a child says went wrong; `errno` is 0 where no call of the system failed."""
+    """What a child says went wrong; `errno` is 0 where no system call failed."""
 
     text: str
     errno: int = 0
@@ -43,7 +43,8 @@ class Problem:
 
 @define(eq=False)
 class Child:
-    """`problems` is at its end when the child has exec'ed; `lasting`: hostd waits for its end."""
+    """`problems` is at its end when the child has exec'ed (O_CLOEXEC). `lasting`: hostd waits for
+    the child's own end."""
 
     number: int
     pid: int
@@ -56,7 +57,7 @@ class Child:
     begun: float = field(factory=time.monotonic)
 
     def starved(self, now: float) -> bool:
-        """It could run and gets no processor: that is nobody's lease, signal or file system."""
+        """It is runnable and gets no processor, so no lease, signal or file system holds it up."""
         return state(self.pid) == "R" and now - self.begun < LONGEST
 
     def problem(self) -> Problem | None:
@@ -67,11 +68,11 @@ class Child:
             return None
         number, _, text = said.decode(errors="replace").partition(" ")
         errno = int(number) if number.isdecimal() else 0
-        # It may not be our code any more that says it; hostd takes no message with another number.
+        # Code of the sandbox may have written it; hostd refuses a message with a larger number.
         return Problem(text, errno if errno <= _LAST_ERRNO else 0)
 
     def kill(self) -> None:
-        """By its pidfd, and it alone: its group is its own only after it has made one."""
+        """Kills it alone, by its pidfd: it may not lead a process group yet."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
@@ -84,7 +85,7 @@ class Child:
 
 @define(eq=False)
 class Children:
-    """By pid, from the fork until they have begun, or until they are reaped."""
+    """The children by pid, from the fork until they have begun or are reaped."""
 
     _by_pid: dict[int, Child] = field(factory=dict)
 
@@ -97,8 +98,8 @@ class Children:
     def by_pipe(self) -> dict[int, Child]:
         return {each.problems: each for each in self._waiting() if each.problems >= 0}
 
-    def crowded(self, cause: str) -> bool:
-        """Also those count that were killed and do not end: each of them has a pid."""
+    def too_many(self, cause: str) -> bool:
+        """Children that were killed and have not ended count as well: each has a pid."""
         same = sum(1 for each in self._by_pid.values() if each.cause == cause)
         return bool(cause) and same >= MOST_OF_ONE_CAUSE
 

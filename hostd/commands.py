@@ -17,7 +17,7 @@ from hostd.messages import Command
 from hostd.process import Process
 from hostd.runtimes.bwrap import WORKSPACE
 from hostd.sandbox import Sandbox
-from hostd.spawner import Spawner
+from hostd.spawner import LauncherClient
 
 _OPEN_FILES = 4096
 _SPARE = 16  # processes that hostd starts there: the pause, a probe, questions of the gate
@@ -75,10 +75,12 @@ def _give_pipes(descriptors: Sequence[int], uid: int) -> None:
             os.fchown(descriptor, uid, -1)
 
 
-async def start_command(spawner: Spawner, command: Command, stdio: Sequence[int]) -> Process:
+async def start_command(
+    launcher: LauncherClient, command: Command, stdio: Sequence[int]
+) -> Process:
     _give_pipes(stdio, command.uid)
     try:
-        return await spawner.ask_child(command, stdio)
+        return await launcher.ask_child(command, stdio)
     except Failed as problem:
         raise not_started(command.argv[0], problem) from None
 

@@ -1,8 +1,8 @@
-"""The loop of a process that forks for hostd. It waits for none of its children.
+"""The loop of a process that forks for hostd. It never waits for a single child.
 
-It is exec'ed fresh by hostd, so it holds no host key; it has one thread and no reactor. Each
-request of `hostd.messages` has one answer, and a child that began has a second one when it ends.
-All forked children go through `confine`.
+hostd executes it afresh, so it holds no host key; it has one thread and no reactor. Each request of
+`hostd.messages` has one answer, and a second one when a child that began has ended. All forked
+children go through `confine`.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _HELD_UP = "R117"
 OUT_OF_THE_WAY = 64
 
 
-class Crowded(Exception):
-    """A sandbox whose children do not begin gets no more of them for now."""
+class TooManyStarting(Exception):
+    """A sandbox has as many children that have not begun as it may have."""
 
 
-class Forker:
-    """Each request is a fork; its answer comes when that child has exec'ed or is confined.
+class ForkServer:
+    """Each request is a fork; it is answered when that child has exec'ed or is confined.
 
-    Whatever holds a child up (SIGSTOP, a lease on its program, a frozen cgroup, a directory on a
-    slow file system) delays the answer to its own request and to no other.
+    What holds a child up (SIGSTOP, a lease on its program (F_SETLEASE in fcntl(2)), a frozen
+    cgroup, a slow file system) delays the answer to its own request and to no other.
     """
 
     # Requests whose child hostd waits for; the children of the others answer by themselves.
@@ -76,12 +76,12 @@ class Forker:
             while self._round(wakeup_read):
                 pass
         except ConnectionError:
-            return  # hostd was killed before it read all we told it
+            return  # hostd was killed before it had read every answer
         finally:
-            self._children.kill_waiting()  # nobody will hear of them
+            self._children.kill_waiting()  # hostd will not hear that they began
 
     def _round(self, wakeup: int) -> bool:
-        """False when hostd has gone. Requests come last: a fork reuses descriptors' numbers."""
+        """False when hostd has ended. Requests come last: a fork reuses descriptors' numbers."""
         wanted = select.POLLOUT if self._unsent else select.POLLIN
         self._poller.register(self._link.fileno(), wanted)
         ready = dict(self._poller.poll(self._children.until_next_deadline(time.monotonic())))
@@ -108,18 +108,18 @@ class Forker:
         elif child.lasting:
             self._children.take(child.pid)
             self._begun(child)
-        else:  # it has answered by itself, or its exit status says that it has not
+        else:  # the child has answered by itself, or its exit status will say that it has not
             self._forget_pipe(child)
 
     def _begun(self, child: Child) -> None:
-        """The pidfd was opened before the child could be reaped: it never means another one."""
+        """The pidfd was opened before the child could be reaped: it names this child."""
         child.answered = True
         self._forget_pipe(child)
         pidfd, child.pidfd = child.pidfd, -1
         self._tell(child.number, Started(pid=child.pid), pidfd)
 
     def _refuse(self, child: Child, problem: Problem, code: str = "") -> None:
-        """It stays in the table until it is reaped."""
+        """The child stays in the table until it is reaped."""
         child.answered = True
         self._forget_pipe(child)
         self._tell(child.number, Refused(why=problem.text, errno=problem.errno, code=code))
@@ -131,7 +131,7 @@ class Forker:
             child.problems = -1
 
     def _end_overdue(self) -> None:
-        """A child that began at the last moment has begun."""
+        """Its pipe is read once more: a child may have begun just before its deadline."""
         now = time.monotonic()
         for child in self._children.overdue(now):
             if child.problems >= 0:
@@ -158,7 +158,7 @@ class Forker:
             self._tell(0, Ended(pid=pid, status=number))
 
     def _ended(self, child: Child, status: int) -> None:
-        """Before its end is told, so that hostd knows whose end it is."""
+        """Called before its end is told: hostd must know the child first."""
         problem = child.problem() if child.problems >= 0 else None
         if not child.answered and problem is not None and problem.text:
             self._refuse(child, problem)
@@ -183,7 +183,7 @@ class Forker:
                 self._tell(number, Alive())
             else:
                 self._fork(asked, descriptors)
-        except Crowded as problem:
+        except TooManyStarting as problem:
             self._tell(number, Refused(why=str(problem), code=_HELD_UP))
         except (OSError, ValueError, Misshapen) as problem:
             self._tell(number, Refused(why=str(problem)))
@@ -193,11 +193,11 @@ class Forker:
         return True
 
     def send(self, number: int, answer: Answer, descriptors: Iterable[int] = ()) -> None:
-        """For a child that answers by itself: it alone waits where hostd does not read."""
+        """For a child that answers by itself: if hostd does not read, only that child waits."""
         socket.send_fds(self._link, [packed(Answered(number=number, answer=answer))], descriptors)
 
     def _tell(self, number: int, answer: Answer, pidfd: int = -1) -> None:
-        """Never waits: what a slow hostd does not take now is kept, and the pidfd with it."""
+        """Never waits: what hostd does not read now is kept, with its pidfd."""
         self._unsent.append((packed(Answered(number=number, answer=answer)), pidfd))
         self._send_rest()
 
@@ -216,8 +216,10 @@ class Forker:
     def _fork(self, asked: Asked, descriptors: list[int]) -> None:
         request = asked.request
         cause = request.cause if isinstance(request, Command | Probe) else ""
-        if self._children.crowded(cause):
-            raise Crowded("too many programs of this sandbox are being started and do not begin")
+        if self._children.too_many(cause):
+            raise TooManyStarting(
+                "too many programs of this sandbox are being started and do not begin"
+            )
         problems_read, low = os.pipe2(os.O_CLOEXEC)
         try:
             try:
@@ -239,7 +241,7 @@ class Forker:
         try:
             pidfd = os.pidfd_open(pid)
         except OSError:
-            os.kill(pid, signal.SIGKILL)  # nobody has reaped it: the pid is still its own
+            os.kill(pid, signal.SIGKILL)  # it has not been reaped: the pid is its own
             raise
         os.set_blocking(problems, False)
         self._poller.register(problems, select.POLLIN)
@@ -251,7 +253,7 @@ class Forker:
         return os.fork(), request
 
     def answer(self, number: int, request: Request, descriptors: list[int], problems: int) -> None:
-        """What the child of a request does; whatever it raises goes to `problems`."""
+        """What the child of a request does; what it raises is written to `problems`."""
         raise NotImplementedError
 
     def _child(
@@ -259,19 +261,22 @@ class Forker:
     ) -> NoReturn:
         try:
             if isinstance(request, self.lasting):
-                self._link.close()  # one that is held up would hide from hostd that we ended
+                self._link.close()  # a child that is held up would keep it open after our end
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self.answer(number, request, descriptors, problems)
             os._exit(0)
-        except BaseException as problem:  # noqa: BLE001 - the child's only way to say why
+        except BaseException as problem:  # noqa: BLE001 - told to the parent, whatever it is
             os.write(problems, Problem.of(problem).octets())
         finally:
             os._exit(125)
 
 
-def run(forker: Callable[[socket.socket], Forker], prepare: Callable[[], None]) -> None:
-    """Serve on the link that argv names, until hostd has gone."""
+def run(forker: Callable[[socket.socket], ForkServer], prepare: Callable[[], None]) -> None:
+    """Serves on the link that argv names, until hostd has ended.
+
+    gc.freeze() keeps the collector from writing to pages that are shared with children.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     link = socket.socket(fileno=int(sys.argv[1]))
     link.set_inheritable(False)
@@ -287,7 +292,8 @@ def is_v1(directory: str) -> bool:
 
 
 def join_cgroups(directories: Iterable[str]) -> None:
-    """`tasks` moves this thread, the only one there is, and holds nobody else up."""
+    """On v1 `tasks` moves this thread, the only one (cgroups(7)), without the lock that
+    cgroup.procs takes over all thread groups."""
     for directory in directories:
         file = "tasks" if is_v1(directory) else "cgroup.procs"
         with open(os.path.join(directory, file), "wb") as members:

@@ -1,4 +1,4 @@
-"""hostd's side of a process that forks: requests out, answers back, and whether it lives."""
+"""hostd's side of a process that forks: sends requests, takes answers, replaces the process."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
 _MAX_QUEUE = 4096  # requests of as many sandboxes as wait while another one starts
-_ANSWER = DEADLINE + 2.0  # it has the deadline; this is for one that forgets its own
-_SIGN_OF_LIFE = 20.0
-_STARTING = 60.0  # a machine that is busy with other things takes long to import a sidecar
+_ANSWER = DEADLINE + 2.0  # the process has the deadline; this is for one that does not keep it
+_PING_TIMEOUT = 20.0
+_STARTING = 60.0  # on a busy machine the imports of a sidecar take long
 _ENDING = 5.0
 _AGAIN = 1.0
 _LOOK_AGAIN = 0.02
@@ -48,7 +48,7 @@ _ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 def _where_our_code_is() -> dict[str, str]:
-    """A checkout that is not installed is found by its path, there as in hostd."""
+    """PYTHONPATH of a checkout that is not installed."""
     parent = Path(__file__).resolve().parents[1]
     installed = parent.name in ("site-packages", "dist-packages")
     return {} if installed else {"PYTHONPATH": str(parent)}
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 @define(eq=False)
 class _Awaited(Generic[T]):
-    """Somebody waits for an answer of this kind, and for what comes with it."""
+    """A request that waits for an answer of this kind, and for the descriptors with it."""
 
     kind: type[T]
     done: Deferred[tuple[T, list[int]]] = field(factory=Deferred)
@@ -75,8 +75,8 @@ class _Awaited(Generic[T]):
 
 
 @define(eq=False)
-class _Gone:
-    """One that has ended, or was killed: what was asked of it, and what it had started."""
+class _EndedServer:
+    """A process that has ended or was killed, the requests it had not answered, its children."""
 
     child: subprocess.Popen[bytes] | None
     since: int
@@ -91,20 +91,20 @@ def _failed(refused: Refused) -> Failed:
     return NotStarted(refused.why, refused.errno)
 
 
-class Forks:
-    """Starts a process that forks and asks it for children. Requests wait while it starts.
+class ForkClient:
+    """Starts a process that forks, and asks it for children. Requests wait while it starts.
 
-    An answer that is late ends its own request. The process is replaced only when it gives no
-    sign of life: one sandbox can delay an answer, and all of them need the process.
+    A late answer fails its own request only. The process is replaced only when it does not answer
+    a ping: a single sandbox can delay an answer, and all sandboxes need the process.
     """
 
     module: str
 
-    def __init__(self, reactor: Any, kin: list[Forks] | None = None) -> None:
-        """`kin`: all that fork for this hostd; what one of them waits for is nobody's stray."""
+    def __init__(self, reactor: Any, siblings: list[ForkClient] | None = None) -> None:
+        """`siblings`: all clients of this hostd; none reaps a child that another waits for."""
         self._reactor = reactor
-        self._kin: list[Forks] = [] if kin is None else kin
-        self._kin.append(self)
+        self._siblings: list[ForkClient] = [] if siblings is None else siblings
+        self._siblings.append(self)
         self._since = 0
         self._again: Any = None
         self._next = 0
@@ -117,7 +117,7 @@ class Forks:
         self._ready = False
         self._bounds: dict[int, Any] = {}
         self._late: set[int] = set()
-        self._life: Any = None
+        self._ping_timer: Any = None
 
     @property
     def pid(self) -> int | None:
@@ -131,7 +131,7 @@ class Forks:
             except BaseException:
                 ours.close()
                 raise
-        self.begin_life()
+        self.wait_for_first_word()
         self._link = SeqpacketConnection(
             self._reactor,
             ours,
@@ -173,7 +173,7 @@ class Forks:
         if self._link is None:
             raise Failed("R101", "the process that starts sandboxes is not running")
         if not all(map(_is_open, descriptors)):
-            # To send it would fail, and the link that all sandboxes share would be given up.
+            # sendmsg would fail with EBADF, and the link that all sandboxes share would be lost.
             raise Failed("R106", "the sandbox has ended")
         number = self._number()
         message = packed(Asked(number=number, request=request))
@@ -190,34 +190,34 @@ class Forks:
         self._next += 1
         return self._next
 
-    # Whether it lives
+    # Deadlines and pings
 
-    def begin_life(self) -> None:
-        """From its fork on; the time of requests counts from its first word."""
+    def wait_for_first_word(self) -> None:
+        """The time limits of requests begin when it has said `alive` for the first time."""
         self._ready = False
-        self._life = self._reactor.callLater(_STARTING, self._gave_no_sign)
+        self._ping_timer = self._reactor.callLater(_STARTING, self._no_answer)
 
     def _bound(self, number: int) -> None:
         self._bounds[number] = self._reactor.callLater(_ANSWER, self._slow, number)
 
     def _slow(self, number: int) -> None:
-        """A busy machine's, or nobody's: it must be there to end what takes too long."""
+        """Either the machine is busy, or the process does not keep deadlines: it is pinged."""
         self._bounds[number] = self._reactor.callLater(LONGEST - DEADLINE, self._overdue, number)
-        self._ask_for_life()
+        self._ping()
 
     def _overdue(self, number: int) -> None:
         self._late.add(number)
-        self._ask_for_life()
+        self._ping()
 
-    def _ask_for_life(self) -> None:
-        if self._link is not None and not self._life.active():
-            self._life = self._reactor.callLater(_SIGN_OF_LIFE, self._gave_no_sign)
+    def _ping(self) -> None:
+        if self._link is not None and not self._ping_timer.active():
+            self._ping_timer = self._reactor.callLater(_PING_TIMEOUT, self._no_answer)
             self._link.send(packed(Asked(number=self._number(), request=Ping())))
 
-    def _lives(self, number: int) -> None:
-        """It takes messages in their order: whatever was asked before this ping, it has seen."""
-        if self._life.active():
-            self._life.cancel()
+    def _answered_ping(self, number: int) -> None:
+        """It takes messages in their order: it has read every request before this ping."""
+        if self._ping_timer.active():
+            self._ping_timer.cancel()
         if not self._ready:
             self._ready = True
             for each in self._waiting:
@@ -226,10 +226,10 @@ class Forks:
             what = "the program did not start in time"
             self._taken(each).done.errback(Failed("R117", what, why="nothing was heard of it"))
         if self._late:
-            self._ask_for_life()
+            self._ping()
 
-    def _gave_no_sign(self) -> None:
-        """A child of its that is frozen can keep the link open: its end is not waited for."""
+    def _no_answer(self) -> None:
+        """A frozen child can keep its end of the link open, so no end of file is waited for."""
         if self._link is not None:
             _log.error("{module} does not answer", module=self.module)
             self._link.close()
@@ -243,13 +243,13 @@ class Forks:
         return self._waiting.pop(number)
 
     def _stop_timers(self) -> None:
-        for timer in (self._life, self._again, *self._bounds.values()):
+        for timer in (self._ping_timer, self._again, *self._bounds.values()):
             if timer is not None and timer.active():
                 timer.cancel()
         self._bounds.clear()
         self._late.clear()
 
-    # What it says
+    # Its answers
 
     def _message(self, data: bytes, descriptors: list[int]) -> None:
         said = unpack_answered(data)
@@ -257,7 +257,7 @@ class Forks:
             case Ended(pid=pid, status=status):
                 self._exited(pid, status)
             case Alive():
-                self._lives(said.number)
+                self._answered_ping(said.number)
             case answer if said.number in self._waiting:
                 self._taken(said.number).answered(answer, descriptors)
             case answer:
@@ -269,8 +269,8 @@ class Forks:
             process.ended(status)
 
     def _lost(self) -> None:
-        """Another one first: who hears that his request failed may need it to clean up."""
-        gone = _Gone(self._child, self._since, self._waiting, self._processes)
+        """The next process is started first: those whose requests fail may need it to clean up."""
+        gone = _EndedServer(self._child, self._since, self._waiting, self._processes)
         gone.give_up = self._reactor.seconds() + _ENDING
         self._link, self._child, self._waiting, self._processes = None, None, {}, {}
         self._orphans |= gone.processes
@@ -280,36 +280,37 @@ class Forks:
         if not self._stopping:
             _log.warn("{module} ended; starting another", module=self.module)
             self._start_again()
-        self._bury(gone)
+        self._when_ended(gone)
 
-    def _bury(self, gone: _Gone) -> None:
-        """Its children become ours when it has ended; one in a call of the kernel's may not for
-        long, and is left to the rounds."""
+    def _when_ended(self, gone: _EndedServer) -> None:
+        """hostd adopts its children when it has ended (PR_SET_CHILD_SUBREAPER(2const)). A process
+        that is stuck in a system call may not end for long: its children are left to
+        `reap_unawaited`."""
         ended = gone.child is None or gone.child.poll() is not None
         if not ended and self._reactor.seconds() < gone.give_up:
-            self._reactor.callLater(_LOOK_AGAIN, self._bury, gone)
+            self._reactor.callLater(_LOOK_AGAIN, self._when_ended, gone)
             return
         if not self._stopping:
             self._adopt(gone.processes)
             if gone.waiting:
-                self._kill_unheard_of(gone.since)
+                self._kill_unreported(gone.since)
         for awaited in gone.waiting.values():
             awaited.done.errback(Failed("R101", "the process that starts sandboxes ended"))
 
     def _start_again(self) -> None:
-        """Until there is memory, a pid and a descriptor for it; meanwhile requests are refused."""
+        """Tries until there is memory, a pid and a descriptor; meanwhile requests are refused."""
         try:
             self.start()
         except OSError as problem:
             _log.error("{module} does not start: {why}", module=self.module, why=str(problem))
             self._again = self._reactor.callLater(_AGAIN, self._start_again)
 
-    def _kill_unheard_of(self, since: int) -> None:
-        """What it had forked and not told of would run although its request is said to have
-        failed. It is ours since its parent died, and began after somebody began to wait."""
+    def _kill_unreported(self, since: int) -> None:
+        """Kills children that it had forked and not reported: their requests fail. They are
+        children of hostd by now, and began after the oldest request that was not answered."""
         for pid in _children():
             began = start_time(pid)
-            if began is None or began < since or any(k.waits_for(pid) for k in self._kin):
+            if began is None or began < since or any(k.waits_for(pid) for k in self._siblings):
                 continue
             with contextlib.suppress(ProcessLookupError):
                 leads = os.getpgid(pid) == pid
@@ -324,12 +325,12 @@ class Forks:
         del self._orphans[pid]
 
     def waits_for(self, pid: int) -> bool:
-        """Also for what a process that has just died had started, before we have heard of that."""
+        """Also for children of a process that has just ended, before its end is known here."""
         return pid in self._orphans or pid in self._processes or pid == self.pid
 
 
 def _children() -> set[int]:
-    """Ours, of all threads; none of them is reaped meanwhile, so each pid is its own."""
+    """hostd's children, of all its threads; no child is reaped meanwhile, so each pid is right."""
     found: set[int] = set()
     for each in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):
@@ -344,17 +345,17 @@ def _is_open(descriptor: int) -> bool:
         return False
 
 
-def reap_strays(*known: Forks) -> None:
-    """Children that nobody waits for: started by a process that died before it said so."""
+def reap_unawaited(*known: ForkClient) -> None:
+    """Reaps children that no client waits for: their parent ended before it reported them."""
     with contextlib.suppress(ChildProcessError):
         while (found := os.waitid(os.P_ALL, 0, _ENDED)) is not None:
             if any(each.waits_for(found.si_pid) for each in known):
-                return  # its own watch takes it, now; the rest is left to the next round
+                return  # `Watch` reaps this one now; the others are reaped in the next round
             os.waitpid(found.si_pid, 0)
 
 
 def _end_unwanted(answer: object, descriptors: list[int]) -> None:
-    """Nobody waits for it, or not any more: a process that began after all is ended."""
+    """For an answer that no request waits for: a process that began after all is killed."""
     for descriptor in descriptors:
         if isinstance(answer, Started):
             with contextlib.suppress(ProcessLookupError):

@@ -37,7 +37,7 @@ class Grants:
         self._journal = journal
         self._lock = DeferredLock()
         # Sandboxes whose sessions the broker could not yet be told to end, and why they end.
-        self._owed: dict[str, str] = {}
+        self._unclosed: dict[str, str] = {}
 
     def sign_report(self, report: Mapping[str, Any]) -> dict[str, Any]:
         return sign_report(report, self._keys.host)
@@ -45,7 +45,7 @@ class Grants:
     async def register(self, sandbox: Sandbox, public_key: bytes) -> str:
         """A closed session for this key; it opens with `activate`."""
         async with self._lock:
-            if sandbox.plan.id in self._owed:  # or it would end the session made here
+            if sandbox.plan.id in self._unclosed:  # or it would end the session made here
                 await self._settle(sandbox.plan.id)
             return await self._register(sandbox, public_key)
 
@@ -144,7 +144,7 @@ class Grants:
 
     async def close_sandbox(self, sandbox: str, reason: str) -> None:
         """Every session of a sandbox; a broker that cannot be told now is told later."""
-        self._owed[sandbox] = reason
+        self._unclosed[sandbox] = reason
         try:
             await self._settle(sandbox)
         except Failed as problem:
@@ -152,17 +152,17 @@ class Grants:
 
     def close_overdue(self) -> None:
         """Tell the broker what it could not be told before."""
-        for sandbox in list(self._owed):
+        for sandbox in list(self._unclosed):
             done = Deferred.fromCoroutine(self._settle_in_turn(sandbox))
             done.addErrback(lambda failure: failure.trap(Failed))
 
     async def _settle_in_turn(self, sandbox: str) -> None:
         """Not while a grant is registered, which might be the same sandbox's next one."""
         async with self._lock:
-            if sandbox in self._owed:
+            if sandbox in self._unclosed:
                 await self._settle(sandbox)
 
     async def _settle(self, sandbox: str) -> None:
-        wanted = Revoke(sandbox=sandbox, reason=self._owed[sandbox])
+        wanted = Revoke(sandbox=sandbox, reason=self._unclosed[sandbox])
         await self._broker.tell("/host/revoke", wanted)
-        self._owed.pop(sandbox, None)
+        self._unclosed.pop(sandbox, None)

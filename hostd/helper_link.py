@@ -1,7 +1,7 @@
 """Runs the owner's credential helpers for the broker, which may start nothing.
 
-The broker sends a provider's name and one end of a socket pair. The helper gets that end; what it
-says there is between it and the broker. hostd holds the descriptor for the time of a fork.
+The broker sends a provider's name and one end of a socket pair. The helper gets that end, on which
+it speaks with the broker alone. hostd has the descriptor only until the helper is started.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hostd.failures import Failed, NotStarted
 from hostd.helper_files import HelperFiles
 from hostd.messages import Command
 from hostd.process import Process
-from hostd.spawner import Spawner
+from hostd.spawner import LauncherClient
 from identity.controlerrors import ControlSocketError
 from identity.controlsocket import connect_control
 
@@ -33,18 +33,18 @@ _LINE_LIMIT = 4096
 _MOST = 8
 _TIMEOUT = 12.0  # a little more than the broker has
 _AGAIN = 2.0
-_BROKER_ASKS = 0  # the broker's socket was made by root before it became somebody else
+_BROKER_ASKS = 0  # root made the broker's socket, before the broker changed its uid
 
 
 class HelperLink:
     """Keeps one connection to the broker's admin socket, and makes it again when it ends."""
 
     def __init__(
-        self, reactor: Any, files: HelperFiles, spawner: Spawner, journal: Journal
+        self, reactor: Any, files: HelperFiles, launcher: LauncherClient, journal: Journal
     ) -> None:
         self._reactor = reactor
         self._files = files
-        self._spawner = spawner
+        self._launcher = launcher
         self._journal = journal
         self._running = 0
         self._retry: Any = None
@@ -55,7 +55,7 @@ class HelperLink:
         paths = self._files.paths
         try:
             found = connect_control(paths.broker_admin_socket, _BROKER_ASKS, root=paths.root)
-        except ControlSocketError:  # it is not up yet, or on another machine
+        except ControlSocketError:  # the broker does not run yet, or runs on another machine
             self.lost()
             return
         found.setblocking(False)
@@ -80,7 +80,7 @@ class HelperLink:
             self._retry = self._reactor.callLater(_AGAIN, self.start)
 
     async def run(self, provider: str, descriptor: int) -> None:
-        """Returns when the helper has ended well; Failed says how it did not."""
+        """Returns when the helper has ended with status 0; else raises Failed."""
         if self._running >= _MOST:
             os.close(descriptor)
             raise Failed("U105", "was not run: too many helpers run already")
@@ -98,9 +98,11 @@ class HelperLink:
                 raise Failed("U105", "was not run: what came with the request is no socket")
             command = self._files.command(provider)
             self._record(provider, command)
-            return await self._spawner.ask_child(command, [descriptor, descriptor, nowhere])
+            return await self._launcher.ask_child(command, [descriptor, descriptor, nowhere])
         except Failed as problem:
-            raise Failed("U105", problem.what if not problem.why else said(problem)) from None
+            raise Failed(
+                "U105", problem.what if not problem.why else why_not_run(problem)
+            ) from None
         finally:
             os.close(nowhere)
             os.close(descriptor)
@@ -121,7 +123,7 @@ class HelperLink:
             raise Failed("U105", f"ended with status {status}" if status > 0 else "was killed")
 
 
-def said(problem: Failed) -> str:
+def why_not_run(problem: Failed) -> str:
     if isinstance(problem, NotStarted) and problem.not_found:
         return "was not run: there is no such program"
     if isinstance(problem, NotStarted) and problem.not_allowed:
@@ -131,7 +133,7 @@ def said(problem: Failed) -> str:
 
 @implementer(IFileDescriptorReceiver)
 class _Connection(Protocol):
-    """Lines from the broker, each with a descriptor that comes before its end."""
+    """Lines from the broker, each with a descriptor that arrives with or before its last byte."""
 
     def __init__(self, link: HelperLink) -> None:
         self._link = link
@@ -169,7 +171,7 @@ class _Connection(Protocol):
             number, provider = int(message["id"]), str(message["provider"])
             descriptor = self._descriptors.pop(0)
         except (ValueError, TypeError, KeyError, IndexError):
-            _log.error("the broker's link is not understood")
+            _log.error("the broker sent what is not a request")
             self.hang_up()
             return
         done = Deferred.fromCoroutine(self._link.run(provider, descriptor))

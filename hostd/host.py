@@ -12,13 +12,13 @@ from audit.journal import Journal
 from hostd.cgroups import Cgroups
 from hostd.config import GateTimes
 from hostd.containers import Containers
-from hostd.forks import reap_strays
+from hostd.forks import reap_unawaited
 from hostd.grants import Grants
 from hostd.keys import Keys
 from hostd.programs import Programs
 from hostd.registry import Registry
 from hostd.runtimes.bwrap import Directories
-from hostd.spawner import Nursery, Spawner
+from hostd.spawner import LauncherClient, ZygoteClient
 from hostd.workdir import Workdirs
 from identity.paths import Paths
 from identity.peer import Means
@@ -30,8 +30,8 @@ CGROUPS = ("sandbox", "gate", "sidecar")
 class Host:
     reactor: Any
     paths: Paths
-    spawner: Spawner
-    nursery: Nursery
+    launcher: LauncherClient
+    zygote: ZygoteClient
     programs: Programs
     grants: Grants
     registry: Registry
@@ -55,8 +55,8 @@ class Host:
             helper=Path(credential_helper.__path__[0]),
         )
 
-    def reap_strays(self) -> None:
-        reap_strays(self.spawner, self.nursery)
+    def reap_unawaited(self) -> None:
+        reap_unawaited(self.launcher, self.zygote)
 
     def sidecar_log(self, identifier: str) -> Path:
         """A file of its own: what a sidecar may write is limited by the file's size."""

@@ -19,7 +19,7 @@ from confine.seccomp import compile_profile
 from hostd import attempts, netns
 from hostd.forking import (
     OUT_OF_THE_WAY,
-    Forker,
+    ForkServer,
     duplicate_above,
     is_v1,
     join_cgroups,
@@ -33,7 +33,7 @@ _OOM_SCORE, _HOST_USER_OOM_SCORE = 500, 0
 _TOO_LATE = 125
 
 
-class Launcher(Forker):
+class Launcher(ForkServer):
     lasting = (Command, Probe)
 
     def __init__(self, link: socket.socket) -> None:

@@ -17,7 +17,7 @@ from hostd.gate_processes import Stdio
 from hostd.gitgate import GitGate
 from hostd.host import Host
 from hostd.keys import described, next_key, promote
-from hostd.outputs import kept_output
+from hostd.outputs import open_output
 from hostd.planning import RunRequest, check_variables, parse_run, prepared
 from hostd.process import Process
 from hostd.refspecs import parse_gate
@@ -65,8 +65,8 @@ class Operations:
         return {
             "pid": os.getpid(),
             "version": self._version,
-            "launcher": self._host.spawner.pid,
-            "zygote": self._host.nursery.pid,
+            "launcher": self._host.launcher.pid,
+            "zygote": self._host.zygote.pid,
             "healthy": problem is None,
             "problems": [] if problem is None else [problem],
             "keeps_space": self._host.journal.keeps_space(),
@@ -125,7 +125,7 @@ class Operations:
         tty = body.get("tty") is True
         stdio = channel.descriptors(3)
         command = command_for(sandbox, tier, argv, env, tty)
-        process = await start_command(self._host.spawner, command, stdio)
+        process = await start_command(self._host.launcher, command, stdio)
         return {"exit": await attend(self._host.reactor, channel, process)}
 
     async def git(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
@@ -247,12 +247,12 @@ class Operations:
     async def _start(self, sandbox: Sandbox, request: RunRequest, stdio: list[int]) -> Process:
         if not request.detach:
             return await self._start_with(sandbox, request, stdio)
-        with kept_output(self._host, sandbox) as sink:
+        with open_output(self._host, sandbox) as sink:
             return await self._start_with(sandbox, request, [stdio[0], sink, sink])
 
     async def _start_with(self, sandbox: Sandbox, request: RunRequest, stdio: list[int]) -> Process:
         command = command_for(sandbox, "untrusted", request.argv, request.env, request.tty)
-        process = await start_command(self._host.spawner, command, stdio)
+        process = await start_command(self._host.launcher, command, stdio)
         self._sandboxes.command_started(sandbox, process, request)
         return process
 

@@ -1,8 +1,9 @@
-"""What a detached command prints: read from a FIFO by hostd, kept in a log of bounded size.
+"""What a detached command prints: hostd reads it from a FIFO into a log of bounded size.
 
-The command holds the FIFO open for reading as well, so no write of its own fails while hostd is
-away; the next hostd opens the FIFO again. Reading is slow on purpose: who prints without end is
-held back instead of keeping hostd busy. Two parts are kept; the older one goes when both are full.
+The command has the FIFO open for reading as well, so that no write fails with EPIPE while hostd is
+restarted (fifo(7)); the next hostd opens the FIFO again. hostd reads slowly, so that a command that
+prints without end is blocked and does not keep hostd busy. The log has two parts; the older one is
+deleted when both are full.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _log = Logger()
 PART_SIZE = 8 << 20
 _READ_SIZE = 65536
 _PAUSE = 0.01  # after each read: at most 6.5 MB/s
-_PIPE_SIZE = 1 << 20  # nothing larger can wait in a FIFO of an unprivileged owner
+_PIPE_SIZE = 1 << 20  # /proc/sys/fs/pipe-max-size: an unprivileged owner cannot exceed it (pipe(7))
 
 
 class BoundedLog:
-    """A file and its predecessor; a disk that is full costs output, never hostd."""
+    """A file and its predecessor; on a full disk output is lost, and hostd goes on."""
 
     def __init__(self, path: Path, part_size: int = PART_SIZE) -> None:
         self._path = path
@@ -63,7 +64,7 @@ def older_part(log: Path) -> Path:
 
 
 @implementer(IReadDescriptor)
-class Keeper:
+class OutputReader:
     """Reads the FIFO until nobody holds it any more, or `close`."""
 
     def __init__(self, reactor: Any, fifo: Path, log: Path) -> None:
@@ -88,11 +89,11 @@ class Keeper:
         self._timer = self._reactor.callLater(_PAUSE, self._go_on)
 
     def connectionLost(self, reason: object) -> None:
-        """epoll says EPOLLHUP, and the reactor calls this, when nothing is left."""
+        """The reactor calls this on EPOLLHUP, when nothing is left to read (epoll_ctl(2))."""
         self._finish()
 
     def close(self) -> None:
-        """Everything that could write has ended: what waits in the FIFO is the rest."""
+        """Reads what is left in the FIFO: every process that could write has ended."""
         if self._descriptor >= 0:
             for _ in range(_PIPE_SIZE // _READ_SIZE):
                 if not self._take():
@@ -127,26 +128,26 @@ def _fifo(host: Host, sandbox: Sandbox) -> Path:
 
 
 @contextlib.contextmanager
-def kept_output(host: Host, sandbox: Sandbox) -> Iterator[int]:
+def open_output(host: Host, sandbox: Sandbox) -> Iterator[int]:
     """A descriptor for the command to print to; open here until the command has its own."""
     fifo = _fifo(host, sandbox)
     os.mkfifo(fifo, 0o600)
     sink = os.open(fifo, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        sandbox.output = Keeper(host.reactor, fifo, host.paths.sandbox_log(sandbox.plan.id))
+        sandbox.output = OutputReader(host.reactor, fifo, host.paths.sandbox_log(sandbox.plan.id))
         yield sink
     finally:
         os.close(sink)
 
 
-def keep_on(host: Host, sandbox: Sandbox) -> None:
-    """After a restart of hostd, if anything that runs can still print."""
+def resume_output(host: Host, sandbox: Sandbox) -> None:
+    """After a restart of hostd, if a process still has the FIFO open (ENXIO if not: fifo(7))."""
     fifo = _fifo(host, sandbox)
     try:
         os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
     except OSError:  # there is none, or nobody holds it
         return
-    sandbox.output = Keeper(host.reactor, fifo, host.paths.sandbox_log(sandbox.plan.id))
+    sandbox.output = OutputReader(host.reactor, fifo, host.paths.sandbox_log(sandbox.plan.id))
 
 
 def end_output(sandbox: Sandbox) -> None:

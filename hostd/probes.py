@@ -92,7 +92,7 @@ class Outcome:
 
 
 @frozen
-class Judged:
+class ProbeResult:
     """A refusal that only comes by time-out counts as none: the rules answer at once."""
 
     probe: Probe
@@ -114,10 +114,10 @@ class Judged:
         return f"{self.probe.name}: {self.got}, but {must}"
 
 
-def judge(probes: Sequence[Probe], outcomes: Sequence[Outcome]) -> list[Judged]:
+def judge(probes: Sequence[Probe], outcomes: Sequence[Outcome]) -> list[ProbeResult]:
     """Each probe with its outcome; those behind the last outcome were not tried."""
     missing = [None] * (len(probes) - len(outcomes))
-    return [Judged(*pair) for pair in zip(probes, [*outcomes, *missing], strict=True)]
+    return [ProbeResult(*pair) for pair in zip(probes, [*outcomes, *missing], strict=True)]
 
 
 def attempts_of(probes: Sequence[Probe]) -> list[list[Any]]:

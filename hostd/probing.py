@@ -8,22 +8,24 @@ from confine.process import Limits
 from hostd import messages
 from hostd.failures import Failed
 from hostd.host import Host
-from hostd.probes import Judged, Probe, attempts_of, judge, read_outcomes
+from hostd.probes import Probe, ProbeResult, attempts_of, judge, read_outcomes
 from hostd.sandbox import Sandbox
 
 _TIMEOUT = 30.0
 
 
-async def try_all(host: Host, sandbox: Sandbox, probes: Sequence[Probe]) -> list[Judged]:
+async def try_all(host: Host, sandbox: Sandbox, probes: Sequence[Probe]) -> list[ProbeResult]:
     """Runs each tier's probes in one process; if it is killed, the rest has not been tried."""
-    judged: list[Judged] = []
+    judged: list[ProbeResult] = []
     for tier in ("untrusted", "helper"):
         chosen = [probe for probe in probes if probe.tier == tier]
         judged += await _try_as(host, sandbox, tier, chosen) if chosen else []
     return judged
 
 
-async def _try_as(host: Host, sandbox: Sandbox, tier: str, probes: Sequence[Probe]) -> list[Judged]:
+async def _try_as(
+    host: Host, sandbox: Sandbox, tier: str, probes: Sequence[Probe]
+) -> list[ProbeResult]:
     untrusted = tier == "untrusted"
     first = (sandbox.first or sandbox.holder) if untrusted else sandbox.gate
     if first is None:

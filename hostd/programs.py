@@ -13,7 +13,7 @@ from hostd.failures import Failed
 from hostd.messages import Command, Probe
 from hostd.pipes import collect, file_of
 from hostd.process import Process
-from hostd.spawner import Spawner
+from hostd.spawner import LauncherClient
 from hostd.waiting import within
 
 _OUTPUT_LIMIT = 4 * 1024 * 1024
@@ -67,9 +67,9 @@ class Running:
 class Programs:
     """Starts programs, collects their output, and ends those that take too long."""
 
-    def __init__(self, reactor: Any, spawner: Spawner) -> None:
+    def __init__(self, reactor: Any, launcher: LauncherClient) -> None:
         self._reactor = reactor
-        self._spawner = spawner
+        self._launcher = launcher
 
     async def start(
         self, child: Command | Probe, source: int, limit: int, sink: int | None = None
@@ -81,7 +81,7 @@ class Programs:
         problems = collect(self._reactor, err_r, _PROBLEM_LIMIT)
         stdio = [source, out_w if sink is None else sink, err_w]
         try:
-            process = await self._spawner.ask_child(child, stdio)
+            process = await self._launcher.ask_child(child, stdio)
         finally:
             os.close(out_w)
             os.close(err_w)
@@ -97,7 +97,7 @@ class Programs:
             os.close(source)
 
     async def start_on(self, child: Command, stdio: Sequence[int]) -> Process:
-        return await self._spawner.ask_child(child, stdio)
+        return await self._launcher.ask_child(child, stdio)
 
     async def run(
         self, child: Command | Probe, stdin: bytes = b"", timeout: float = 60

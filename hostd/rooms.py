@@ -39,7 +39,7 @@ async def make_namespaces(host: Host, sandbox: Sandbox) -> None:
             await _create_container(host, sandbox)
     arguments = bwrap.gate_arguments(directories, plan.name)
     sandbox.gate = await start_first_process(
-        host.reactor, host.spawner, arguments, sandbox.network(), sandbox.cgroups["gate"]
+        host.reactor, host.launcher, arguments, sandbox.network(), sandbox.cgroups["gate"]
     )
     sandbox.descriptors.append(sandbox.gate.pidfd)
     pin_namespace(sandbox, network)
@@ -73,7 +73,7 @@ async def _start_bubblewrap(host: Host, sandbox: Sandbox) -> FirstProcess:
             directories, read_only = evolve(directories, workspace=source), plan.workdir.read_only
         arguments = bwrap.sandbox_arguments(directories, plan.name, read_only)
         return await start_first_process(
-            host.reactor, host.spawner, arguments, None, sandbox.cgroups["sandbox"]
+            host.reactor, host.launcher, arguments, None, sandbox.cgroups["sandbox"]
         )
     finally:
         host.workdirs.unmount(plan.id)

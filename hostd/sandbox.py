@@ -18,7 +18,7 @@ from hostd.runtimes.bwrap import WORKSPACE, Directories, FirstProcess
 from hostd.sealed import Mount
 
 if TYPE_CHECKING:
-    from hostd.outputs import Keeper
+    from hostd.outputs import OutputReader
     from hostd.sidecars import SidecarSupervisor
 
 
@@ -67,7 +67,7 @@ class Sandbox:
     seen: tuple[int, str] | None = None
     listeners: tuple[int, ...] = ()
     sidecar: SidecarSupervisor | None = None
-    output: Keeper | None = None
+    output: OutputReader | None = None
     cgroups: dict[str, tuple[str, ...]] = field(factory=dict)
     git_lock: DeferredLock = field(factory=DeferredLock)
 

@@ -30,7 +30,7 @@ from hostd.registry import ProcessRecord, Record, Step
 from hostd.sandbox import Sandbox
 from hostd.steps import save
 from hostd.uids import UidRange, free_index
-from hostd.waiting import all_done, aside
+from hostd.waiting import all_done, in_background
 from netpolicy.reading import PolicyError
 from netpolicy.upstreams import UpstreamTable
 
@@ -359,7 +359,7 @@ class Sandboxes:
     def watch_command(self, sandbox: Sandbox, process: Process, known: bool = True) -> None:
         """For a command that no client waits for; `known`: hostd will get its exit status."""
         process.wait().addCallback(
-            lambda status: aside(self.command_ended(sandbox, status if known else None))
+            lambda status: in_background(self.command_ended(sandbox, status if known else None))
         )
 
     def _adopt_command(self, sandbox: Sandbox) -> None:
@@ -368,7 +368,7 @@ class Sandboxes:
             return
         process = adopt_process(self._host, recorded)
         if process is None:
-            aside(self.command_ended(sandbox, None))
+            in_background(self.command_ended(sandbox, None))
             return
         self._commands[sandbox.plan.id] = process
         self.watch_command(sandbox, process, known=False)
@@ -387,9 +387,9 @@ class Sandboxes:
         if not ended or not (sandbox.running or sandbox.step is Step.PREPARED):
             return
         if sandbox.plan.foreign and ended == ["room"]:
-            aside(self._detach(sandbox))
+            in_background(self._detach(sandbox))
         else:
-            aside(self._stop(sandbox, why_ended(sandbox, ended)))
+            in_background(self._stop(sandbox, why_ended(sandbox, ended)))
 
     async def _detach(self, sandbox: Sandbox) -> None:
         async with self._turn(sandbox.plan.id):

@@ -51,25 +51,25 @@ class Unsealed:
     option: str
 
 
-Host = Mapping[str, Any]
+HostConfig = Mapping[str, Any]
 
 
 @frozen
 class _Rule:
     reason: str
     option: str
-    holds: Callable[[Host, Seal], bool]
+    holds: Callable[[HostConfig, Seal], bool]
 
 
-def _none(*keys: str) -> Callable[[Host, Seal], bool]:
+def _none(*keys: str) -> Callable[[HostConfig, Seal], bool]:
     return lambda host, seal: not any(host.get(key) for key in keys)
 
 
-def _one_of(key: str, *values: str) -> Callable[[Host, Seal], bool]:
+def _one_of(key: str, *values: str) -> Callable[[HostConfig, Seal], bool]:
     return lambda host, seal: (host.get(key) or "") in values
 
 
-def _options(host: Host) -> dict[str, str]:
+def _options(host: HostConfig) -> dict[str, str]:
     """`--security-opt` as name → value; both spellings, `=` and `:`, are Docker's."""
     found: dict[str, str] = {}
     for text in host.get("SecurityOpt") or ():
@@ -79,7 +79,7 @@ def _options(host: Host) -> dict[str, str]:
     return found
 
 
-def _no_new_privileges(host: Host, seal: Seal) -> bool:
+def _no_new_privileges(host: HostConfig, seal: Seal) -> bool:
     return _options(host).get("no-new-privileges") in ("", "true")
 
 
@@ -87,7 +87,7 @@ def filter_digest(profile: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(profile, sort_keys=True).encode()).hexdigest()
 
 
-def filter_of(host: Host) -> str | None:
+def filter_of(host: HostConfig) -> str | None:
     """The digest of the filter that Docker was given; None when it was given none."""
     try:
         profile = json.loads(_options(host).get("seccomp", ""))
@@ -96,28 +96,28 @@ def filter_of(host: Host) -> str | None:
     return filter_digest(profile) if isinstance(profile, dict) else None
 
 
-def _our_filter(host: Host, seal: Seal) -> bool:
+def _our_filter(host: HostConfig, seal: Seal) -> bool:
     found = filter_of(host)
     return found is not None and seal.filter in (None, found)
 
 
-def _known_options(host: Host, seal: Seal) -> bool:
+def _known_options(host: HostConfig, seal: Seal) -> bool:
     return set(_options(host)) <= {"no-new-privileges", "seccomp"}
 
 
-def _drops_all(host: Host, seal: Seal) -> bool:
+def _drops_all(host: HostConfig, seal: Seal) -> bool:
     return [str(name).upper() for name in host.get("CapDrop") or ()] == ["ALL"]
 
 
-def _restarts_never(host: Host, seal: Seal) -> bool:
+def _restarts_never(host: HostConfig, seal: Seal) -> bool:
     return (host.get("RestartPolicy") or {}).get("Name", "") in ("", "no")
 
 
-def _limited(host: Host, seal: Seal) -> bool:
+def _limited(host: HostConfig, seal: Seal) -> bool:
     return (host.get("Memory") or 0) > 0 and (host.get("PidsLimit") or 0) > 0
 
 
-def _first_victim(host: Host, seal: Seal) -> bool:
+def _first_victim(host: HostConfig, seal: Seal) -> bool:
     """As commands of our own sandboxes, so that no daemon of the host is ended in its place."""
     return (host.get("OomScoreAdj") or 0) >= _VICTIM and not host.get("OomKillDisable")
 

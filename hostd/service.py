@@ -21,7 +21,7 @@ from hostd.config import Config, load_config
 from hostd.containers import Containers
 from hostd.failpoints import Failpoints
 from hostd.foreign_mounts import MountCheck
-from hostd.forks import Forks
+from hostd.forks import ForkClient
 from hostd.grants import Grants
 from hostd.helper_files import HelperFiles
 from hostd.helper_link import HelperLink
@@ -32,7 +32,7 @@ from hostd.programs import Programs
 from hostd.registry import Registry
 from hostd.runtimes.docker import Engine
 from hostd.sandboxes import Sandboxes
-from hostd.spawner import Nursery, Spawner
+from hostd.spawner import LauncherClient, ZygoteClient
 from hostd.uids import check_subordinate
 from hostd.watchdog import Watchdog
 from hostd.workdir import Workdirs
@@ -47,7 +47,7 @@ _log = Logger()
 
 
 class Service:
-    """`open` takes everything that can fail before anything else is told we run."""
+    """`open` does everything that can fail before hostd says that it is ready."""
 
     def __init__(self, reactor: Any, paths: Paths, failpoints: Failpoints) -> None:
         self._reactor = reactor
@@ -63,17 +63,20 @@ class Service:
         listener = listen_control(self._paths.hostd_socket, root=self._paths.root)
         linux.adopt_orphans()
         self._journal = open_journal(self._paths.hostd_audit, self._config.host, time.time)
-        kin: list[Forks] = []
-        self._spawner, self._nursery = Spawner(self._reactor, kin), Nursery(self._reactor, kin)
-        self._spawner.start()
-        self._nursery.start()
+        siblings: list[ForkClient] = []
+        self._launcher, self._zygote = (
+            LauncherClient(self._reactor, siblings),
+            ZygoteClient(self._reactor, siblings),
+        )
+        self._launcher.start()
+        self._zygote.start()
         self._make_parts()
         self._reactor.addSystemEventTrigger("before", "shutdown", self._stop)
         self._journal.record(DaemonStarted(name="hostd"))
         return Deferred.fromCoroutine(self._take_over(listener))
 
     async def _take_over(self, listener: socket.socket) -> None:
-        """Nobody is answered before everything left by an earlier hostd is in order."""
+        """No request is answered before the sandboxes of an earlier hostd are adopted or ended."""
         found = await take_over(self._host, self._config.uid_range)
         sandboxes, config = self._sandboxes, self._config
         sandboxes.adopt(found)
@@ -100,14 +103,14 @@ class Service:
         host = Host(
             reactor=self._reactor,
             paths=self._paths,
-            spawner=self._spawner,
-            nursery=self._nursery,
-            programs=Programs(self._reactor, self._spawner),
+            launcher=self._launcher,
+            zygote=self._zygote,
+            programs=Programs(self._reactor, self._launcher),
             grants=Grants(config.host, self._keys, broker, self._journal),
             registry=Registry(self._paths.hostd_state / "sandboxes", self._failpoints),
             cgroups=Cgroups(_instance(self._paths.root)),
             journal=self._journal,
-            workdirs=Workdirs(self._paths, self._spawner.ask_map_ids),
+            workdirs=Workdirs(self._paths, self._launcher.ask_map_ids),
             containers=Containers(
                 self._reactor,
                 self._engine,
@@ -123,22 +126,22 @@ class Service:
         self._host = host
         self._sandboxes = Sandboxes(host, broker, config.uid_range)
         files = HelperFiles(self._paths, config.uid_range)
-        self._helpers = HelperLink(self._reactor, files, self._spawner, self._journal)
+        self._helpers = HelperLink(self._reactor, files, self._launcher, self._journal)
         self._operations = Operations(host, broker, self._sandboxes, VERSION)
 
     def _refused(self, uid: int) -> None:
         self._journal.record(PeerRefused(code="C102", peer_uid=uid, op="hostd.sock"))
 
     def _stop(self) -> None:
-        """Sandboxes go on, for the next hostd to adopt; `hostctl down` has ended them before."""
+        """Sandboxes go on, and the next hostd adopts them; `hostctl down` stops them first."""
         if self._watchdog is not None:
             self._watchdog.stop()
         self._helpers.stop()
         for sandbox in self._sandboxes.live():
             if sandbox.sidecar is not None:
                 sandbox.sidecar.leave()
-        self._spawner.stop()
-        self._nursery.stop()
+        self._launcher.stop()
+        self._zygote.stop()
         self._engine.stop()
         if not self._sandboxes.live():
             self._host.cgroups.remove_parent()
@@ -148,6 +151,6 @@ class Service:
 
 
 def _instance(root: Path) -> str:
-    """Tells two hostd on one machine apart in the kernel's cgroup tree."""
+    """Tells two hostd on one machine apart in the cgroup tree and in Docker."""
     found = root.stat()
     return f"{found.st_dev:x}-{found.st_ino:x}"

@@ -44,7 +44,7 @@ class Serving:
                 cgroups=sandbox.cgroups["sidecar"],
             )
             given = [sandbox.namespace, configuration, self._log, *sandbox.listeners]
-            return await host.nursery.ask_sidecar(request, given)
+            return await host.zygote.ask_sidecar(request, given)
         finally:
             os.close(configuration)
 
@@ -81,7 +81,7 @@ def _open_log(host: Host, sandbox: Sandbox) -> int:
 async def make_listeners(host: Host, sandbox: Sandbox) -> None:
     plan = sandbox.plan
     sandbox.listeners = tuple(
-        await host.spawner.ask_listen(
+        await host.launcher.ask_listen(
             sandbox.namespace,
             Listen(
                 uid=plan.uids.sidecar,
@@ -115,7 +115,7 @@ def _configuration(host: Host, sandbox: Sandbox) -> SidecarConfig:
 
 async def probe(host: Host, sandbox: Sandbox) -> None:
     """Between grant and activation: Failed with the code of the first thing that is wrong."""
-    found = await host.spawner.ask_survey(sandbox.namespace)
+    found = await host.launcher.ask_survey(sandbox.namespace)
     if found.interfaces:
         names = ", ".join(found.interfaces)
         raise Failed("N101", "the sandbox's network has an interface besides lo", why=names)

@@ -130,7 +130,7 @@ class SidecarProcess:
         _log.warn("sidecar of {sandbox} broke its protocol", sandbox=self._sandbox)
         self.process.kill_session()
 
-    def stuck(self) -> None:
+    def hung(self) -> None:
         if self.process.status is None:
             _log.warn("sidecar of {sandbox} does not answer", sandbox=self._sandbox)
             self.process.kill_session()
@@ -143,7 +143,7 @@ class SidecarProcess:
         return answer
 
     def _too_late(self, failure: Failure) -> Failure:
-        self.stuck()
+        self.hung()
         return failure
 
     # What it says

@@ -44,9 +44,9 @@ class SidecarSupervisor:
         self._reactor = reactor
         self._serving = serving
         self._dials = Dials(reactor, broker)
-        self._life: SidecarProcess | None = None
+        self._current: SidecarProcess | None = None
         # Sessions of sidecars that are gone, to be closed before the next one begins.
-        self._left: list[str] = []
+        self._unclosed: list[str] = []
         self._starting = DeferredLock()
         self._stopped = False
         self._delay = _FIRST_DELAY
@@ -54,46 +54,46 @@ class SidecarSupervisor:
 
     @property
     def pid(self) -> int | None:
-        return self._life.process.pid if self._life else None
+        return self._current.process.pid if self._current else None
 
     @property
     def session(self) -> str | None:
-        return self._life.session if self._life else None
+        return self._current.session if self._current else None
 
     async def start(self) -> None:
         async with self._starting:
-            await self._close_left()
+            await self._close_sessions()
             self._check_wanted()
-            life = self._connect(await self._serving.fork())
+            sidecar = self._connect(await self._serving.fork())
             try:
-                await self._activate(life)
+                await self._activate(sidecar)
             except BaseException:
-                self._end(life)
+                self._end(sidecar)
                 raise
-            self._serves(life)
+            self._serves(sidecar)
 
     async def stop(self, reason: str) -> None:
         """A broker that cannot be told does not keep a sandbox alive: its key dies here."""
         self._stopped = True
-        if self._life is not None:
-            self._life.process.kill_session()
+        if self._current is not None:
+            self._current.process.kill_session()
         async with self._starting:  # a start under way fails now, and cleans up after itself
-            if self._life is not None:
-                self._end(self._life)
+            if self._current is not None:
+                self._end(self._current)
             await self._serving.close_all(reason)
 
     def leave(self) -> None:
         """hostd goes, the sidecar stays: the next hostd finds it by its control socket."""
         self._stopped = True
-        if self._life is not None:
-            self._life.leave()
+        if self._current is not None:
+            self._current.leave()
 
     async def selftest(self) -> list[dict[str, Any]]:
-        life = self._life
-        if life is None:
+        sidecar = self._current
+        if sidecar is None:
             raise Failed("R101", "the sidecar is being replaced; try again")
         try:
-            results = await life.test()
+            results = await sidecar.test()
         except TimedOut:
             raise Failed("R101", "the sidecar does not answer; it is being replaced") from None
         return [
@@ -109,16 +109,16 @@ class SidecarSupervisor:
         A sidecar that then serves another policy than the broker is replaced.
         """
         async with self._starting:
-            life = self._life
-            if life is None or life.session is None or not life.key:
+            sidecar = self._current
+            if sidecar is None or sidecar.session is None or not sidecar.key:
                 return 0  # the next one is started with it
-            cut = await regrant(life.session, life.key)
+            cut = await regrant(sidecar.session, sidecar.key)
             try:
-                served = await life.give_policy(policy)
+                served = await sidecar.give_policy(policy)
             except TimedOut:
                 return cut  # and it is being replaced
             if served.hex() != digest:
-                life.distrust()
+                sidecar.distrust()
             return cut
 
     def check(self) -> None:
@@ -126,21 +126,21 @@ class SidecarSupervisor:
 
         One that sleeps, and has slept since it last answered, cannot hang; it is let sleep.
         """
-        life = self._life
-        if life is None or not life.serving or life.is_tested:
+        sidecar = self._current
+        if sidecar is None or not sidecar.serving or sidecar.is_tested:
             return
-        slept = wakeups(life.process.pid)
-        if slept is None or slept != life.slept:
-            asked = life.test()
-            asked.addCallbacks(lambda _: self._note_sleep(life), lambda why: why.trap(TimedOut))
+        slept = wakeups(sidecar.process.pid)
+        if slept is None or slept != sidecar.slept:
+            asked = sidecar.test()
+            asked.addCallbacks(lambda _: self._note_sleep(sidecar), lambda why: why.trap(TimedOut))
 
-    def _note_sleep(self, life: SidecarProcess) -> None:
+    def _note_sleep(self, sidecar: SidecarProcess) -> None:
         """A moment later: it has only just answered."""
-        life.slept = None
+        sidecar.slept = None
 
         def note() -> None:
-            if life is self._life:
-                life.slept = wakeups(life.process.pid)
+            if sidecar is self._current:
+                sidecar.slept = wakeups(sidecar.process.pid)
 
         self._reactor.callLater(_ASLEEP_AFTER, note)
 
@@ -148,75 +148,75 @@ class SidecarSupervisor:
         """Take over a sidecar that an earlier hostd started, and that has gone on serving; one
         that has ended or does not answer is replaced."""
         if process is None:
-            self._left += [] if session is None else [session]
+            self._unclosed += [] if session is None else [session]
             self.start_soon()
             return
-        life = self._connect(process)
-        life.session = session
-        self._serves(life)
-        life.ready.addCallbacks(lambda _: life.tell(Activate()), lambda _: life.stuck())
+        sidecar = self._connect(process)
+        sidecar.session = session
+        self._serves(sidecar)
+        sidecar.ready.addCallbacks(lambda _: sidecar.tell(Activate()), lambda _: sidecar.hung())
 
     def pin(self, keys: frozenset[bytes]) -> None:
         """The broker's keys, as they are from now on; one that starts later gets them anyway."""
-        if self._life is not None:
-            self._life.tell(Pins(keys=keys))
+        if self._current is not None:
+            self._current.tell(Pins(keys=keys))
 
     def verifying(self, seconds: int) -> None:
         """For so long at most, what is refused is not slowed down; 0: from now on it is."""
-        if self._life is not None:
-            self._life.tell(Verifying(seconds=seconds))
+        if self._current is not None:
+            self._current.tell(Verifying(seconds=seconds))
 
     def start_soon(self) -> None:
         """Start without waiting for it, and again until it works."""
         self._reactor.callLater(0, self._replace)
 
-    # One life
+    # One sidecar
 
     def _connect(self, process: Process) -> SidecarProcess:
-        self._life = SidecarProcess(self._reactor, self._serving.id, process, self._dials)
-        self._life.connect(self._serving.control_path)
-        return self._life
+        self._current = SidecarProcess(self._reactor, self._serving.id, process, self._dials)
+        self._current.connect(self._serving.control_path)
+        return self._current
 
-    async def _activate(self, life: SidecarProcess) -> None:
+    async def _activate(self, sidecar: SidecarProcess) -> None:
         try:
-            key = await life.ready
+            key = await sidecar.ready
         except TimedOut:
             raise Failed("R101", "the sidecar did not become ready") from None
         self._check_wanted()
-        life.session = await self._serving.register(key)
+        sidecar.session = await self._serving.register(key)
         self._check_wanted()
         await self._serving.probe()
         self._check_wanted()
-        await self._serving.activate(life.session, life.process.pid)
-        life.tell(Activate())
+        await self._serving.activate(sidecar.session, sidecar.process.pid)
+        sidecar.tell(Activate())
 
     def _check_wanted(self) -> None:
         if self._stopped:
             raise Failed("R106", "the sandbox is being ended")
 
-    def _serves(self, life: SidecarProcess) -> None:
-        life.serving = True
-        life.process.wait().addCallback(self._ended, life)
+    def _serves(self, sidecar: SidecarProcess) -> None:
+        sidecar.serving = True
+        sidecar.process.wait().addCallback(self._ended, sidecar)
 
-    def _end(self, life: SidecarProcess) -> None:
-        life.end()
-        if life.session is not None:
-            self._left.append(life.session)
-        if self._life is life:
-            self._life = None
+    def _end(self, sidecar: SidecarProcess) -> None:
+        sidecar.end()
+        if sidecar.session is not None:
+            self._unclosed.append(sidecar.session)
+        if self._current is sidecar:
+            self._current = None
 
-    async def _close_left(self) -> None:
-        while self._left:
-            await self._serving.close(self._left[-1], "sidecar replaced")
-            self._left.pop()
+    async def _close_sessions(self) -> None:
+        while self._unclosed:
+            await self._serving.close(self._unclosed[-1], "sidecar replaced")
+            self._unclosed.pop()
 
     # Its end, and the next one
 
-    def _ended(self, status: int, life: SidecarProcess) -> None:
-        if self._stopped or self._life is not life:
+    def _ended(self, status: int, sidecar: SidecarProcess) -> None:
+        if self._stopped or self._current is not sidecar:
             return
-        self._end(life)
-        if self._reactor.seconds() - life.started > _STABLE_AFTER:
+        self._end(sidecar)
+        if self._reactor.seconds() - sidecar.started > _STABLE_AFTER:
             self._delay = _FIRST_DELAY
         _log.warn(
             "sidecar of {sandbox} ended ({status}); another in {delay} s",

@@ -1,21 +1,21 @@
-"""What hostd asks launcher and zygote for; `answer_listen` and the others are there."""
+"""The requests of hostd to the launcher and to the zygote, which have `answer_listen` and so on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hostd.forks import Forks
+from hostd.forks import ForkClient
 from hostd.messages import Command, Done, Ids, Listen, MapIds, Probe, Sidecar, Survey, Surveyed
 from hostd.process import Process
 
 
-class Spawner(Forks):
-    """The launcher: commands, tools, and what is done and seen in namespaces."""
+class LauncherClient(ForkClient):
+    """For commands, tools, and what is done in namespaces."""
 
     module = "hostd.launcher"
 
     async def ask_child(self, child: Command | Probe, stdio: Sequence[int]) -> Process:
-        """One that runs until its own end, with these descriptors as its 0, 1, 2, …"""
+        """A child that runs until its own end, with these descriptors as its 0, 1, 2, …"""
         joined = () if child.room is None else (child.room.pidfd,)
         return await self._start(child, [*stdio, *joined])
 
@@ -34,8 +34,8 @@ class Spawner(Forks):
         return descriptors[0]
 
 
-class Nursery(Forks):
-    """The zygote: sidecars."""
+class ZygoteClient(ForkClient):
+    """For sidecars."""
 
     module = "hostd.zygote"
 

@@ -1,7 +1,7 @@
 """`hostctl verify`: measures every control of one sandbox, and reports what it found.
 
-Probes run inside, as both uids; what only the host can see (rules, interfaces, the confinement of
-the sidecar and of each process) is looked at from here. Nothing is taken from what is configured.
+Probes run inside, as both uids. What only the host can see (rules, interfaces, the confinement of
+the sidecar and of each process) is measured from here. No row repeats what was configured.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hostd.failures import Failed
 from hostd.host import Host
 from hostd.nft import loaded_hash
 from hostd.plan import Ours
-from hostd.probes import Judged
+from hostd.probes import ProbeResult
 from hostd.probing import try_all
 from hostd.proc import network_of, status
 from hostd.sandbox import Sandbox
-from hostd.verification_probes import Case, all_probes
+from hostd.verification_probes import ProbeInputs, all_probes
 from identity.version import VERSION
 
 GROUPS = (
@@ -41,7 +41,7 @@ _SIDECAR_HOLDS = ("anon_inode:[eventpoll]", "pipe:[", "socket:[")
 
 @frozen(kw_only=True)
 class Row:
-    """One line of the report; `expect` is what must come out."""
+    """One line of the report; `expect` is the outcome that enforces the control."""
 
     group: str
     probe: str
@@ -67,8 +67,8 @@ class Row:
 
 async def verify(host: Host, sandbox: Sandbox, groups: tuple[str, ...]) -> dict[str, Any]:
     """The report, in the order of GROUPS; a control that could not be measured is not enforced."""
-    with _planted(host) as marker:
-        probes = all_probes(Case(sandbox.plan, marker))
+    with _markers(host) as marker:
+        probes = all_probes(ProbeInputs(sandbox.plan, marker))
         chosen = [probe for probe in probes if probe.group in groups]
         async with _announced(host, sandbox):
             judged = await try_all(host, sandbox, chosen)
@@ -101,8 +101,9 @@ def chosen_groups(wanted: object) -> tuple[str, ...]:
 
 
 @contextmanager
-def _planted(host: Host) -> Iterator[str]:
-    """A marker beside every secret and control socket of the host, while the probes look for it."""
+def _markers(host: Host) -> Iterator[str]:
+    """Writes a marker beside every secret and control socket of the host, for which the probes
+    search."""
     marker = f"gitmoat-marker-{secrets.token_hex(16)}"
     paths = host.paths
     places = (paths.hostd_state, paths.broker_state, paths.run, paths.etc, paths.log_dir)
@@ -120,9 +121,9 @@ def _planted(host: Host) -> Iterator[str]:
 
 @asynccontextmanager
 async def _announced(host: Host, sandbox: Sandbox) -> AsyncIterator[None]:
-    """Sidecar and broker hear that what they refuse meanwhile is not the sandbox's hammering.
+    """Tells sidecar and broker that the refusals of the next seconds are the probes'.
 
-    Both end it by themselves, should nobody tell them.
+    Both end this by themselves if hostd does not.
     """
     sidecar = sandbox.sidecar
     session = None if sidecar is None else sidecar.session
@@ -138,7 +139,7 @@ async def _announced(host: Host, sandbox: Sandbox) -> AsyncIterator[None]:
         await host.grants.verifying(session, 0)
 
 
-def _row(sandbox: Sandbox, judged: Judged) -> Row:
+def _row(sandbox: Sandbox, judged: ProbeResult) -> Row:
     probe, uids = judged.probe, sandbox.plan.uids
     return Row(
         group=probe.group,
@@ -161,7 +162,7 @@ async def _seen_from_outside(host: Host, sandbox: Sandbox) -> list[Row]:
     ]
 
 
-def _look(group: str, what: str, wrong: Sequence[str], good: str, code: str) -> Row:
+def _outside_row(group: str, what: str, wrong: Sequence[str], good: str, code: str) -> Row:
     got = ", ".join(wrong)[:200] if wrong else good
     return Row(
         group=group,
@@ -177,7 +178,7 @@ def _look(group: str, what: str, wrong: Sequence[str], good: str, code: str) -> 
 
 async def _network(host: Host, sandbox: Sandbox) -> list[Row]:
     rules = await _rules(host, sandbox)
-    found = await host.spawner.ask_survey(sandbox.namespace)
+    found = await host.launcher.ask_survey(sandbox.namespace)
     own = os.fstat(sandbox.namespace).st_ino
     shared = own in (network_of("self"), 0) or own != sandbox.record.netns
     first = sandbox.first
@@ -186,10 +187,10 @@ async def _network(host: Host, sandbox: Sandbox) -> list[Row]:
     changed = [] if rules == sandbox.record.rules else [rules or "no rules"]
     same = f"sha256 {rules[:16]}"
     return [
-        _look("network", "rules differ from those loaded", changed, same, "N207"),
-        _look("network", "interfaces beside lo", found.interfaces, "none", "N101"),
-        _look("network", "settings that were changed", found.sysctls, "none", "N206"),
-        _look("network", "another network namespace", elsewhere, f"its own, {own}", "N101"),
+        _outside_row("network", "rules differ from those loaded", changed, same, "N207"),
+        _outside_row("network", "interfaces beside lo", found.interfaces, "none", "N101"),
+        _outside_row("network", "settings that were changed", found.sysctls, "none", "N206"),
+        _outside_row("network", "another network namespace", elsewhere, f"its own, {own}", "N101"),
     ]
 
 
@@ -201,13 +202,13 @@ async def _rules(host: Host, sandbox: Sandbox) -> str:
 
 
 def _processes(sandbox: Sandbox) -> list[Row]:
-    """Every process that runs in the sandbox now, whoever started it."""
+    """Every process that is in the sandbox's cgroup now."""
     monitor = None if sandbox.first is None else sandbox.first.monitor.pid
     inside = _in_groups(sandbox.cgroups["sandbox"]) - {monitor}
     uid = sandbox.plan.uids.untrusted
     wrong = [f"{pid}: {what}" for pid in inside for what in _privileges(pid, uid)]
     seen = f"none of {len(inside)}"
-    return [_look("processes", "processes with a privilege", wrong, seen, "N205")]
+    return [_outside_row("processes", "processes with a privilege", wrong, seen, "N205")]
 
 
 def _in_groups(directories: Sequence[str]) -> set[int]:
@@ -216,7 +217,7 @@ def _in_groups(directories: Sequence[str]) -> set[int]:
 
 
 def _privileges(pid: int, uid: int) -> list[str]:
-    """What waits beside the command is root's, and must not have a capability either."""
+    """The pause belongs to root, and must not have a capability either."""
     try:
         found = status(pid)
     except OSError:
@@ -234,17 +235,19 @@ async def _container(host: Host, sandbox: Sandbox) -> list[Row]:
     except Failed as problem:
         wrong = str(problem)
     what = "the container is not as it was sealed"
-    return [_look("processes", what, [wrong] if wrong else [], "as it was sealed", "N208")]
+    return [_outside_row("processes", what, [wrong] if wrong else [], "as it was sealed", "N208")]
 
 
 async def _sidecar(sandbox: Sandbox) -> list[Row]:
     sidecar = sandbox.sidecar
     if sidecar is None or sidecar.pid is None:
-        return [_look("sidecar", "the sidecar is away", ["it is being replaced"], "", "N205")]
+        return [
+            _outside_row("sidecar", "the sidecar is away", ["it is being replaced"], "", "N205")
+        ]
     try:
         tested = await sidecar.selftest()
     except Failed as problem:
-        return [_look("sidecar", "the sidecar does not answer", [str(problem)], "", "N205")]
+        return [_outside_row("sidecar", "the sidecar does not answer", [str(problem)], "", "N205")]
     uid, pid = sandbox.plan.uids.sidecar, sidecar.pid
     rows = [
         Row(
@@ -270,7 +273,7 @@ def _sidecar_from_outside(pid: int, uid: int, sandbox: Sandbox) -> list[Row]:
         readable = [] if Path(f"/proc/{pid}/mem").stat().st_uid == 0 else ["by its own uid"]
         elsewhere = [] if network_of(pid) == sandbox.record.netns else ["another namespace"]
     except OSError:
-        return [_look("sidecar", "the sidecar is away", ["it has just ended"], "", "N205")]
+        return [_outside_row("sidecar", "the sidecar is away", ["it has just ended"], "", "N205")]
     strange = [
         each
         for each in held
@@ -279,11 +282,11 @@ def _sidecar_from_outside(pid: int, uid: int, sandbox: Sandbox) -> list[Row]:
     ]
     kinds = f"{len(held)} sockets, pipes and its log"
     return [
-        _look("sidecar", "its privileges", wrong, "none", "N205"),
-        _look("sidecar", "files in its root directory", files, "none", "N205"),
-        _look("sidecar", "what else it holds", strange, kinds, "N205"),
-        _look("sidecar", "its memory can be read", readable, "by root alone", "N205"),
-        _look("sidecar", "its network", elsewhere, "the sandbox's", "N205"),
+        _outside_row("sidecar", "its privileges", wrong, "none", "N205"),
+        _outside_row("sidecar", "files in its root directory", files, "none", "N205"),
+        _outside_row("sidecar", "what else it holds", strange, kinds, "N205"),
+        _outside_row("sidecar", "its memory can be read", readable, "by root alone", "N205"),
+        _outside_row("sidecar", "its network", elsewhere, "the sandbox's", "N205"),
     ]
 
 
@@ -308,7 +311,7 @@ async def _facts(host: Host, sandbox: Sandbox) -> dict[str, Any]:
 
 
 async def _image(host: Host, sandbox: Sandbox) -> dict[str, Any] | None:
-    """What it was made from, by the digest that the engine knows it by."""
+    """The image, with the digest that the engine knows it by."""
     ownership = sandbox.plan.ownership
     if not isinstance(ownership, Ours):
         return None

@@ -20,7 +20,7 @@ from netpolicy.upstreams import Upstream
 _U, _H = "untrusted", "helper"
 _TIERS = (_U, _H)
 _UNKNOWN_HOST = "verify.gitmoat.invalid"
-_SYNTHETIC = "198.19.255.254"  # the last of those that names get, so probably nobody's
+_SYNTHETIC = "198.19.255.254"  # the last that DNS hands out, so probably no name has it
 _STREAM, _DATAGRAM, _RAW = (
     int(kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW)
 )
@@ -127,21 +127,21 @@ _FILES = (
 
 
 @frozen
-class Case:
-    """What a sandbox's probes depend on; `marker` is in places of the host's only."""
+class ProbeInputs:
+    """What a sandbox's probes depend on; `marker` stands in files of the host alone."""
 
     plan: Plan
     marker: str
 
 
-def all_probes(case: Case) -> list[Probe]:
+def all_probes(inputs: ProbeInputs) -> list[Probe]:
     return [
         *ACTIVATION,
         *(*_OUTSIDE, *_PORTS, *_squatting(), *_SOCKETS, *_CALLS, *_RULES, *_FILES),
-        *_processes(case),
-        *_credential(case),
-        *_git(case),
-        *_secrets(case),
+        *_processes(inputs),
+        *_credential(inputs),
+        *_git(inputs),
+        *_secrets(inputs),
     ]
 
 
@@ -154,18 +154,18 @@ def _squatting() -> Iterator[Probe]:
     yield deny("squatting", name, _U, "bind-udp4", "127.0.0.1", 53, code="N204")
 
 
-def _uid(case: Case, tier: str) -> int:
-    return case.plan.uids.untrusted if tier == _U else case.plan.uids.helper
+def _uid(inputs: ProbeInputs, tier: str) -> int:
+    return inputs.plan.uids.untrusted if tier == _U else inputs.plan.uids.helper
 
 
-def _processes(case: Case) -> Iterator[Probe]:
-    uids = case.plan.uids
+def _processes(inputs: ProbeInputs) -> Iterator[Probe]:
+    uids = inputs.plan.uids
     others = {"root": 0, "the sidecar": uids.sidecar}
     for tier in _TIERS:
-        own = _uid(case, tier)
+        own = _uid(inputs, tier)
         yield deny("processes", "it has a privilege", tier, "privileged", own, code="N205")
         yield deny("processes", "it inherits descriptors", tier, "descriptors", 3, code="N205")
-        if case.plan.runtime == "bwrap":  # where process 1 is ours; else it is the command
+        if inputs.plan.runtime == "bwrap":  # where process 1 is ours; else it is the command
             yield deny("processes", "it traces process 1", tier, "trace", 1, code="N205")
             yield deny("processes", "it signals process 1", tier, "signal", 1, code="N205")
             where = ("/proc/1/environ", "read")
@@ -181,30 +181,30 @@ def _path(upstream: Upstream, repository: RepositoryPath) -> str:
     return f"{upstream.hosts[0]}/{repository.text}.git"
 
 
-def _credential(case: Case) -> Iterator[Probe]:
+def _credential(inputs: ProbeInputs) -> Iterator[Probe]:
     sockets = f"{RUN}/cred.sock"
     for tier in _TIERS:
         name = "a socket of somebody else's"
-        yield deny("credential", name, tier, "sockets", sockets, _uid(case, tier), code="N208")
+        yield deny("credential", name, tier, "sockets", sockets, _uid(inputs, tier), code="N208")
         name = "an abstract socket of somebody else's"
-        yield deny("credential", name, tier, "abstract", _uid(case, tier), code="N208")
-    for path in _allowed(case, Tier.HELPER)[:1]:
+        yield deny("credential", name, tier, "abstract", _uid(inputs, tier), code="N208")
+    for path in _allowed(inputs, Tier.HELPER)[:1]:
         name = "a token for an allowed repository"
         yield deny("credential", name, _U, "credential", path, code="N209")
         yield allow("credential", name, _H, "credential", path, code="N209")
-    for what, path in _unknown(case).items():
+    for what, path in _unknown(inputs).items():
         for tier in _TIERS:
             yield deny("credential", f"a token for {what}", tier, "credential", path, code="N209")
 
 
-def _git(case: Case) -> Iterator[Probe]:
+def _git(inputs: ProbeInputs) -> Iterator[Probe]:
     for tier, port, who in ((_U, GIT_UNTRUSTED, Tier.UNTRUSTED), (_H, GIT_HELPER, Tier.HELPER)):
-        for what, path in _unknown(case).items():
+        for what, path in _unknown(inputs).items():
             yield deny("git", what, tier, "repository", port, path, False, code="N209")
-        for path, ref in _denied_refs(case, who):
+        for path, ref in _denied_refs(inputs, who):
             name, token = f"a push to {ref}", tier == _H
             yield deny("git", name, tier, "push", port, path, ref, token, code="N209")
-    helped, seen = _allowed(case, Tier.HELPER), _allowed(case, Tier.UNTRUSTED)
+    helped, seen = _allowed(inputs, Tier.HELPER), _allowed(inputs, Tier.UNTRUSTED)
     for path in helped[:1]:
         name = f"port {GIT_HELPER} without a token"
         yield deny("git", name, _H, "repository", GIT_HELPER, path, False, code="N209")
@@ -213,42 +213,42 @@ def _git(case: Case) -> Iterator[Probe]:
         yield deny("git", name, _U, "repository", GIT_UNTRUSTED, path, False, code="N209")
 
 
-def _repositories(case: Case) -> list[tuple[Upstream, RepositoryPath]]:
+def _repositories(inputs: ProbeInputs) -> list[tuple[Upstream, RepositoryPath]]:
     """Those that the sandbox was made for, and those that its policy names in full."""
-    found = [(each.upstream, each.path) for each in case.plan.repositories]
-    for pattern in (pattern for rule in case.plan.policy.git for pattern in rule.repos):
-        upstream = case.plan.upstreams.by_name(pattern.upstream)
+    found = [(each.upstream, each.path) for each in inputs.plan.repositories]
+    for pattern in (pattern for rule in inputs.plan.policy.git for pattern in rule.repos):
+        upstream = inputs.plan.upstreams.by_name(pattern.upstream)
         if upstream is not None and "*" not in pattern.path:
             found.append((upstream, RepositoryPath(pattern.path)))
     return list(dict.fromkeys(found))
 
 
-def _visible(case: Case, upstream: Upstream, path: RepositoryPath, tier: Tier) -> bool:
+def _visible(inputs: ProbeInputs, upstream: Upstream, path: RepositoryPath, tier: Tier) -> bool:
     folds = upstream.case_insensitive
-    verdict = decide_repository(case.plan.policy, upstream.name, path, tier, folds)
+    verdict = decide_repository(inputs.plan.policy, upstream.name, path, tier, folds)
     return not isinstance(verdict, Deny)
 
 
-def _allowed(case: Case, tier: Tier) -> list[str]:
-    found = _repositories(case)
-    return [_path(*each) for each in found if _visible(case, *each, tier)]
+def _allowed(inputs: ProbeInputs, tier: Tier) -> list[str]:
+    found = _repositories(inputs)
+    return [_path(*each) for each in found if _visible(inputs, *each, tier)]
 
 
-def _unknown(case: Case) -> dict[str, str]:
+def _unknown(inputs: ProbeInputs) -> dict[str, str]:
     """A git server that is not served; and, at one that is, what no tier may see."""
     name = RepositoryPath("gitmoat-verify/not-in-the-policy")
     found = {"a git server that is not served": f"{_UNKNOWN_HOST}/{name.text}.git"}
-    served = case.plan.upstreams.upstreams
-    if served and not any(_visible(case, served[0], name, tier) for tier in Tier):
+    served = inputs.plan.upstreams.upstreams
+    if served and not any(_visible(inputs, served[0], name, tier) for tier in Tier):
         found["a repository outside the policy"] = _path(served[0], name)
     return found
 
 
-def _denied_refs(case: Case, tier: Tier) -> Iterator[tuple[str, str]]:
+def _denied_refs(inputs: ProbeInputs, tier: Tier) -> Iterator[tuple[str, str]]:
     """Refs of the first repository of this tier that it may not create."""
-    for upstream, path in _repositories(case):
-        if _visible(case, upstream, path, tier):
-            refs = [ref for ref in _REFS if _denied(case, upstream, path, tier, ref)]
+    for upstream, path in _repositories(inputs):
+        if _visible(inputs, upstream, path, tier):
+            refs = [ref for ref in _REFS if _denied(inputs, upstream, path, tier, ref)]
             yield from ((_path(upstream, path), ref) for ref in refs)
             return
 
@@ -256,15 +256,17 @@ def _denied_refs(case: Case, tier: Tier) -> Iterator[tuple[str, str]]:
 _REFS = ("refs/heads/gitmoat-verify", "refs/tags/gitmoat-verify", "refs/gitmoat/verify")
 
 
-def _denied(case: Case, upstream: Upstream, path: RepositoryPath, tier: Tier, ref: str) -> bool:
+def _denied(
+    inputs: ProbeInputs, upstream: Upstream, path: RepositoryPath, tier: Tier, ref: str
+) -> bool:
     nothing, something = ObjectId("0" * 40), ObjectId("1" * 40)
     command = Command(nothing, something, RefName(ref))
-    where = (case.plan.policy, upstream.name, path, tier, upstream.case_insensitive)
+    where = (inputs.plan.policy, upstream.name, path, tier, upstream.case_insensitive)
     return isinstance(decide_push(*where, [command]), PushDenied)
 
 
-def _secrets(case: Case) -> Iterator[Probe]:
+def _secrets(inputs: ProbeInputs) -> Iterator[Probe]:
     for tier in _TIERS:
         name = "a marker from the host's own files"
-        yield deny("secrets", name, tier, "marker", case.marker, code="N208")
+        yield deny("secrets", name, tier, "marker", inputs.marker, code="N208")
         yield deny("secrets", "a token in environment or arguments", tier, "tokens", code="N208")

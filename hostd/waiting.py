@@ -38,7 +38,7 @@ async def all_done(work: Iterable[Coroutine[Deferred[Any], Any, None]]) -> None:
         problems[0].raiseException()
 
 
-def aside(work: Any) -> None:
+def in_background(work: Any) -> None:
     """A coroutine that nobody waits for."""
     done = Deferred.fromCoroutine(work)
     done.addErrback(lambda failure: _log.failure("work in the background failed", failure))

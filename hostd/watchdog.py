@@ -15,7 +15,7 @@ from hostd.failures import Failed
 from hostd.host import Host
 from hostd.nft import loaded_hash
 from hostd.sandbox import Sandbox
-from hostd.waiting import aside
+from hostd.waiting import in_background
 
 _log = Logger()
 _UNSEEN_FOR = 45.0
@@ -28,7 +28,7 @@ async def what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
     Rules are read again only when the kernel has counted a change of them. The number is from
     before the reading, so that a change in between has another.
     """
-    found = await host.spawner.ask_survey(sandbox.namespace)
+    found = await host.launcher.ask_survey(sandbox.namespace)
     if sandbox.seen != (seen := (found.generation, sandbox.record.rules)):
         if await loaded_hash(host.programs, sandbox.network()) != sandbox.record.rules:
             return "its network rules were changed"
@@ -70,11 +70,11 @@ class Watchdog:
 
     def _round(self) -> None:
         self._timer = self._host.reactor.callLater(self._interval, self._round)
-        self._host.reap_strays()
+        self._host.reap_unawaited()
         self._host.grants.close_overdue()
         self._host.containers.remove_overdue()
         if not self._asking:
-            aside(self._reconcile())
+            in_background(self._reconcile())
         running = [each for each in self._running() if each.running]
         ids = {each.plan.id for each in running}
         self._unseen = {each: since for each, since in self._unseen.items() if each in ids}
@@ -99,14 +99,14 @@ class Watchdog:
                 _log.warn("docker says nothing: {why}", why=str(problem))
                 return
             if wrong is not None and sandbox.running:
-                aside(self._freeze(sandbox, wrong))
+                in_background(self._freeze(sandbox, wrong))
 
     def _begin(self, sandbox: Sandbox) -> None:
         if sandbox.sidecar is not None:
             sandbox.sidecar.check()
         if sandbox.plan.id not in self._under_way:
             self._under_way.add(sandbox.plan.id)
-            aside(self._attend_to(sandbox))
+            in_background(self._attend_to(sandbox))
 
     async def _attend_to(self, sandbox: Sandbox) -> None:
         """To end one takes as long as its processes make it take: that is in nobody's turn."""

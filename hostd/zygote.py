@@ -14,7 +14,7 @@ from confine import linux, profiles
 from confine.process import Confinement, Limits, confine
 from confine.seccomp import compile_profile
 from gitmoat.listeners import named
-from hostd.forking import Forker, join_cgroups, run
+from hostd.forking import ForkServer, join_cgroups, run
 from hostd.messages import Request, Sidecar
 from sidecar import service
 from sidecar.budgets import DESCRIPTORS
@@ -24,7 +24,7 @@ _MIB = 1024 * 1024
 _VICTIM = -500  # later than everything of a sandbox, before hostd and the broker
 
 
-class Zygote(Forker):
+class Zygote(ForkServer):
     lasting = (Sidecar,)
 
     def __init__(self, link: socket.socket) -> None:

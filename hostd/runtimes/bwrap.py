@@ -19,7 +19,7 @@ from hostd.failures import Failed
 from hostd.messages import Command, Join
 from hostd.pipes import collect, file_of, first_line
 from hostd.process import Process, alive
-from hostd.spawner import Spawner
+from hostd.spawner import LauncherClient
 
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
@@ -143,7 +143,7 @@ def _arguments_file(arguments: Sequence[str]) -> int:
 
 async def start_first_process(
     reactor: Any,
-    spawner: Spawner,
+    launcher: LauncherClient,
     arguments: Sequence[str],
     network: Join | None,
     cgroups: tuple[str, ...],
@@ -158,7 +158,7 @@ async def start_first_process(
         argv=(_BWRAP, "--args", "3", "--", *_PAUSE), environment={}, room=network, cgroups=cgroups
     )
     try:
-        monitor = await spawner.ask_child(bwrap, stdio)
+        monitor = await launcher.ask_child(bwrap, stdio)
     except BaseException:
         for descriptor in (out_r, err_r, info_r):
             os.close(descriptor)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostd.cgroups import find_hierarchies
-from hostd.forking import Forker, join_cgroups
+from hostd.forking import ForkServer, join_cgroups
 from hostd.launcher import Launcher
 from hostd.messages import Command, Sidecar
 from hostd.zygote import Zygote
@@ -29,12 +29,12 @@ def groups() -> Iterator[list[Path]]:
         directory.rmdir()
 
 
-def memberships(kind: type[Forker], directories: list[str]) -> tuple[str, tuple[str, ...]]:
+def memberships(kind: type[ForkServer], directories: list[str]) -> tuple[str, tuple[str, ...]]:
     """Of a child that is forked and has joined what it was not born in; and what that was."""
     reader, writer = os.pipe()
     near, far = socket.socketpair()
     cgroups = tuple(directories)
-    requests: dict[type[Forker], Command | Sidecar] = {
+    requests: dict[type[ForkServer], Command | Sidecar] = {
         Launcher: Command(argv=("x",), environment={}, cgroups=cgroups),
         Zygote: Sidecar(uid=1, empty_root="/", cgroups=cgroups),
     }
@@ -55,7 +55,7 @@ def memberships(kind: type[Forker], directories: list[str]) -> tuple[str, tuple[
 
 
 @pytest.mark.parametrize("kind", [Launcher, Zygote])
-def test_a_child_is_in_every_group(groups: list[Path], kind: type[Forker]) -> None:
+def test_a_child_is_in_every_group(groups: list[Path], kind: type[ForkServer]) -> None:
     found, left = memberships(kind, [str(directory) for directory in groups])
     assert found.count(f"/{groups[0].name}\n") >= len(groups)
     born = [each for each in groups if str(each) not in left]

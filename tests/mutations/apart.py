@@ -59,8 +59,8 @@ APART = (
     Mutation(
         "hostd: one late answer ends the launcher",
         "hostd/forks.py",
-        "        self._late.add(number)\n        self._ask_for_life()",
-        "        self._late.add(number)\n        self._gave_no_sign()",
+        "        self._late.add(number)\n        self._ping()",
+        "        self._late.add(number)\n        self._no_answer()",
         (f"{FORKS}::test_a_late_answer_ends_its_request_and_not_who_was_to_give_it",),
     ),
     Mutation(
@@ -176,8 +176,8 @@ APART = (
     Mutation(
         "launcher: a child keeps the link",
         "hostd/forking.py",
-        "                self._link.close()  # one that is held up",
-        "                pass  # one that is held up",
+        "                self._link.close()  # a child that is held up",
+        "                pass  # a child that is held up",
         (f"{LAUNCHER}::test_its_end_is_seen_although_a_child_of_its_is_held_up",),
     ),
     Mutation(

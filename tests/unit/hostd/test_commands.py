@@ -6,7 +6,7 @@ import pytest
 
 from hostd.commands import not_started
 from hostd.failures import Failed, NotStarted
-from hostd.helper_link import said
+from hostd.helper_link import why_not_run
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_the_number_says_what_is_missing(number: int, code: str, exit_code: int,
     problem = NotStarted("FileNotFoundError: some words", number)
     failed = not_started("program", problem)
     assert (failed.code, failed.exit_code) == (code, exit_code)
-    assert said(problem) == told
+    assert why_not_run(problem) == told
 
 
 def test_words_alone_say_nothing() -> None:

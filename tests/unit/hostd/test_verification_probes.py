@@ -12,7 +12,7 @@ from hostd.failures import Failed
 from hostd.plan import Ours, Plan
 from hostd.probes import ACTIVATION, Probe
 from hostd.verification import GROUPS, chosen_groups
-from hostd.verification_probes import Case, all_probes
+from hostd.verification_probes import ProbeInputs, all_probes
 from netpolicy.codes import CODES
 from netpolicy.document import parse_policy
 from netpolicy.nftables import SIDECAR_PORTS, Uids
@@ -47,7 +47,7 @@ def probes(policy: str = BOTH, ownership: Ours | None = None) -> list[Probe]:
         limits=ResourceLimits(),
         ownership=ownership,
     )
-    return all_probes(Case(plan, "marker"))
+    return all_probes(ProbeInputs(plan, "marker"))
 
 
 def named(found: list[Probe], attempt: str, tier: str) -> list[Probe]:

@@ -47,7 +47,7 @@ class Host:
     def paths(self) -> Host:
         return self
 
-    workdirs = cgroups = containers = grants = journal = spawner = programs = paths
+    workdirs = cgroups = containers = grants = journal = launcher = programs = paths
 
     def sweep(self) -> None:
         pass

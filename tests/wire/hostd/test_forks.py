@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from hostd.failures import Failed, NotStarted
-from hostd.forks import Forks
+from hostd.forks import ForkClient
 from hostd.messages import (
     Alive,
     Answer,
@@ -68,7 +68,7 @@ class Child:
         raise subprocess.TimeoutExpired("played", timeout)
 
 
-class Played(Forks):
+class Played(ForkClient):
     """`start` makes no process; what one would say comes by `says`."""
 
     module = "played"
@@ -81,7 +81,7 @@ class Played(Forks):
         self.link, self.child = Link(), Child()
         self._link = cast(Any, self.link)
         self._child = cast(Any, self.child)
-        self.begin_life()
+        self.wait_for_first_word()
 
     def says(self, number: int, answer: Answer, *descriptors: int) -> None:
         self._message(packed(Answered(number=number, answer=answer)), list(descriptors))

@@ -71,7 +71,7 @@ class Host:
     def programs(self) -> Host:
         return self
 
-    spawner = grants = containers = programs
+    launcher = grants = containers = programs
 
     async def run(self, program: object) -> Finished:
         if self.problem is not None:
@@ -84,7 +84,7 @@ class Host:
             raise self.problem
         return self.found
 
-    def reap_strays(self) -> None:
+    def reap_unawaited(self) -> None:
         self.reaped += 1
 
     def close_overdue(self) -> None:
