@@ -121,7 +121,7 @@ def _show_all(found: Iterable[Record], out: Output) -> int:
     return count
 
 
-# What the running writers say of their ends
+# The heads of the chains, as the daemons that write them know them
 
 
 def _head(socket: Path, journal: Path) -> tuple[int, str] | None:

@@ -1,4 +1,4 @@
-"""One file per credential or upstream in broker.d, in force only if the broker takes it."""
+"""One file per credential or upstream in broker.d, in force only if the broker accepts it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hostctl.failure import Failure, usage
 from identity.paths import Paths
 
 _VERBS = {"provider": "cred", "upstream": "upstream", "host": "host"}
-_SPOKEN = {"provider": "credential", "upstream": "upstream", "host": "host"}
+_NOUNS = {"provider": "credential", "upstream": "upstream", "host": "host"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
@@ -69,11 +69,11 @@ def remove_file(paths: Paths, kind: str, name: str) -> None:
 def _not_ours(paths: Paths, kind: str, name: str) -> Failure:
     place = configured(paths, kind).get(name)
     if place is None:
-        what = f"there is no {_SPOKEN[kind]} {name!r}"
+        what = f"there is no {_NOUNS[kind]} {name!r}"
         why = "neither broker.toml nor a file in broker.d names it"
         return Failure("C110", what, why, f"hostctl {_VERBS[kind]} ls")
     fix = f"remove it from {place[0]}, then `hostctl reload`"
-    what = f"the {_SPOKEN[kind]} {name!r} was not added by hostctl"
+    what = f"the {_NOUNS[kind]} {name!r} was not added by hostctl"
     return Failure("C105", what, f"it is in {place[0]}", fix)
 
 
@@ -92,7 +92,7 @@ def configured(paths: Paths, kind: str) -> dict[str, tuple[Path, dict[str, objec
 
 
 def _taken(kind: str, name: str, place: Path, ours: Path) -> Failure:
-    """Whoever added it can remove it: hostctl its own file, a person with an editor theirs."""
+    """hostctl removes only files of its own; any other has to be edited by hand."""
     rm = f"`hostctl {_VERBS[kind]} rm {name}`" if place == ours else f"remove it from {place}"
-    what = f"the {_SPOKEN[kind]} {name!r} exists already"
+    what = f"the {_NOUNS[kind]} {name!r} exists already"
     return Failure("C109", what, f"it is in {place}", f"choose another name, or {rm} first")

@@ -1,4 +1,4 @@
-"""What can be typed next: read off the same parsers that will read it."""
+"""What can be typed next, taken from the parsers that read the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from identity.paths import Paths
 
 FILES = ":files"
 _QUICK = 2.0
-# Importing every verb for its own words would take too long for a key.
+# Importing every verb for its description would take too long for one key press.
 _VERB_LINE = re.compile(r"^  ([a-z]+) +(.+)$", re.MULTILINE)
 
 

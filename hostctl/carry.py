@@ -1,6 +1,6 @@
-"""A command in a sandbox as one end of a stream: we feed it or take what it prints.
+"""A command in a sandbox at one end of a stream: bytes go to its stdin or come from its stdout.
 
-One poll loop; what it prints is taken as it comes, what it complains of is kept in bounds.
+One poll loop; stdout is taken as it comes, and of stderr a bounded part is kept.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from hostctl.client import Connection, Done, connect
 from hostctl.failure import Failure, plain
 from hostctl.stdio import Ends, pipe_ends
 
-_PIECE = 65536
-_COMPLAINTS = 16384
-_REST = 2 << 20  # more than any pipe holds
+_CHUNK = 65536
+_MOST_ERRORS = 16384
+_MOST_LEFT = 2 << 20  # more than any pipe holds
 _TIMEOUT = 60_000  # ms without a byte in any direction
 
 
@@ -34,7 +34,7 @@ class Carrier:
         self._take = take
         self._pending = b""
         self._result: Mapping[str, object] | None = None
-        self.complaints = b""
+        self.errors = b""
 
     def run(self) -> int:
         """Until the command has ended and what it printed is taken; its exit status."""
@@ -56,13 +56,13 @@ class Carrier:
             raise Failure("C106", "the sandbox neither reads nor sends anything")
         for descriptor, _ in ready:
             if descriptor == self._connection.fileno():
-                self._hear()
+                self._read_messages()
             elif descriptor == self._ends.feed:
-                self._give()
+                self._write_feed()
             else:
                 self._read(descriptor)
 
-    def _hear(self) -> None:
+    def _read_messages(self) -> None:
         for message in self._connection.arrived():
             if isinstance(message, Done):
                 self._result = message.fields
@@ -76,13 +76,13 @@ class Carrier:
             self._pending = piece
         return True
 
-    def _give(self) -> None:
+    def _write_feed(self) -> None:
         assert self._ends.feed is not None  # noqa: S101 -- only polled while it is open
         try:
             sent = os.write(self._ends.feed, self._pending)
         except BlockingIOError:
             return
-        except OSError:  # it reads no more; its exit status will tell
+        except OSError:  # it has closed its stdin; its exit status says whether that is an error
             self._end_feed()
             return
         self._pending = self._pending[sent:]
@@ -96,7 +96,7 @@ class Carrier:
     def _read(self, source: int) -> bool:
         """Whether there may be more."""
         try:
-            data = os.read(source, _PIECE)
+            data = os.read(source, _CHUNK)
         except BlockingIOError:
             return False
         if not data:
@@ -105,14 +105,14 @@ class Carrier:
         elif self._ends.outputs[source] == 1:
             self._take(data)
         else:
-            self.complaints = (self.complaints + data)[:_COMPLAINTS]
+            self.errors = (self.errors + data)[:_MOST_ERRORS]
         return bool(data)
 
     def _drain(self) -> None:
-        """What was printed before the end; who still holds the pipes is not waited for."""
+        """Takes what was printed before the end; processes that hold the pipes are not awaited."""
         for source in list(self._ends.outputs):
             os.set_blocking(source, False)
-            for _ in range(_REST // _PIECE):
+            for _ in range(_MOST_LEFT // _CHUNK):
                 if not self._read(source):
                     break
 
@@ -123,7 +123,7 @@ def carry(
     feed: Iterator[bytes],
     take: Callable[[bytes], None],
 ) -> tuple[int, str]:
-    """Runs an `exec` request; its exit status and the first line of its complaints."""
+    """Runs an `exec` request; its exit status and the first line of its stderr."""
     ends = pipe_ends(interactive=True)
     with connect(path, timeout=None) as connection:
         try:
@@ -135,5 +135,5 @@ def carry(
             code = carrier.run()
         finally:
             ends.close_near()
-    lines = carrier.complaints.decode(errors="replace").splitlines()
+    lines = carrier.errors.decode(errors="replace").splitlines()
     return code, plain(lines[0]) if lines else ""

@@ -1,4 +1,4 @@
-"""What `hostctl doctor` finds: one finding for each thing it looked at, with its fix."""
+"""What `hostctl doctor` finds: one finding for each thing it examined, with its fix."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 
 class Finding(NamedTuple):
-    """`fix` is a command to type. `mend` does the same, where that can harm nobody."""
+    """`fix` is a command to type. `repair` does the same, where that cannot do harm."""
 
     check: str
     level: str
     what: str
     fix: str = ""
-    mend: Callable[[], None] | None = None
+    repair: Callable[[], None] | None = None
 
-    def fields(self, mended: bool) -> dict[str, object]:
+    def fields(self, repaired: bool) -> dict[str, object]:
         return {
             "check": self.check,
             "level": self.level,
             "what": self.what,
             "fix": self.fix or None,
-            "safe": self.mend is not None,
-            "fixed": mended,
+            "safe": self.repair is not None,
+            "fixed": repaired,
         }
 
 
@@ -39,11 +39,11 @@ def note(check: str, what: str, fix: str) -> Finding:
     return Finding(check, NOTE, what, fix)
 
 
-def problem(check: str, what: str, fix: str, mend: Callable[[], None] | None = None) -> Finding:
-    return Finding(check, PROBLEM, what, fix, mend)
+def problem(check: str, what: str, fix: str, repair: Callable[[], None] | None = None) -> Finding:
+    return Finding(check, PROBLEM, what, fix, repair)
 
 
 def or_good(findings: Iterable[Finding], check: str, what: str) -> Iterator[Finding]:
-    """The findings, or the good news that there are none."""
+    """The findings, or one that says that there is no problem."""
     found = list(findings)
     yield from found or [good(check, what)]

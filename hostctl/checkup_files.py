@@ -1,4 +1,4 @@
-"""What this installation has on disk: modes, keys, policies, sockets, room; and leftovers."""
+"""What this installation has on disk: modes, keys, policies, sockets, free space, leftovers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from netpolicy.document import parse_policy
 from netpolicy.reading import PolicyError
 
 DESCRIPTORS = 16384  # as the broker has; some eight hundred sandboxes of a hostd
-_LEAST_ROOM = 256 << 20
+_LEAST_SPACE = 256 << 20
 _SOCKET_LIMIT = 100
 _DYNAMIC = range(61184, 65520)  # systemd gives these out
 _SUBORDINATE = ("/etc/subuid", "/etc/subgid")
@@ -71,7 +71,7 @@ def _judge(each: Wanted) -> Iterator[Finding]:
     if found.st_uid not in each.owners:
         what = f"{each.path} belongs to uid {found.st_uid}"
         yield problem("files", what, f"chown {each.owners[-1]} {each.path}")
-        return  # whose it is comes first: its mode would be theirs to change again
+        return  # the owner has to be corrected first, who could widen the mode again
     if stat.S_IMODE(found.st_mode) & ~each.mode:
         what = f"{each.path} has mode {stat.S_IMODE(found.st_mode):04o}"
         fix = f"chmod {each.mode:04o} {each.path}"
@@ -81,7 +81,7 @@ def _judge(each: Wanted) -> Iterator[Finding]:
 def _narrower(each: Wanted, seen: os.stat_result) -> Callable[[], None]:
     """Removes the excess permissions of the very file that was examined."""
 
-    def mend() -> None:
+    def repair() -> None:
         descriptor = os.open(each.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             found = os.fstat(descriptor)
@@ -91,7 +91,7 @@ def _narrower(each: Wanted, seen: os.stat_result) -> Callable[[], None]:
         finally:
             os.close(descriptor)
 
-    return mend
+    return repair
 
 
 def policies(paths: Paths) -> Iterator[Finding]:
@@ -105,11 +105,11 @@ def policies(paths: Paths) -> Iterator[Finding]:
         yield good("policies", f"{len(files)} read")
 
 
-def room(paths: Paths) -> Iterator[Finding]:
-    """Without room for its journal the broker refuses everything."""
+def disk_space(paths: Paths) -> Iterator[Finding]:
+    """Without free space for its journal the broker refuses everything."""
     place = paths.state if paths.state.is_dir() else paths.root
     free = shutil.disk_usage(place).free
-    if free < _LEAST_ROOM:
+    if free < _LEAST_SPACE:
         what = f"{free >> 20} MiB are free at {place}; without free space every request is refused"
         yield problem("disk", what, f"df -h {place}, then free some space")
     else:
@@ -118,7 +118,7 @@ def room(paths: Paths) -> Iterator[Finding]:
 
 
 def _shared_disk(paths: Paths) -> Iterator[Finding]:
-    """What sandboxes fill: without a disk of their own, that of the journals and the store."""
+    """Without a file system of their own, sandboxes can fill that of the journals and the store."""
     sandboxes = paths.hostd_state / "sandboxes"
     found = {name: _device(path) for name, path in _written(paths).items()}
     device = _device(sandboxes)
@@ -211,7 +211,7 @@ def docker_socket(paths: Paths) -> str | None:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    """What cannot be read is told by who needs it."""
+    """A file that cannot be read is empty here: the check that needs it reports it."""
     try:
         return read_document(path)
     except Failure:

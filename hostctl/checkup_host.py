@@ -37,17 +37,17 @@ _SETTINGS = {
 }
 _OLDEST = (5, 13)  # landlock
 _ATTESTING = (6, 13)  # PIDFD_GET_INFO
-# Controller → what nothing keeps apart without it.
-_NOT_APART = {
+# Controller → what one sandbox can do to the others without it.
+_WITHOUT_LIMIT = {
     "memory": "one sandbox can use all memory, and the kernel then kills any process",
     "pids": "one sandbox can use all process ids, and nothing else can be started",
     "cpu": "one sandbox with many processes slows down the others and the daemons",
 }
-_CONTROLLERS = tuple(_NOT_APART)
+_CONTROLLERS = tuple(_WITHOUT_LIMIT)
 _CAP_SYS_RESOURCE = 24
 _DOCKER = "/var/run/docker.sock"
 _OLDEST_DOCKER = (20, 10)
-_EARLIEST = 1_700_000_000  # no clock that is right shows less
+_EARLIEST = 1_700_000_000  # a clock that is right shows a later time
 
 
 def version_of(text: str) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ def _settings(proc: Path) -> Iterator[Finding]:
         try:
             value = (proc / name).read_text(encoding="ascii").strip()
         except OSError:
-            continue  # this kernel has no such thing
+            continue  # this kernel has no such setting
         if value not in safe:
             dotted = name.replace("/", ".")
             yield note(
@@ -112,7 +112,7 @@ def rules() -> Iterator[Finding]:
     """Whether this kernel takes rules like ours, in a network namespace of their own."""
     nft, unshare = (shutil.which(name, path=_SYSTEM_PATH) for name in ("nft", "unshare"))
     if nft is None or unshare is None:
-        return  # said already
+        return  # reported already
     ruleset = render(Uids(sidecar=1, helper=2, untrusted=3), "0" * 64)
     done = _run([unshare, "--net", nft, "-f", "-"], ruleset.encode())
     if done is None or done.returncode:
@@ -146,14 +146,14 @@ def cgroups() -> Iterator[Finding]:
     missing = [name for name in _CONTROLLERS if name not in controllers]
     if missing:
         for name in missing:
-            what = f"no controller for {name}: {_NOT_APART[name]}"
+            what = f"no controller for {name}: {_WITHOUT_LIMIT[name]}"
             yield note("cgroups", what, f"boot with cgroup_enable={name}")
-    yield from _victims()
+    yield from _oom_protection()
     if unified and not missing:
         yield good("cgroups", f"v2, with {', '.join(_CONTROLLERS)}")
 
 
-def _victims(status: Path = Path("/proc/self/status")) -> Iterator[Finding]:
+def _oom_protection(status: Path = Path("/proc/self/status")) -> Iterator[Finding]:
     text = status.read_text(encoding="ascii")
     if not int(text.partition("CapEff:")[2].split()[0], 16) >> _CAP_SYS_RESOURCE & 1:
         what = "no CAP_SYS_RESOURCE: when memory runs out the kernel may kill a daemon first"

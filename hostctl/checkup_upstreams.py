@@ -56,7 +56,7 @@ def credentials(paths: Paths) -> Iterator[Finding]:
     try:
         tables = configured(paths, "provider")
     except Failure:
-        return  # said already
+        return  # reported already
     broker = broker_of(paths)
     for name, (_, values) in tables.items():
         path = values.get("password_file")

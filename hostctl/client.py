@@ -22,7 +22,10 @@ _READ = 65536
 _QUICK = 60.0
 _SERVER_UID = 0
 _HOSTD, _BROKER = "hostd", "the broker"
-REQUEST_LIMITS = {_HOSTD: 1 << 20, _BROKER: 256 << 10}  # a longer line is dropped without a word
+REQUEST_LIMITS = {
+    _HOSTD: 1 << 20,
+    _BROKER: 256 << 10,
+}  # the daemon drops a longer line and does not answer
 
 
 class Progress(NamedTuple):
@@ -85,7 +88,7 @@ class Connection:
             if data:
                 self._socket.sendall(data)
         except BrokenPipeError:
-            pass  # it has refused already; what it said is still to be read
+            pass  # the daemon has refused already; its answer is still to be read
         except OSError as error:
             raise self._gone(error.strerror or "") from None
 
@@ -108,7 +111,7 @@ class Connection:
         return [parse_message(line) for line in lines]
 
     def finish(self, on_progress: Callable[[str], None]) -> Mapping[str, object]:
-        """Waits for the end of the answer; who waits long is told what for."""
+        """Waits for the end of the answer; after two seconds a line says what it waits for."""
         waits_for = f"waiting for {self._daemon}"
         while True:
             with Waiting(waits_for):

@@ -45,7 +45,7 @@ def moment_text(moment: object) -> str:
 
 
 def seconds_of(stamp: object) -> float:
-    """A journal's time stamp as seconds since 1970; an odd one is of long ago."""
+    """A journal's time stamp as seconds since 1970; 0 for one that cannot be parsed."""
     try:
         return datetime.fromisoformat(str(stamp)).timestamp()
     except ValueError:

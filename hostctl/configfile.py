@@ -1,4 +1,4 @@
-"""Configuration files, read and written: whole or not at all, never over somebody's own."""
+"""Configuration files, read and written: a write is complete or changes nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _check_printable(values: Iterable[Value]) -> None:
 
 
 def read_document(path: Path) -> dict[str, object]:
-    """A TOML file of the daemons; one that is not there says nothing."""
+    """A TOML file of the daemons; one that does not exist is an empty document."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

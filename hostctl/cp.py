@@ -116,11 +116,11 @@ def _copy_out(
                 extractor.take(event)
 
         try:
-            code, complaint = carry(socket, _exec(source, *_pack(source)), iter(()), take)
-            if code != 0 and extractor.entries == 0 and "unrecognized option" in complaint:
+            code, error = carry(socket, _exec(source, *_pack(source)), iter(()), take)
+            if code != 0 and extractor.entries == 0 and "unrecognized option" in error:
                 plainly = _exec(source, *_pack_plainly(source))
-                code, complaint = carry(socket, plainly, iter(()), take)
-            _judge(code, complaint, extractor)
+                code, error = carry(socket, plainly, iter(()), take)
+            _judge(code, error, extractor)
             reader.finish()
         except TarMalformed as problem:
             what = "the sandbox did not send a valid archive"
@@ -130,14 +130,14 @@ def _copy_out(
     return extractor.entries, extractor.size
 
 
-def _judge(code: int, complaint: str, extractor: Extractor) -> None:
-    """tar's status 1 is a file that changed while it was read; that is the command's affair."""
+def _judge(code: int, error: str, extractor: Extractor) -> None:
+    """tar exits with 1 when a file changed while it was read: that copy is complete."""
     if code == 0 or (code == 1 and extractor.entries):
         return
-    if extractor.entries == 0 and (code == 2 or "No such file" in complaint):
+    if extractor.entries == 0 and (code == 2 or "No such file" in error):
         fix = "a relative path starts at /workspace"
-        raise Failure("R112", "there is nothing to copy", complaint, fix, NOT_FOUND)
-    raise Failure("R112", "not everything was copied", complaint or f"tar ended with {code}")
+        raise Failure("R112", "there is nothing to copy", error, fix, NOT_FOUND)
+    raise Failure("R112", "not everything was copied", error or f"tar ended with {code}")
 
 
 def _copy_in(
@@ -151,11 +151,11 @@ def _copy_in(
     parent = _open(source.parent)
     try:
         stream = packer.stream(parent, source.name, name)
-        code, complaint = carry(socket, _exec(target, *unpack), stream, _ignore)
+        code, error = carry(socket, _exec(target, *unpack), stream, _ignore)
     finally:
         os.close(parent)
     if code != 0:
-        raise Failure("R112", "not everything was copied", complaint or f"tar ended with {code}")
+        raise Failure("R112", "not everything was copied", error or f"tar ended with {code}")
     return packer.entries, packer.size
 
 

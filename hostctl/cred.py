@@ -243,7 +243,7 @@ def _secret_of(args: Namespace) -> bytes:
 
 
 def _refuse_needed(paths: Paths, name: str) -> None:
-    """The broker would refuse it too, with the words of a broken file."""
+    """The broker would refuse it too, but as an error in its configuration."""
     for upstream, (_, values) in configured(paths, "upstream").items():
         if name in (values.get("provider"), values.get("proxy_provider")):
             what = f"the credential {name!r} is needed by the upstream {upstream!r}"

@@ -18,7 +18,7 @@ def first_repository(paths: Paths, credential: str) -> str | None:
         try:
             policy = parse_policy(path.read_text(encoding="utf-8"))
         except (PolicyError, OSError, ValueError):
-            continue  # `hostctl policy check` is for that
+            continue  # `hostctl policy check` reports it
         for rule in policy.git:
             for repo in rule.repos:
                 if rule.fetch and repo.upstream in upstreams and "*" not in repo.path:

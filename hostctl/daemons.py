@@ -22,8 +22,8 @@ from identity.paths import Paths
 READY_SECONDS = 20.0
 STOP_SECONDS = 120.0  # hostd removes its sandboxes first
 _READY_LIMIT = 65536
-# Where memory is short the kernel ends commands of sandboxes first, and daemons last.
-_LAST_VICTIM = "-900"
+# When memory runs out the kernel kills commands of sandboxes first, daemons last (proc(5)).
+_OOM_SCORE = "-900"
 _PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -35,7 +35,7 @@ class Daemon:
         self.process = process
 
     def stop(self) -> None:
-        """For a start that is taken back: politely, then not."""
+        """For a start that is undone: by SIGTERM, then by SIGKILL."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -97,8 +97,8 @@ def _spawn(
             pass_fds=(ready,),
             start_new_session=True,
         )
-    with suppress(OSError):  # where nobody may: then it is one process among others
-        Path(f"/proc/{process.pid}/oom_score_adj").write_text(_LAST_VICTIM, encoding="ascii")
+    with suppress(OSError):  # without CAP_SYS_RESOURCE it keeps the score of any process
+        Path(f"/proc/{process.pid}/oom_score_adj").write_text(_OOM_SCORE, encoding="ascii")
     return process
 
 

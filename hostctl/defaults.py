@@ -1,4 +1,4 @@
-"""The embedded configuration: what `up` writes where nothing is yet."""
+"""The default configuration, which `up` writes where there is none yet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UID_COUNT = 300000
 
 
 class Wanted(NamedTuple):
-    """A file or directory of ours: the widest mode it may have, and whose it is."""
+    """A file or directory of ours: the widest mode it may have, and its owners."""
 
     path: Path
     mode: int
@@ -46,7 +46,7 @@ def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
 
 
 def _broker_key(paths: Paths, broker: int) -> SigningKey:
-    """Made here, unless the configuration says that somebody else keeps it."""
+    """Made here, unless the configuration names another file that holds it."""
     from identity.keyfile import load_key, load_or_create_key
 
     elsewhere = _configured(paths, "process", "key_file")
@@ -60,7 +60,7 @@ def _broker_key(paths: Paths, broker: int) -> SigningKey:
 
 
 def directories(paths: Paths, broker: int) -> list[Wanted]:
-    """Each with the one owner it has; `up` makes them so, `doctor` looks whether they are."""
+    """Each with its one owner: `up` makes them so, `doctor` checks that they are."""
     return [
         Wanted(paths.etc, 0o755, (0,)),
         Wanted(paths.broker_d, 0o750, (0,), broker),

@@ -1,4 +1,4 @@
-"""`hostctl demo`: an offline tour that shows every protection at work, from inside a sandbox."""
+"""`hostctl demo`: an offline tour; two sandboxes try what is allowed, and what is not."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
         finished = True
     finally:
         if args.keep and finished:
-            _tell_kept(stage, out)
+            _show_kept(stage, out)
         else:
             ignore_signals()
             out.progress("cleaning up ...")
@@ -155,7 +155,7 @@ def report(outcomes: list[Outcome], seconds: float, out: Output) -> int:
     return NOT_ENFORCED if failed else 0
 
 
-def _tell_kept(stage: Stage, out: Output) -> None:
+def _show_kept(stage: Stage, out: Output) -> None:
     out.progress("kept running; examine it with:")
     out.progress(f"  hostctl --root {stage.root} ls")
     out.progress("and end it with:")

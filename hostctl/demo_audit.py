@@ -1,4 +1,4 @@
-"""The last check: the audit tells all of it, verifies, and holds no secret."""
+"""The last check: the audit has a record of each act, verifies, and holds no secret."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _records(stage: Stage) -> list[Record]:
 
 
 def missing(records: Sequence[Record]) -> list[str]:
-    return [what for what, is_it in _STORY.items() if not any(map(is_it, records))]
+    return [what for what, is_it in _EXPECTED.items() if not any(map(is_it, records))]
 
 
 def _ref(name: str) -> Callable[[Record], bool]:
     return lambda record: name in json.dumps(record.get("refs", []))
 
 
-def _told(decision: str | None = None, **wanted: object) -> Callable[[Record], bool]:
+def _record_with(decision: str | None = None, **wanted: object) -> Callable[[Record], bool]:
     def is_it(record: Record) -> bool:
         if decision is not None and record.get("decision") != decision:
             return False
@@ -53,18 +53,19 @@ def _both(*parts: Callable[[Record], bool]) -> Callable[[Record], bool]:
     return lambda record: all(part(record) for part in parts)
 
 
-_STORY: dict[str, Callable[[Record], bool]] = {
+_EXPECTED: dict[str, Callable[[Record], bool]] = {
     "the agent's push": _both(
-        _told("allow", event="push.decision", tier="untrusted"), _ref("refs/heads/agent/demo")
+        _record_with("allow", event="push.decision", tier="untrusted"),
+        _ref("refs/heads/agent/demo"),
     ),
     "the refused push to main": _both(
-        _told("deny", event="push.decision", code="G201"), _ref("refs/heads/main")
+        _record_with("deny", event="push.decision", code="G201"), _ref("refs/heads/main")
     ),
-    "the repository outside the policy": _told("deny", code="G101"),
+    "the repository outside the policy": _record_with("deny", code="G101"),
     "the gate's push": _both(
-        _told("allow", event="push.decision", tier="helper"), _ref("refs/heads/ci/demo")
+        _record_with("allow", event="push.decision", tier="helper"), _ref("refs/heads/ci/demo")
     ),
-    "the refused visit to the credential socket": _told("deny", code="H101"),
-    "the revocation": _told(event="session.revoked", reason="demo"),
-    "the sandboxes": _told(event="sandbox.created"),
+    "the refused visit to the credential socket": _record_with("deny", code="H101"),
+    "the revocation": _record_with(event="session.revoked", reason="demo"),
+    "the sandboxes": _record_with(event="sandbox.created"),
 }

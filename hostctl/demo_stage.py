@@ -1,4 +1,4 @@
-"""The demo's stage: a throw-away root, a git server, broker and hostd; and taking it all away."""
+"""What the demo runs on: a temporary root, a git server, broker and hostd; and their removal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Ran:
 
     def expect_success(self, what: str) -> str:
         if self.code != 0:
-            raise CheckFailed(f"{what} ended with {self.code}: {last_words(self.text)}")
+            raise CheckFailed(f"{what} ended with {self.code}: {last_lines(self.text)}")
         return self.out.strip()
 
     def expect_failure(self, what: str) -> str:
@@ -63,7 +63,7 @@ class Ran:
         return self.text
 
 
-def last_words(text: str) -> str:
+def last_lines(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " / ".join(lines[-3:]) or "no output"
 
@@ -128,7 +128,7 @@ class Stage:
         except ValueError:
             raise CheckFailed(f"a probe answered {answer[:200]!r}") from None
         if not isinstance(found, dict):
-            raise CheckFailed("a probe answered strangely")
+            raise CheckFailed("a probe did not answer with an object")
         return found
 
     def upstream_ref(self, ref: str, repository: str = ALLOWED) -> str | None:
@@ -189,11 +189,11 @@ def _set_up(stage: Stage, password: str, hostd: str) -> None:
 
 def _must(ran: Ran, what: str) -> None:
     if ran.code != 0:
-        raise Failure("C107", what, last_words(ran.text), "`hostctl demo --keep` keeps the logs")
+        raise Failure("C107", what, last_lines(ran.text), "`hostctl demo --keep` keeps the logs")
 
 
 def close_stage(stage: Stage, keep_files: bool = False) -> None:
-    """Takes away everything that was started or written; goes on when a part of it fails."""
+    """Stops what was started and removes what was written; goes on when a part of it fails."""
     paths = stage.paths
     for name, control in (("hostd", paths.hostd_socket), ("broker", paths.broker_admin_socket)):
         try:

@@ -175,7 +175,7 @@ class _GitServer(ThreadingHTTPServer):
         self._lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Refused handshakes and clients that leave are not worth a word."""
+        """Refused handshakes and clients that leave are not reported."""
 
     def note(self, line: str) -> None:
         with self._lock, (self.directory / "access.log").open("a", encoding="utf-8") as log:

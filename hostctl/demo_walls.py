@@ -1,6 +1,6 @@
-"""Checks of the walls: no way out, nothing to find, nothing worth stealing.
+"""Checks of isolation: no connection out, no password to be found, no token that works elsewhere.
 
-What `hostctl verify` measures from inside is taken from it; the password's scan and the theft of a
+What `hostctl verify` measures is taken from it; the scan for the password and the use of a stolen
 token are the demo's own.
 """
 
@@ -79,8 +79,8 @@ def token_is_worthless(stage: Stage) -> str:
     if not helper["token"] or with_it != 200 or without != 401:
         raise CheckFailed(f"418 gave {with_it} with, {without} without it")
     stolen = {"token": helper["token"], "ports": [418, 419], "path": _path(stage)}
-    thief = stage.probe(SPLIT, CREDENTIAL, stolen)["ports"]
-    on_418, on_419 = (thief[port][0][0] for port in ("418", "419"))
+    stolen_use = stage.probe(SPLIT, CREDENTIAL, stolen)["ports"]
+    on_418, on_419 = (stolen_use[port][0][0] for port in ("418", "419"))
     if on_418 != 0 or on_419 != 404:
         raise CheckFailed(f"the untrusted uid got {on_418} on 418, {on_419} on 419")
     at_broker, at_upstream = (
@@ -100,7 +100,7 @@ def _ask_broker(stage: Stage, token: str) -> int:
     """As somebody with a key that is no sidecar's and the stolen token; 0 when TLS refuses it."""
     context = ssl.create_default_context()
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # an intruder does not care whom it talks to
+    context.verify_mode = ssl.CERT_NONE  # an attacker does not check whom it talks to
     context.load_cert_chain(stage.upstream.certificate, stage.upstream.key)
     return _status(broker_address(stage.paths), context, f"/git/demo/{ALLOWED}.git", token)
 

@@ -18,24 +18,24 @@ from identity.version import VERSION
 
 ABOUT = """\
 Looks at everything that this host must have: kernel, settings, programs, rules, cgroups, Docker,
-file modes, clock, uids, daemons, leftovers, room on disk, git servers. Each problem comes with the
+file modes, clock, uids, daemons, leftovers, free space, git servers. Each problem comes with the
 command that fixes it; exit 6 if there is one. Notes (!) do not change the exit code.
 
---fix does what can harm nobody, and says what it did: it narrows modes, and removes control sockets
-that nobody answers on and the marker files of a verification that was killed."""
+--fix makes the repairs that cannot do harm, and says which: it narrows modes, and removes control
+sockets on which no daemon answers and the marker files of a verification that was killed."""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--fix", action="store_true", help="do the fixes that can harm nobody")
+    parser.add_argument("--fix", action="store_true", help="make the repairs that cannot do harm")
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl doctor`")
     with Waiting("looking at this host"):
-        results = [(finding, _mend(finding, args.fix)) for finding in examine(paths)]
+        results = [(finding, _repair(finding, args.fix)) for finding in examine(paths)]
     if not out.json:
-        for finding, mended in results:
-            _show(finding, mended, out)
+        for finding, repaired in results:
+            _show(finding, repaired, out)
     return _conclude(results, out)
 
 
@@ -51,7 +51,7 @@ def _checks(paths: Paths) -> list[Check]:
         lambda: files.modes(paths),
         lambda: files.policies(paths),
         lambda: files.uids(paths),
-        lambda: files.room(paths),
+        lambda: files.disk_space(paths),
         lambda: files.daemons(paths, VERSION),
         lambda: files.leftovers(paths),
         lambda: servers.upstreams(paths),
@@ -59,7 +59,7 @@ def _checks(paths: Paths) -> list[Check]:
     ]
 
 
-class Mending(NamedTuple):
+class Repair(NamedTuple):
     """What became of a finding's fix; `why` it failed, if it was tried and did."""
 
     tried: bool = False
@@ -70,17 +70,17 @@ class Mending(NamedTuple):
         return self.tried and not self.why
 
 
-def _mend(finding: Finding, wanted: bool) -> Mending:
-    if not wanted or finding.mend is None:
-        return Mending()
+def _repair(finding: Finding, wanted: bool) -> Repair:
+    if not wanted or finding.repair is None:
+        return Repair()
     try:
-        finding.mend()
+        finding.repair()
     except OSError as error:
-        return Mending(tried=True, why=error.strerror or str(error))
-    return Mending(tried=True)
+        return Repair(tried=True, why=error.strerror or str(error))
+    return Repair(tried=True)
 
 
-def _show(finding: Finding, mended: Mending, out: Output) -> None:
+def _show(finding: Finding, repaired: Repair, out: Output) -> None:
     good, bad = ("✓", "✗") if out.can_show("✓✗") else ("[ok]  ", "[FAIL]")
     if finding.level == OK:
         if not out.quiet:
@@ -88,26 +88,26 @@ def _show(finding: Finding, mended: Mending, out: Output) -> None:
         return
     mark = "!" if finding.level == NOTE else out.bad(bad)
     out.line(f"{mark} {finding.check:<13} {plain(finding.what)}")
-    if mended.done:
+    if repaired.done:
         out.line(f"  {'':<13} fixed: {plain(finding.fix)}")
     else:
-        failed = f" (--fix failed: {plain(mended.why)})" if mended.why else ""
+        failed = f" (--fix failed: {plain(repaired.why)})" if repaired.why else ""
         out.line(f"  {'':<13} fix: {plain(finding.fix)}{failed}")
 
 
-def _conclude(results: list[tuple[Finding, Mending]], out: Output) -> int:
-    left = [each for each, mended in results if each.level == PROBLEM and not mended.done]
-    notes = sum(each.level == NOTE and not mended.done for each, mended in results)
-    fixed = sum(mended.done for _, mended in results)
-    safe = sum(each.mend is not None for each, mended in results if not mended.tried)
+def _conclude(results: list[tuple[Finding, Repair]], out: Output) -> int:
+    left = [each for each, repaired in results if each.level == PROBLEM and not repaired.done]
+    notes = sum(each.level == NOTE and not repaired.done for each, repaired in results)
+    fixed = sum(repaired.done for _, repaired in results)
+    safe = sum(each.repair is not None for each, repaired in results if not repaired.tried)
     if out.json:
-        findings = [each.fields(mended.done) for each, mended in results]
+        findings = [each.fields(repaired.done) for each, repaired in results]
         counts = {"problems": len(left), "notes": notes, "fixed": fixed}
         out.emit({"schema": "gitmoat.doctor/1", "findings": findings, **counts})
     else:
         _summarise(len(left), notes, fixed, out)
         if safe and not fixed:
-            out.progress(f"hint: hostctl doctor --fix does {safe} of these by itself")
+            out.progress(f"hint: hostctl doctor --fix repairs {safe} of these")
     return NOT_ENFORCED if left else 0
 
 

@@ -1,4 +1,4 @@
-"""An error as the user reads it: what with its stable code, why, and how to mend it."""
+"""An error as the user reads it: what happened with its stable code, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Failure(Fault):
         return [first, f"why: {told['why']}", f"fix: {told['fix']}"]
 
     def mapping(self) -> dict[str, object]:
-        """What was not said is taken from the table of codes; each a line of its own."""
+        """What is missing is taken from the table of codes; each value is one line."""
         text, fix = _known(self.code)
         whole = {"what": self.what, "why": self.why or text, "fix": self.fix or fix}
         printable = {key: plain(value) for key, value in whole.items()}
@@ -58,7 +58,7 @@ class Failure(Fault):
 
 
 class NotReached(Failure):
-    """The daemon is not there, or not for us: it was not asked."""
+    """The daemon does not run, or this user may not ask it: it got no request."""
 
 
 class Interrupted(BaseException):
@@ -72,7 +72,7 @@ class Interrupted(BaseException):
 def _known(code: str) -> tuple[str, str]:
     try:
         from netpolicy.codes import CODES
-    except ImportError:  # a broken installation still gets its error in one shape
+    except ImportError:  # an incomplete installation has errors of the same form
         return "hostctl is not completely installed", "install it again"
     known = CODES.get(code)
     return (known.text, known.fix) if known else ("the daemon did not say", "see its log file")

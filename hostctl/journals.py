@@ -1,4 +1,4 @@
-"""The two audit journals of a host, read as one story."""
+"""The two audit journals of a host, read as one sequence of records."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Follower:
         """The whole lines that have come since."""
         found = self._rest()
         if self._replaced():
-            found += self._rest()  # what came between the two looks
+            found += self._rest()  # what was written between the two reads
             self._open()
             found += self._rest()
         return found
@@ -96,7 +96,7 @@ class Follower:
 
 
 class Wanted(NamedTuple):
-    """Which records are asked for; what is empty asks for nothing."""
+    """Which records are wanted; an empty field matches every record."""
 
     sandboxes: frozenset[str] = frozenset()
     decision: str | None = None

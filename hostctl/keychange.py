@@ -15,7 +15,7 @@ from identity.paths import Paths
 
 
 def next_key(path: Path, uid: int) -> str:
-    """The public half of the key that will be; made, if there is none yet."""
+    """The public half of the next key, which is made if there is none yet."""
     try:
         return public_text(load_or_create_key(path, uid))
     except KeyFileUnsafe as error:
@@ -27,7 +27,7 @@ def next_key(path: Path, uid: int) -> str:
 
 
 def pin(paths: Paths, keys: Sequence[str]) -> None:
-    """What this host takes for its broker, in hostd.toml and in everything that runs."""
+    """Sets the keys that this host accepts as its broker's, in hostd.toml and in what runs."""
     set_key(paths.hostd_toml, "broker", keys)
     ask(paths.hostd_socket, {"op": "pins"})
 

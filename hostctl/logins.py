@@ -1,5 +1,5 @@
-"""Logins that a user of this host has already: git and gh are asked, as that user, and what they
-answer is read; a secret is never among it."""
+"""Logins that a user of this host has already: git and gh are asked, as that user. Of answers that
+hold a secret only the exit status is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gitwire.repository import Place
 
 _SECONDS = 30.0
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"  # of hostd's helpers, too
-_PLAIN = re.compile(r"[A-Za-z0-9/._=:@ -]+")  # what a shell would leave as it is
+_PLAIN = re.compile(r"[A-Za-z0-9/._=:@ -]+")  # what a shell does not change
 _HELPERS = (
     "git",
     "config",
@@ -45,7 +45,8 @@ class Login(NamedTuple):
 
 def runner(user: pwd.struct_passwd, root: Path, seconds: float = _SECONDS) -> Run:
     """Runs programs as the user, whose home is below the root; never as root: what they read is
-    the user's, and a helper is any program. Without our terminal: it could type into it."""
+    the user's, and a helper is any program. It does not get our terminal, which it could type into
+    (TIOCSTI)."""
     home = root / user.pw_dir.lstrip("/")
     runtime = f"/run/user/{user.pw_uid}"
     session = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from hostctl.failure import Failure
 from hostctl.tarstream import END, Entry, Kind, format_entry, padding
 
-_PIECE = 65536
+_CHUNK = 65536
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -58,7 +58,7 @@ class Packer:
             left, mode = there.st_size, there.st_mode & 0o777
             yield self._header(Entry(path, Kind.FILE, mode, left, _mtime(there)))
             while left:
-                piece = file.read(min(left, _PIECE))
+                piece = file.read(min(left, _CHUNK))
                 if not piece:
                     raise _changed(path)
                 left -= len(piece)

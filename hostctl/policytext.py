@@ -1,6 +1,6 @@
-"""A policy file as it is written, not yet understood: what `run --policy` sends to hostd.
+"""A policy file as it is written, not parsed: what `run --policy` sends to hostd.
 
-What a policy means is a lot of code to load, and hostd has it loaded.
+The code that parses policies takes long to load, and hostd has loaded it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from hostctl.waiting import Waiting
 # A pipe that polls writable takes this much without blocking (pipe(7), PIPE_BUF).
 CHUNK = 4096
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_LEAVE_AFTER = 3
+_INTERRUPTS_TO_LEAVE = 3
 _TERMINAL_QUIET = 100  # ms; a pty delivers its last bytes a moment after its last writer is gone
 _TERMINAL_REST = 1 << 20
 _READY = select.POLLIN | select.POLLHUP | select.POLLERR
@@ -51,7 +51,7 @@ class Pump:
         self._interrupts = 0
         self._waits_for = "waiting for hostd"
         self._running = False
-        self._at_once = at_once  # `exec` says nothing before its command runs
+        self._at_once = at_once  # for `exec` hostd sends no event before the command runs
         self.started: Mapping[str, object] = {}
         self.result: Mapping[str, object] | None = None
 
@@ -148,7 +148,7 @@ class Pump:
     def _deliver(self, source: int) -> None:
         try:
             sent = os.write(self._ends.outputs[source], self._to_us[source])
-        except OSError:  # our reader left: the command shall notice when it writes
+        except OSError:  # our reader closed its end: the command notices when it writes
             self._to_us[source] = b""
             self._close(source)
             return
@@ -169,7 +169,7 @@ class Pump:
                     copy_window_size(self._ends.terminal)
                 continue
             self._interrupts += 1
-            if not self._running or self._interrupts > _LEAVE_AFTER:
+            if not self._running or self._interrupts > _INTERRUPTS_TO_LEAVE:
                 raise Interrupted(number)
             self._connection.send({"signal": number})
 
@@ -188,7 +188,7 @@ class Pump:
                     self.result = fields
 
     def _command_runs(self) -> None:
-        """From here on keys and signals are the command's."""
+        """From here on keys and signals go to the command."""
         self._running = True
         if self._ends.terminal is not None and self._ends.feed is not None:
             self._raw.enter()

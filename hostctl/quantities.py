@@ -1,4 +1,4 @@
-"""Numbers as they are typed: durations, sizes, counts. Each raises what argparse turns to words."""
+"""Numbers as they are typed: durations, sizes, counts. argparse reports what each raises."""
 
 from __future__ import annotations
 

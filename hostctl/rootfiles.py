@@ -1,4 +1,4 @@
-"""Files that only root can have written: what they say may open something."""
+"""Files that only root can have written: rules that allow may be made from them."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 
 def _may_be_the_policys(failure: Failure) -> bool:
-    """hostd refused a policy, or was not there to read it."""
+    """hostd refused a policy, or could not be asked."""
     return failure.code.startswith("P") or isinstance(failure, NotReached)
 
 
@@ -95,7 +95,7 @@ def _check_policy(paths: Paths, name: str, sent: str) -> None:
     except Failure as fault:
         if fault.code.startswith("P"):
             raise
-    except Exception:  # noqa: BLE001 -- the run's own failure is told
+    except Exception:  # noqa: BLE001 -- the run's own failure is reported
         return
 
 

@@ -67,7 +67,7 @@ def terminal_ends(interactive: bool) -> Ends:
 
 
 def null_ends(directory: Path) -> Ends:
-    """For a command nobody watches: a null device of its own, unlinked at once.
+    """For a detached command: a null device of its own, unlinked at once.
 
     hostd gives the descriptors to the command's uid, and who owns /dev/null may change its mode.
     """

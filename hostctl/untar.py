@@ -88,7 +88,7 @@ class Extractor:
             self.entries -= 1
 
     def _parts(self, entry: Entry) -> list[bytes]:
-        """Where the entry goes, as names; a path that leads elsewhere is nobody's mistake."""
+        """Where the entry goes, as names; no tar sends a path that leads elsewhere by mistake."""
         first, *rest = entry.name.removesuffix(b"/").split(b"/")
         if first != self._top or any(part in (b"", b".", b"..") for part in rest):
             why = f"it sent {plain(entry.name.decode(errors='replace'))!r}"

@@ -1,4 +1,4 @@
-"""Which addresses a name may lead to. One table, with a reason for each row.
+"""Which addresses a host name may resolve to. One table, with a reason for each row.
 
 `ipaddress.is_global` is not used: what it means has changed between versions of Python.
 Documentation networks are not in the table: nothing real answers there, and tests use them.

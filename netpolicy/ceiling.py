@@ -6,7 +6,7 @@ from netpolicy.units import format_duration
 
 
 def exceeded(policy: Policy, ceiling: Ceiling) -> str | None:
-    """What of a policy is above the ceiling, or None."""
+    """What in a policy exceeds the ceiling, or None."""
     if ceiling.ttl is not None and policy.session.max_ttl > ceiling.ttl:
         return f"sessions of more than {format_duration(ceiling.ttl)}"
     for kind in KINDS:

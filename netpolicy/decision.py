@@ -45,15 +45,15 @@ Verdict = Allow | Deny
 def decide_repository(
     policy: Policy, upstream: str, repository: RepositoryPath, tier: Tier, fold: bool
 ) -> Verdict:
-    """Whether this tier may know the repository at all."""
-    return _see(_applying(policy, upstream, repository, tier, fold))
+    """Whether this tier may learn that the repository exists."""
+    return _decide_visibility(_applying(policy, upstream, repository, tier, fold))
 
 
 def decide_fetch(
     policy: Policy, upstream: str, repository: RepositoryPath, tier: Tier, fold: bool
 ) -> Verdict:
     rules = _applying(policy, upstream, repository, tier, fold)
-    seen = _see(rules)
+    seen = _decide_visibility(rules)
     if isinstance(seen, Deny):
         return seen
     fetching = [rule for rule in rules if rule.fetch]
@@ -74,7 +74,7 @@ def decide_push(
     `options`: the push carries options, which a rule must allow for every ref.
     """
     rules = _applying(policy, upstream, repository, tier, fold)
-    seen = _see(rules)
+    seen = _decide_visibility(rules)
     if isinstance(seen, Deny):
         unseen = {command.ref.text: CODES[seen.code].text for command in commands}
         return PushDenied(seen.code, unseen, seen.rule)
@@ -102,7 +102,7 @@ def allows_workflows(
         for rule in _applying(policy, upstream, repository, tier, fold)
         if rule.push is not None and rule.push.workflows
     ]
-    return all(any(_speaks(rule, command) for rule in rules) for command in commands)
+    return all(any(_covers_command(rule, command) for rule in rules) for command in commands)
 
 
 def _applying(
@@ -111,13 +111,13 @@ def _applying(
     return [rule for rule in policy.git if rule.applies(upstream, repository, tier, fold)]
 
 
-def _see(rules: Sequence[GitRule]) -> Verdict:
+def _decide_visibility(rules: Sequence[GitRule]) -> Verdict:
     deciding = [rule for rule in rules if rule.effect == "allow" or rule.denies_everything]
     return _deny_first(deciding, "G101", "no rule names it")
 
 
 def _deny_first(rules: Sequence[GitRule], code: str, otherwise: str) -> Verdict:
-    """The verdict of the rules that speak about one act."""
+    """The verdict of the rules that cover one act."""
     for rule in rules:
         if rule.effect != "allow":
             return Deny(code, "a rule denies it", rule.id)
@@ -126,15 +126,15 @@ def _deny_first(rules: Sequence[GitRule], code: str, otherwise: str) -> Verdict:
 
 def _decide_command(rules: Sequence[GitRule], command: Command, options: bool) -> Verdict:
     code = "G202" if command.change is Change.DELETE else "G201"
-    speaking = [rule for rule in rules if _speaks(rule, command)]
-    verdict = _deny_first(speaking, code, CODES[code].text)
+    covering = [rule for rule in rules if _covers_command(rule, command)]
+    verdict = _deny_first(covering, code, CODES[code].text)
     if isinstance(verdict, Deny) or not options:
         return verdict
-    optional = [rule for rule in speaking if rule.push is not None and rule.push.options]
+    optional = [rule for rule in covering if rule.push is not None and rule.push.options]
     return _deny_first(optional, "G204", CODES["G204"].text)
 
 
-def _speaks(rule: GitRule, command: Command) -> bool:
+def _covers_command(rule: GitRule, command: Command) -> bool:
     push = rule.push
     return (
         push is not None and push.includes(command.change) and push.covers(command.ref, rule.effect)

@@ -77,10 +77,10 @@ def _changes(kind: Kind[Any, Any], old: Rule, new: Rule) -> Iterator[Difference]
         yield Difference("other", where, words)
         return
     for change in kind.changes(old, new):
-        yield _at(where, _turned(change) if new.effect == "deny" else change)
+        yield _at(where, _reversed(change) if new.effect == "deny" else change)
 
 
-def _turned(change: KeyChange) -> KeyChange:
+def _reversed(change: KeyChange) -> KeyChange:
     """In a rule that denies, more of anything is narrower."""
-    turned: dict[Direction, Direction] = {"wider": "narrower", "narrower": "wider"}
-    return KeyChange(turned.get(change.direction, "other"), change.what)
+    reversed_direction: dict[Direction, Direction] = {"wider": "narrower", "narrower": "wider"}
+    return KeyChange(reversed_direction.get(change.direction, "other"), change.what)

@@ -31,13 +31,13 @@ def decide_egress(
     naming = rules_naming(policy, to.host, git_hosts)
     if not naming:
         return _unnamed(to.host, git_hosts)
-    speaking = [rule for rule in naming if rule.scheme == scheme]
-    if not speaking:
+    of_scheme = [rule for rule in naming if rule.scheme == scheme]
+    if not of_scheme:
         return Deny("E110", "no rule allows this scheme", naming[0].id)
-    allowing = [rule for rule in speaking if rule.covers(to.port)]
+    allowing = [rule for rule in of_scheme if rule.covers(to.port)]
     if not allowing:
-        return Deny("E102", "no rule allows this port", speaking[0].id)
-    return _together(allowing)
+        return Deny("E102", "no rule allows this port", of_scheme[0].id)
+    return _combined(allowing)
 
 
 def decide_plain(
@@ -84,7 +84,7 @@ def _unnamed(host: HostName, git_hosts: Collection[str]) -> Deny:
     return Deny("E101", "no rule names it")
 
 
-def _together(rules: Sequence[EgressRule]) -> EgressAllow:
+def _combined(rules: Sequence[EgressRule]) -> EgressAllow:
     return EgressAllow(
         rule=",".join(dict.fromkeys(rule.id for rule in rules)),
         allow_private=any(rule.allow_private for rule in rules),

@@ -3,7 +3,7 @@ checks a policy, read them here.
 
 A companion is a repository that a forge keeps beside another, under that one's name: its wiki, its
 designs, its snippets. Who may not see the repository may not see them, and who wrote `acme/*`
-meant repositories. A ref outside `refs/heads` and `refs/tags` may be an order: a push to
+meant repositories. A ref outside `refs/heads` and `refs/tags` may be a command: a push to
 `refs/for/main` opens a review, one to `refs/meta/config` changes who may do what.
 """
 
@@ -83,7 +83,7 @@ def _owners(path: str) -> Iterator[str]:
         yield path
 
 
-def takes_in_ref(pattern: str, ref: str) -> bool:
+def may_match_ref(pattern: str, ref: str) -> bool:
     """Whether a pattern may speak of the ref at all: a wildcard is branches and tags, every other
     namespace is spelled, and so is the `%` behind which Gerrit takes options (`%submit`), and each
     comma that separates them (`%topic=x,submit`)."""

@@ -21,7 +21,7 @@ TIERS = [tier.value for tier in Tier]
 _MONTH = 30 * 86400
 _LARGEST = 1 << 50
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_TOLD = ("id", "effect")  # by the rule's name
+_NAMED_ALREADY = ("id", "effect")  # by the rule's name
 
 Direction = Literal["wider", "narrower", "other"]
 
@@ -62,7 +62,7 @@ def compare_keys(
     for key in keys:
         before, after = (key.write(getattr(value, key.name)) for value in (old, new))
         name = prefix + key.name
-        if key.name in _TOLD or before == after:
+        if key.name in _NAMED_ALREADY or before == after:
             continue
         if isinstance(before, list):
             yield from compare_lists(name, before, after)

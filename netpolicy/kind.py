@@ -1,8 +1,8 @@
 """One kind of rule, and everything that is done with rules of it.
 
 `kinds` has the table. Whoever reads, writes, narrows, compares, explains, learns, checks or tries
-rules goes through it and never asks of which kind a rule is. No part of a record has a default:
-a kind that has nothing to say to one of them says so by a function that does nothing.
+rules goes through it and never asks of which kind a rule is. No part of a record has a default: a
+kind to which one of them does not apply has a function there that does nothing.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from netpolicy.upstreams import UpstreamTable
 R = TypeVar("R", bound="Rule")
 T = TypeVar("T", bound="Test")
 Verdict = Allow | Deny | PushDenied
-IsShared = Callable[[str], bool]  # does this domain belong to everybody, or to many tenants?
+IsShared = Callable[[str], bool]  # is this domain a public suffix?
 
 
 class Rule(Protocol):
@@ -114,7 +114,7 @@ class Remark:
 
 
 @frozen
-class Surroundings:
+class CheckContext:
     """What a policy is checked against; an empty table of upstreams is one that is not known."""
 
     upstreams: UpstreamTable
@@ -141,7 +141,7 @@ class Suggestion:
 
 
 @frozen
-class Lesson:
+class Learned:
     """`presets`: what each preset would allow, and how often that was refused."""
 
     suggestions: tuple[Suggestion, ...] = ()
@@ -168,9 +168,9 @@ class Kind(Generic[R, T]):
     is_whole: Callable[[R], bool]
     changes: Callable[[R, R], Iterator[KeyChange]]
     # What `policy check` warns of.
-    lint: Callable[[Policy, Surroundings], Iterator[Remark]]
+    lint: Callable[[Policy, CheckContext], Iterator[Remark]]
     # What would have allowed these refusals.
-    learn: Callable[[Policy, Sequence[Refused], Mapping[str, Answer], Surroundings], Lesson]
+    learn: Callable[[Policy, Sequence[Refused], Mapping[str, Answer], CheckContext], Learned]
     # The keys of a `[[test]]` that ask about this kind; such a test, read, written, tried.
     test: type[T]
     test_keys: tuple[str, ...]

@@ -1,6 +1,6 @@
 """What a valid policy may still say by mistake: wider than it looks, or of no effect."""
 
-from netpolicy.kind import IsShared, Remark, Surroundings
+from netpolicy.kind import CheckContext, IsShared, Remark
 from netpolicy.kinds import KINDS
 from netpolicy.policy import Policy, Session
 from netpolicy.upstreams import UpstreamTable
@@ -15,5 +15,5 @@ def lint(policy: Policy, is_shared: IsShared, upstreams: UpstreamTable) -> list[
         found.append(
             Remark("session.idle", "is longer than session.ttl", "it never ends a session")
         )
-    around = Surroundings(upstreams, is_shared)
-    return [*found, *(remark for kind in KINDS for remark in kind.lint(policy, around))]
+    context = CheckContext(upstreams, is_shared)
+    return [*found, *(remark for kind in KINDS for remark in kind.lint(policy, context))]

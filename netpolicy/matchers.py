@@ -12,7 +12,7 @@ from attrs import field, frozen
 from gitwire.errors import Malformed
 from gitwire.receivepack import RefName, parse_ref
 from gitwire.repository import MAX_PATH, RepositoryPath, parse_repository
-from netpolicy.forgenames import companion, denied_with, refs_denied_with, takes_in_ref
+from netpolicy.forgenames import companion, denied_with, may_match_ref, refs_denied_with
 
 _UPSTREAM = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -175,7 +175,7 @@ class RefPattern:
             raise BadPattern("not a ref that git accepts", "see git check-ref-format") from None
 
     def matches(self, ref: RefName) -> bool:
-        if not takes_in_ref(self.text, ref.text):
+        if not may_match_ref(self.text, ref.text):
             return False
         return segments_match(self.text.split("/"), ref.text.split("/"))
 

@@ -100,16 +100,17 @@ def _hook(name: str, *lines: str) -> str:
 
 
 def _syn(uids: Uids) -> Sequence[str]:
-    """Who may open a connection: HELP its git port; UNTR its own, and its own servers."""
+    """Who may open a connection: the helper to its git port; the untrusted uid to its own ports of
+    the sidecar, and to its own servers."""
     untrusted = f"meta skuid {uids.untrusted} accept"
-    doors = [
+    listeners = [
         f"ip daddr 127.0.0.1 tcp dport {GIT_HELPER} meta skuid {uids.helper} accept",
         f"ip daddr 127.0.0.1 tcp dport {GIT_UNTRUSTED} {untrusted}",
         f"ip daddr 127.0.0.1 tcp dport {{ {DNS}, {CONNECT} }} {untrusted}",
         f"ip daddr {SYNTHETIC} tcp dport {{ {HTTP}, {TLS} }} {untrusted}",
     ]
     own = f"tcp dport != @sidecar_ports {untrusted}"
-    return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own, _RESET, _REFUSE]
+    return [f"tcp sport @sidecar_ports {_SQUAT}", *listeners, own, _RESET, _REFUSE]
 
 
 def _udp(uids: Uids) -> Sequence[str]:

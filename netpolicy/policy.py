@@ -12,8 +12,8 @@ from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
 
 Effect = Literal["allow", "deny"]
 Scheme = Literal["tls", "http"]
-USUAL_PORTS: dict[Scheme, int] = {"tls": 443, "http": 80}
-READING = ("GET", "HEAD")  # what plain HTTP may do where no method is named
+DEFAULT_PORTS: dict[Scheme, int] = {"tls": 443, "http": 80}
+DEFAULT_METHODS = ("GET", "HEAD")  # of a plain HTTP rule that names none
 
 
 class Tier(Enum):
@@ -22,8 +22,8 @@ class Tier(Enum):
     HELPER = "helper"
     UNTRUSTED = "untrusted"
 
-    # There is one of each. The hash of an Enum is a function of Python's own, called a dozen
-    # times for every request.
+    # Each member is one object. Enum's own __hash__ is a Python function, which would be called a
+    # dozen times for every request.
     __hash__ = object.__hash__
 
 
@@ -126,7 +126,7 @@ class EgressRule:
         """One exact host and one port; by plain HTTP, to read. BadPattern for a host that no rule
         can name."""
         hosts = (HostPattern(to.host.text),)
-        methods = READING if scheme == "http" else ()
+        methods = DEFAULT_METHODS if scheme == "http" else ()
         return cls(name, "allow", hosts, (to.port,), scheme, methods)
 
     def applies(self, host: HostName) -> bool:

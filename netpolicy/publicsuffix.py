@@ -1,4 +1,5 @@
-"""Domains that belong to everybody (`co.uk`-like) or to the many tenants of one service."""
+"""Public suffixes: domains below which anybody (`co.uk`), or any tenant of one service, can
+register names. The list is that of publicsuffix.org."""
 
 from __future__ import annotations
 
@@ -13,5 +14,5 @@ def _list() -> PublicSuffixList:
 
 
 def is_shared(domain: str) -> bool:
-    """A top-level domain that the list does not know counts as everybody's."""
+    """A top-level domain that the list does not know counts as a public suffix."""
     return bool(_list().is_public(domain))

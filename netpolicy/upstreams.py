@@ -111,7 +111,8 @@ class UpstreamTable:
         return dict.fromkeys(prefixes)
 
     def _owner(self, name: str) -> Upstream | None:
-        """Whom a bare host name means in URLs of ssh and git: their ports are not https ports."""
+        """The upstream that a bare host name means in URLs of ssh and git, whose ports differ from
+        those of https."""
         exact = self.by_place(Place(name))
         if exact is not None:
             return exact

@@ -107,7 +107,7 @@ def _branch(glob: str) -> None:
 
 
 def policy_text(answers: Answers) -> str:
-    """The file, with a word on each part for whoever reads it next."""
+    """The file, with a comment on each part."""
     who = ["helper", "untrusted"] if answers.agent else ["helper"]
     push = {"push": {"branches": answers.push}} if answers.push else {}
     rule = {"id": "work", "repos": answers.repos, "fetch": True, **push, "who": who}

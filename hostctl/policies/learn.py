@@ -19,7 +19,7 @@ from hostctl.presets import resolve
 from hostctl.upstreamtable import known_upstreams
 from identity.paths import Paths
 from netpolicy.document import policy_from_mapping
-from netpolicy.kind import Kind, Lesson, Refused, Suggestion, Surroundings
+from netpolicy.kind import CheckContext, Kind, Learned, Refused, Suggestion
 from netpolicy.kinds import KINDS, rules_of
 from netpolicy.policy import Policy
 from netpolicy.presets.names import PRESETS
@@ -31,12 +31,12 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     answers = resolve(paths.root, PRESETS)
     records = _records(paths, args.sandbox)
     policy = _policy(paths, args.sandbox)
-    around = Surroundings(known_upstreams(paths), is_shared)
-    lessons = []
+    context = CheckContext(known_upstreams(paths), is_shared)
+    results = []
     for kind in KINDS:
         refused = refused_of(records, kind.name, time.time() - args.since)
-        lessons.append((kind, kind.learn(policy, refused, answers, around)))
-    _show(out, lessons, _free_ids(policy))
+        results.append((kind, kind.learn(policy, refused, answers, context)))
+    _show(out, results, _free_ids(policy))
     return 0
 
 
@@ -57,7 +57,7 @@ def _records(paths: Paths, sandbox: str) -> list[Record]:
 
 
 def refused_of(records: list[Record], kind: str, since: float) -> list[Refused]:
-    """The refusals of one kind among the records; odd ones are left out."""
+    """The refusals of one kind among the records; malformed ones are left out."""
     found = []
     for record in records:
         told = [record.get(key) for key in ("op", "code", "to")]
@@ -72,7 +72,7 @@ def refused_of(records: list[Record], kind: str, since: float) -> list[Refused]:
 
 
 def _policy(paths: Paths, sandbox: str) -> Policy:
-    """The sandbox's own policy; of one that is gone, everything refused counts."""
+    """The sandbox's own policy; for a removed sandbox one that allows nothing."""
     try:
         return sandbox_policy(paths, sandbox)
     except Failure as failure:
@@ -82,25 +82,25 @@ def _policy(paths: Paths, sandbox: str) -> Policy:
 
 
 def _show(
-    out: Output, lessons: Sequence[tuple[Kind[Any, Any], Lesson]], ids: Iterator[str]
+    out: Output, results: Sequence[tuple[Kind[Any, Any], Learned]], ids: Iterator[str]
 ) -> None:
     if out.json:
-        out.emit({"schema": "gitmoat.policy-learn/1", **_fields([each for _, each in lessons])})
+        out.emit({"schema": "gitmoat.policy-learn/1", **_fields([each for _, each in results])})
         return
-    for kind, lesson in lessons:
-        for name, found in lesson.presets.items():
+    for kind, result in results:
+        for name, found in result.presets.items():
             hosts = ", ".join(f"{place} ({count})" for place, count in found.items())
             out.line(f'# preset {name} covers {hosts}: add "{name}" to preset.use')
-        for each in lesson.suggestions:
+        for each in result.suggestions:
             out.line("")
             for line in table_lines(
                 kind.name, kind.write(evolve(each.rule, id=next(ids))), [_why(each)]
             ):
                 out.line(line)
-    for _, lesson in lessons:
-        for note in lesson.notes:
+    for _, result in results:
+        for note in result.notes:
             out.progress(f"note: {note}")
-    if not any(lesson.presets or lesson.suggestions for _, lesson in lessons):
+    if not any(result.presets or result.suggestions for _, result in results):
         out.progress("no host was refused that a rule would allow")
     else:
         out.progress(
@@ -108,11 +108,11 @@ def _show(
         )
 
 
-def _fields(lessons: Sequence[Lesson]) -> dict[str, object]:
+def _fields(results: Sequence[Learned]) -> dict[str, object]:
     return {
-        "presets": {name: list(found) for each in lessons for name, found in each.presets.items()},
-        "hosts": [dict(found.told) for each in lessons for found in each.suggestions],
-        "notes": [note for each in lessons for note in each.notes],
+        "presets": {name: list(found) for each in results for name, found in each.presets.items()},
+        "hosts": [dict(found.told) for each in results for found in each.suggestions],
+        "notes": [note for each in results for note in each.notes],
     }
 
 

@@ -10,7 +10,7 @@ from netpolicy.egress import EgressAllow, decide_egress, rules_naming
 from netpolicy.egress_rules.document import TESTS
 from netpolicy.kind import GitServers, Missing, Question
 from netpolicy.matchers import BadPattern
-from netpolicy.policy import USUAL_PORTS, EgressRule, EgressTest, Policy, Scheme
+from netpolicy.policy import DEFAULT_PORTS, EgressRule, EgressTest, Policy, Scheme
 
 OPERATIONS: Final = tuple(TESTS)
 
@@ -21,7 +21,7 @@ def wish(question: Question) -> EgressTest:
         raise BadPattern("a host is named alone", "write HOST or HOST:PORT")
     scheme = TESTS[question.operation]
     named = ":" in question.subject
-    text = question.subject if named else f"{question.subject}:{USUAL_PORTS[scheme]}"
+    text = question.subject if named else f"{question.subject}:{DEFAULT_PORTS[scheme]}"
     try:
         return EgressTest("allow", parse_destination(text.encode()), scheme)
     except Malformed as error:
@@ -58,7 +58,7 @@ def _allowing(
             return Missing("egress", rule.id, "ports", to.port)
     EgressRule.of_place("", to, scheme)
     own: dict[str, object] = {"hosts": [to.host.text]}
-    if to.port != USUAL_PORTS[scheme]:
+    if to.port != DEFAULT_PORTS[scheme]:
         own["ports"] = [to.port]
     if scheme == "http":
         own["scheme"] = "http"

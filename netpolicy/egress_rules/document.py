@@ -18,7 +18,7 @@ from netpolicy.keys import (
     write_keys,
 )
 from netpolicy.matchers import BadPattern, HostPattern
-from netpolicy.policy import READING, USUAL_PORTS, Effect, EgressRule, EgressTest, Scheme
+from netpolicy.policy import DEFAULT_METHODS, DEFAULT_PORTS, Effect, EgressRule, EgressTest, Scheme
 from netpolicy.reading import PolicyError, Table
 
 SCHEMES: tuple[Scheme, ...] = ("tls", "http")
@@ -57,8 +57,8 @@ def read_rule(table: Table, number: int) -> EgressRule:
     _check_meaning(table, keys, "deny" if denied else scheme)
     defaults = {
         "id": f"egress-{number}",
-        "ports": () if denied else (USUAL_PORTS[scheme],),
-        "methods": READING,
+        "ports": () if denied else (DEFAULT_PORTS[scheme],),
+        "methods": DEFAULT_METHODS,
         "allow_shared": False,
         "allow_private": False,
     }

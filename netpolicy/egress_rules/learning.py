@@ -11,7 +11,7 @@ from attrs import frozen
 from gitwire.errors import Malformed
 from gitwire.hostname import Destination, HostName, parse_destination, parse_host
 from netpolicy.egress import EgressAllow, decide_egress
-from netpolicy.kind import IsShared, Lesson, Refused, Suggestion, Surroundings
+from netpolicy.kind import CheckContext, IsShared, Learned, Refused, Suggestion
 from netpolicy.matchers import BadPattern, HostPattern
 from netpolicy.policy import EgressRule, Policy, Scheme
 from netpolicy.presets.places import Answer
@@ -34,12 +34,12 @@ def learn(
     policy: Policy,
     refused: Sequence[Refused],
     presets: Mapping[str, Answer],
-    around: Surroundings,
-) -> Lesson:
+    context: CheckContext,
+) -> Learned:
     """What would have to be allowed, the most wanted first, less what the policy allows by now: a
     rule for each place that no preset explains."""
-    git_hosts = around.upstreams.names
-    places, notes = _places(refused, git_hosts, around.is_shared)
+    git_hosts = context.upstreams.names
+    places, notes = _places(refused, git_hosts, context.is_shared)
     wanted = [
         each
         for each in sorted(places, key=lambda each: (-each.count, each.to))
@@ -55,7 +55,7 @@ def learn(
         for name, found in explained.items()
         if found
     }
-    return Lesson(tuple(map(_suggestion, rest[:MOST_RULES])), by_preset, tuple(notes))
+    return Learned(tuple(map(_suggestion, rest[:MOST_RULES])), by_preset, tuple(notes))
 
 
 def _suggestion(wanted: Wanted) -> Suggestion:
@@ -70,15 +70,15 @@ def _places(
     counts: dict[tuple[Destination, Scheme], int] = {}
     asked: dict[HostName, int] = {}
     git: dict[str, None] = {}
-    strange = 0
+    unusable = 0
     for each in refused:
         to = _destination(each)
         if to is None or not _usable(to.host, is_shared):
-            strange += each.count
+            unusable += each.count
         elif each.code == _GIT_SERVER or to.host.text in git_hosts:
             git[to.host.text] = None
         elif each.code not in _LEARNED:
-            continue  # not a matter of the list: what was sent, or too much of it
+            continue  # refused for what was sent or how much, not by the list of hosts
         elif each.op == "dns":
             asked[to.host] = asked.get(to.host, 0) + each.count
         else:
@@ -86,20 +86,20 @@ def _places(
             counts[key] = counts.get(key, 0) + each.count
     found = [Wanted(to, scheme, count) for (to, scheme), count in counts.items()]
     tried = {each.to.host for each in found}
-    # A name that was only asked for: whoever got no address could not try a port.
+    # A name that was only looked up: a client that gets no address cannot try a port.
     found += [
         Wanted(Destination(host, 443), "tls", count)
         for host, count in asked.items()
         if host not in tried
     ]
-    return found, _notes(git, strange)
+    return found, _notes(git, unusable)
 
 
-def _notes(git: Iterable[str], strange: int) -> list[str]:
+def _notes(git: Iterable[str], unusable: int) -> list[str]:
     notes = [f"{host} is a git server: use git, which needs no [[egress]] rule" for host in git]
-    if strange:
+    if unusable:
         notes.append(
-            f"{strange} refusals were for addresses or unusable names; no rule is suggested"
+            f"{unusable} refusals were for addresses or unusable names; no rule is suggested"
         )
     return notes
 
@@ -114,8 +114,8 @@ def _destination(each: Refused) -> Destination | None:
 
 
 def _usable(host: HostName, is_shared: IsShared) -> bool:
-    """A name that a rule can hold, that is more than a domain of everybody's, and no address
-    in the form of a name."""
+    """A name that a rule can hold, that is longer than a public suffix, and no address in the form
+    of a name."""
     try:
         HostPattern(host.text)
     except BadPattern:

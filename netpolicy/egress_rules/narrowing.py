@@ -10,7 +10,7 @@ from netpolicy.decision import Deny
 from netpolicy.egress import decide_egress
 from netpolicy.kind import Options
 from netpolicy.matchers import BadPattern, HostPattern
-from netpolicy.policy import USUAL_PORTS, EgressRule, Policy
+from netpolicy.policy import DEFAULT_PORTS, EgressRule, Policy
 from netpolicy.reading import PolicyError, parse_at
 
 _OPTION = "--allow-host"
@@ -42,7 +42,7 @@ def parse_hosts(texts: Sequence[str]) -> tuple[Destination, ...]:
 def _host(text: str) -> Destination:
     try:
         found = parse_destination(
-            (text if ":" in text else f"{text}:{USUAL_PORTS['tls']}").encode()
+            (text if ":" in text else f"{text}:{DEFAULT_PORTS['tls']}").encode()
         )
     except Malformed as error:
         raise BadPattern(error.what, "write a host, or a host and a port") from None

@@ -3,7 +3,7 @@
 from typing import Final
 
 from netpolicy.git_rules import asking, document, lint, narrowing, words
-from netpolicy.kind import Kind, Lesson
+from netpolicy.kind import Kind, Learned
 from netpolicy.policy import GitRule, GitTest
 
 GIT: Final = Kind(
@@ -19,7 +19,7 @@ GIT: Final = Kind(
     changes=words.changes,
     lint=lint.lint,
     # Which repositories a sandbox gets is decided by its owner, never by what it asked for.
-    learn=lambda policy, refused, presets, around: Lesson(),
+    learn=lambda policy, refused, presets, context: Learned(),
     test=GitTest,
     test_keys=document.TEST_KEYS,
     read_test=document.read_test,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from gitwire.repository import RepositoryPath
 from netpolicy.forgenames import companion
-from netpolicy.kind import Remark, Surroundings
+from netpolicy.kind import CheckContext, Remark
 from netpolicy.matchers import RepoPattern, segments_match
 from netpolicy.policy import GitRule, Policy
 from netpolicy.upstreams import UpstreamTable
@@ -12,10 +12,10 @@ from netpolicy.upstreams import UpstreamTable
 _SOME_COMPANIONS = ("\0.wiki", "\0.design")
 
 
-def lint(policy: Policy, around: Surroundings) -> Iterator[Remark]:
+def lint(policy: Policy, context: CheckContext) -> Iterator[Remark]:
     for index, rule in enumerate(policy.git):
         path = f"git[{index}]"
-        yield from _of_upstreams(path, rule, around.upstreams)
+        yield from _of_upstreams(path, rule, context.upstreams)
         if rule.effect == "allow":
             yield from _of_forge_names(path, rule)
             if _overruled(rule, policy.git):
@@ -31,7 +31,7 @@ def _of_upstreams(path: str, rule: GitRule, known: UpstreamTable) -> Iterator[Re
 
 
 def _of_forge_names(path: str, rule: GitRule) -> Iterator[Remark]:
-    """Wildcards that take in less than their letters do."""
+    """Wildcards that match less than their text suggests."""
     for index, pattern in enumerate(rule.repos):
         if _means_companions(pattern):
             what = f"{pattern.text} matches no wiki, and no other repository that belongs to one"
@@ -45,15 +45,15 @@ def _of_forge_names(path: str, rule: GitRule) -> Iterator[Remark]:
 
 
 def _means_companions(pattern: RepoPattern) -> bool:
-    """Its letters fit the end of a companion's name, and do not spell it."""
+    """Its last segment matches a companion's name as plain text, and does not spell the suffix."""
     last = pattern.path.rpartition("/")[2]
     fits = any(segments_match((last,), (each,)) for each in _SOME_COMPANIONS)
     return fits and bool(last.strip("*")) and companion(pattern.path) is None
 
 
 def _overruled(rule: GitRule, rules: Collection[GitRule]) -> bool:
-    """Every repository it names is denied to everybody it allows it: in these very words, or
-    because a rule denies the one repository that is meant, or the one it belongs to."""
+    """Every repository it names is denied to every tier that it allows: by the same pattern, or
+    because a rule denies that one repository, or the one to which it belongs."""
     denied = [
         pattern
         for other in rules

@@ -1,15 +1,15 @@
 """What the options of one run leave of rules about repositories, and what a ceiling does not cover.
 
 Rules that deny stay as they are; rules that allow lose what was not named. A glob is taken when a
-pattern of the rule covers it, and a pattern of the rule when a glob covers it; two that merely
-overlap have no common spelling and are refused.
+pattern of the rule covers it, and a pattern of the rule when a glob covers it; two that only
+overlap cannot be written as one pattern and are refused.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 from attrs import evolve
 
-from netpolicy.forgenames import companion, takes_in_ref
+from netpolicy.forgenames import companion, may_match_ref
 from netpolicy.git_rules.document import read_rule
 from netpolicy.kind import NamedRepository, Options
 from netpolicy.matchers import RefPattern, RepoPattern, parse_branch_pattern, segments_match
@@ -119,7 +119,7 @@ def _check_all_reach(rules: Sequence[GitRule], globs: Sequence[RefPattern]) -> N
 
 def covers(wide: RefPattern, narrow: RefPattern) -> bool:
     """Whether all that `narrow` matches, `wide` matches; False also when that is hard to tell."""
-    return takes_in_ref(wide.text, narrow.text) and _covers(wide.text, narrow.text)
+    return may_match_ref(wide.text, narrow.text) and _covers(wide.text, narrow.text)
 
 
 def covers_path(wide: str, narrow: str) -> bool:
@@ -140,7 +140,7 @@ def _covers(wide: str, narrow: str) -> bool:
 
 
 def _steps(pattern: Sequence[str], at: int, segment: str) -> Iterator[int]:
-    """A wildcard of the narrow pattern counts as a letter that only a wildcard matches."""
+    """A `*` of the narrow pattern is plain text here, which only a `*` of the wide one matches."""
     if at == len(pattern):
         return
     if pattern[at] == "**":

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import evolve, frozen
 
 from netpolicy.matchers import HostPattern
-from netpolicy.policy import READING, EgressRule, Policy, Scheme
+from netpolicy.policy import DEFAULT_METHODS, EgressRule, Policy, Scheme
 from netpolicy.presets import debian, golang, java, node, python, ruby, rust
 from netpolicy.presets.places import Answer, Files, Place
 
@@ -49,7 +49,7 @@ def preset_rules(name: str, places: Sequence[Place]) -> list[EgressRule]:
             hosts=tuple(map(HostPattern, hosts)),
             ports=(port,),
             scheme=scheme,
-            methods=READING if scheme == "http" else (),
+            methods=DEFAULT_METHODS if scheme == "http" else (),
         )
         for number, ((scheme, port), hosts) in enumerate(reached.items(), 1)
     ]

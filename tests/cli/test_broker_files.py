@@ -107,7 +107,7 @@ def test_whoever_wrote_it_with_an_editor_removes_it_with_one(
 ) -> None:
     (broker_d / "mine.toml").write_text('[upstream.corp]\nurl = "https://git.example"\n')
     done = hostctl("upstream", "add", "corp", "--url", "https://other.example", "--cred", "corp")
-    assert f"or take it out of {broker_d / 'mine.toml'} first" in done.stderr
+    assert f"or remove it from {broker_d / 'mine.toml'} first" in done.stderr
 
 
 @pytest.mark.parametrize(

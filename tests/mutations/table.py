@@ -67,15 +67,15 @@ MUTATIONS = (
     Mutation(
         "nft: what is not allowed is dropped in silence",
         NFT,
-        'return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own, _RESET, _REFUSE]',
-        'return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own]',
+        'return [f"tcp sport @sidecar_ports {_SQUAT}", *listeners, own, _RESET, _REFUSE]',
+        'return [f"tcp sport @sidecar_ports {_SQUAT}", *listeners, own]',
         (REACH,),
     ),
     Mutation(
         "nft: a squatter's SYN passes",
         NFT,
-        'return [f"tcp sport @sidecar_ports {_SQUAT}", *doors, own, _RESET, _REFUSE]',
-        "return [*doors, own, _RESET, _REFUSE]",
+        'return [f"tcp sport @sidecar_ports {_SQUAT}", *listeners, own, _RESET, _REFUSE]',
+        "return [*listeners, own, _RESET, _REFUSE]",
         ("tests/live/test_nft_source_ports.py",),
     ),
     Mutation(

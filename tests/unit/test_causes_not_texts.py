@@ -12,7 +12,7 @@ from tests.stage.sources import ROOT, product_files
 
 # Names of what is said, and of the exceptions and failures that say it. A `message` may also be a
 # mapping, of which keys are asked; only looking into it as a text is a decision on words.
-WORDS = {"why", "what", "reason", "detail", "complaint", "strerror"}
+WORDS = {"why", "what", "reason", "detail", "error", "strerror"}
 ERRORS = {"error", "problem", "failure", "malformed", "exception", "caught", "reason"}
 LOOKS = {"startswith", "endswith", "find", "index", "count", "partition", "removeprefix"}
 SEARCHES = {"search", "match", "fullmatch", "get"}
@@ -27,8 +27,8 @@ EXCEPTIONS = {
         "hostctl/arguments.py",
         "message.startswith('unrecognized arguments')",
     ): "argparse has no other",
-    ("hostctl/cp.py", "'No such file' in complaint"): "tar's, in the sandbox: some exit with 1",
-    ("hostctl/cp.py", "'unrecognized option' in complaint"): "tar's, in the sandbox: also exit 1",
+    ("hostctl/cp.py", "'No such file' in error"): "tar's, in the sandbox: some exit with 1",
+    ("hostctl/cp.py", "'unrecognized option' in error"): "tar's, in the sandbox: also exit 1",
     ("hostctl/explain.py", "event.get('req') == args.what"): "what the user named: a request's id",
     ("streams/incoming.py", "reason in self._reasons"): "who holds it up, any hashable object",
     ("streams/descriptor.py", "reason in self._reasons"): "who holds it up, any hashable object",

@@ -50,8 +50,8 @@ def test_a_mode_that_is_too_wide_is_narrowed(paths: Paths, name: str, mode: int)
     (found,) = wrong(checkup_files.modes(paths))
     assert found.level == PROBLEM
     assert found.fix.startswith("chmod ")
-    assert found.mend is not None
-    found.mend()
+    assert found.repair is not None
+    found.repair()
     assert path.stat().st_mode == right
     assert wrong(checkup_files.modes(paths)) == []
 
@@ -64,7 +64,7 @@ def test_a_mode_that_is_narrower_than_it_may_be_is_left(paths: Paths) -> None:
 def test_a_file_of_somebody_elses_is_a_problem_without_a_safe_fix(paths: Paths) -> None:
     os.chown(paths.host_key, 12345, 12345)
     (found,) = wrong(checkup_files.modes(paths))
-    assert (found.level, found.mend) == (PROBLEM, None)
+    assert (found.level, found.repair) == (PROBLEM, None)
     assert found.fix == f"chown 0 {paths.host_key}"
 
 
@@ -76,7 +76,7 @@ def test_a_symlink_is_never_followed_nor_mended(paths: Paths, tmp_path: Path) ->
     paths.host_key.symlink_to(other)
     (found,) = wrong(checkup_files.modes(paths))
     assert "symlink" in found.what
-    assert found.mend is None
+    assert found.repair is None
 
 
 def test_a_file_that_is_replaced_before_the_fix_is_not_touched(paths: Paths) -> None:
@@ -86,9 +86,9 @@ def test_a_file_that_is_replaced_before_the_fix_is_not_touched(paths: Paths) -> 
     other.write_text("another")
     other.chmod(0o644)
     other.replace(paths.host_key)
-    assert found.mend is not None
+    assert found.repair is not None
     with pytest.raises(OSError, match="replaced"):
-        found.mend()
+        found.repair()
     assert paths.host_key.stat().st_mode & 0o777 == 0o644
 
 
@@ -108,8 +108,8 @@ def test_a_socket_that_nobody_answers_on_is_removed(paths: Paths) -> None:
     paths.hostd_socket.chmod(0o600)
     found = [each for each in checkup_files.daemons(paths, "1") if "no daemon answers" in each.what]
     assert [each.fix for each in found] == [f"rm {paths.hostd_socket}"]
-    assert found[0].mend is not None
-    found[0].mend()
+    assert found[0].repair is not None
+    found[0].repair()
     assert not paths.hostd_socket.exists()
 
 
@@ -124,8 +124,8 @@ def test_what_a_killed_verification_left_is_removed_and_nothing_else(paths: Path
         path.write_text("marker")
     found = [each for each in checkup_files.leftovers(paths) if str(left) in each.what]
     assert len(found) == 1
-    assert found[0].mend is not None
-    found[0].mend()
+    assert found[0].repair is not None
+    found[0].repair()
     assert other.exists()
     assert not left.exists()
 
@@ -175,7 +175,7 @@ def test_settings_are_judged_and_never_changed(tmp_path: Path) -> None:
     (tmp_path / "fs" / "protected_symlinks").write_text("0\n")
     (tmp_path / "fs" / "protected_hardlinks").write_text("1\n")
     (found,) = checkup_host.settings(tmp_path)
-    assert (found.level, found.mend) == (NOTE, None)
+    assert (found.level, found.repair) == (NOTE, None)
     assert found.fix == "sysctl -w fs.protected_symlinks=1"
 
 
@@ -224,7 +224,7 @@ def test_a_daemon_with_few_descriptors_is_noted(tmp_path: Path, limit: int, note
 def test_the_doctor_says_when_sandboxes_can_fill_the_disk_of_the_journals(paths: Paths) -> None:
     (paths.hostd_state / "sandboxes").mkdir()
     paths.broker_audit.parent.mkdir(parents=True)
-    (found,) = wrong(checkup_files.room(paths))
+    (found,) = wrong(checkup_files.disk_space(paths))
     assert found.level == NOTE
     assert "the broker's journal and store and hostd's journal" in found.what
     assert found.fix == f"give {paths.hostd_state}/sandboxes a file system of its own"

@@ -10,7 +10,7 @@ from netpolicy.document import parse_policy
 from netpolicy.egress import EgressAllow, decide_egress
 from netpolicy.egress_rules.document import write_rule
 from netpolicy.egress_rules.learning import MOST_RULES, learn
-from netpolicy.kind import Lesson, Refused, Surroundings
+from netpolicy.kind import CheckContext, Learned, Refused
 from netpolicy.presets.places import Answer, Place
 from netpolicy.toml_text import table_lines
 from netpolicy.upstreams import Upstream, UpstreamTable
@@ -22,11 +22,11 @@ PIP = Answer((Place(Destination(HostName("pip.corp.example"), 443), "tls", "/etc
 GIT = UpstreamTable((Upstream("corp", ("git.corp.example",), False),))
 
 
-def lesson(*refused: Refused) -> Lesson:
-    return learn(POLICY, refused, {"pip": PIP}, Surroundings(GIT, SHARED.__contains__))
+def lesson(*refused: Refused) -> Learned:
+    return learn(POLICY, refused, {"pip": PIP}, CheckContext(GIT, SHARED.__contains__))
 
 
-def shown(found: Lesson) -> list[str]:
+def shown(found: Learned) -> list[str]:
     return [
         f"{each.rule.scheme} {each.rule.hosts[0].text}:{each.rule.ports[0]} {each.count}"
         for each in found.suggestions
@@ -58,7 +58,7 @@ def test_what_a_preset_explains_is_the_presets() -> None:
 
 
 def test_what_the_policy_allows_by_now_is_left_out() -> None:
-    assert lesson(Refused("tunnel", "E101", "ok.corp.example:443")) == Lesson()
+    assert lesson(Refused("tunnel", "E101", "ok.corp.example:443")) == Learned()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_git_server_is_never_suggested_and_git_is_named(code: str) -> None:
 
 @pytest.mark.parametrize("code", ["E105", "E106", "E108", "E109", "E112"])
 def test_other_refusals_are_not_for_the_list_to_mend(code: str) -> None:
-    assert lesson(Refused("tunnel", code, "a.corp.example:443")) == Lesson()
+    assert lesson(Refused("tunnel", code, "a.corp.example:443")) == Learned()
 
 
 def test_a_flood_of_names_is_cut() -> None:
