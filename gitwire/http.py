@@ -51,13 +51,15 @@ RESPONSE_HEAD_LIMIT: Final = 64 * 1024
 MAX_REQUEST_HEADERS: Final = 64
 MAX_RESPONSE_HEADERS: Final = 128
 MAX_INTERIM: Final = 4
+_CR: Final = 0x0D
 
 _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 # Methods are case-sensitive, and every one we could meet is upper case. The target is
 # origin-form only, of the characters RFC 3986 has in a path and a query.
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (/[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1")
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2})(?: [\t -~\x80-\xff]*)?")
-_HEADER = re.compile(rb"(" + _TOKEN + rb"{1,64}):([\t -~\x80-\xff]*)")
+# One after the other, and in place of a name all the rest from where a line is no header.
+_HEADER_LINES = re.compile(rb"(%b{1,64}):([\t -~\x80-\xff]*)\r\n|(?s:.+)" % _TOKEN)
 _HOST = re.compile(rb"[A-Za-z0-9.\-_:\[\]]{1,255}")
 
 # No request we serve has a body under these; a body here is a smuggled request.
@@ -99,7 +101,7 @@ Head = TypeVar("Head", RequestHead, ResponseHead)
 
 
 class _HeadReader(ABC, Generic[Head]):
-    """Takes lines as they come, so that a bad one is refused before the head is whole."""
+    """Reads every line as soon as it is complete, so a bad one is refused before the head ends."""
 
     _first: frozenset[int]
 
@@ -136,50 +138,48 @@ class _HeadReader(ABC, Generic[Head]):
         """Make the head, or None to read another one."""
 
     def _take(self, data: bytes) -> Head | None:
-        room = self._limit - len(self._buffer)
-        self._buffer += data[:room]
-        if self._buffer and self._buffer[0] not in self._first:
+        buffer = self._buffer
+        room = self._limit - len(buffer)
+        buffer += data[:room]
+        if buffer and buffer[0] not in self._first:
             raise Malformed("not HTTP/1.1")
-        while (line := self._line()) is not None:
-            head = self._read(line)
-            if head is not None:
-                self.leftover = bytes(self._buffer[self._line_at :]) + data[room:]
-                self._done = True
-                return head
-        if len(self._buffer) >= self._limit:
+        end = buffer.rfind(b"\n", self._search_at) + 1
+        self._search_at = len(buffer)
+        while self._line_at < end:
+            if not self._in_headers:
+                self._first_line()
+            elif self._header_lines(end):
+                head = self._whole(tuple(self._headers))
+                self._headers, self._in_headers = [], False
+                if head is not None:
+                    self.leftover = bytes(buffer[self._line_at :]) + data[room:]
+                    self._done = True
+                    return head
+        if len(buffer) >= self._limit:
             raise Malformed("head is too large", 431)
         return None
 
-    def _line(self) -> bytes | None:
-        end = self._buffer.find(b"\n", self._search_at)
-        if end < 0:
-            self._search_at = len(self._buffer)
-            return None
-        line = bytes(self._buffer[self._line_at : end + 1])
-        self._line_at = self._search_at = end + 1
-        if not line.endswith(b"\r\n"):
+    def _first_line(self) -> None:
+        start, end = self._line_at, self._buffer.index(b"\n", self._line_at)
+        # RFC 9112, 2.2 lets a recipient take a bare LF for a line's end. Hops that differ in
+        # that see different heads, so here as below only CRLF is one.
+        if self._buffer[end - 1] != _CR:
             raise Malformed("line does not end with CRLF")
-        return line[:-2]
+        self._start(bytes(self._buffer[start : end - 1]))
+        self._line_at, self._in_headers = end + 1, True
 
-    def _read(self, line: bytes) -> Head | None:
-        if not self._in_headers:
-            self._start(line)
-            self._in_headers = True
-            return None
-        if line:
-            self._header(line)
-            return None
-        headers, self._headers, self._in_headers = tuple(self._headers), [], False
-        return self._whole(headers)
-
-    def _header(self, line: bytes) -> None:
-        found = _HEADER.fullmatch(line)
-        if found is None:
-            raise Malformed("header line is malformed")
-        if len(self._headers) >= self._max_headers:
+    def _header_lines(self, end: int) -> bool:
+        """Read the complete lines, which end at `end`; whether the empty one is among them."""
+        # The line before has ended with CRLF.
+        last = self._buffer.find(b"\n\r\n", self._line_at - 1, end) + 1
+        found = _HEADER_LINES.findall(self._buffer, self._line_at, last or end)
+        self._headers += [(name.lower(), value.strip(b" \t")) for name, value in found if name]
+        if len(self._headers) > self._max_headers:
             raise Malformed("too many headers", 431)
-        name, value = found.groups()
-        self._headers.append((name.lower(), value.strip(b" \t")))
+        if found and not found[-1][0]:
+            raise Malformed("header line is malformed")
+        self._line_at = last + 2 if last else end
+        return last > 0
 
 
 class RequestReader(_HeadReader[RequestHead]):
