@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import ClassVar, Literal
+from operator import attrgetter
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import frozen
@@ -70,11 +72,10 @@ class Event:
         known: dict[str, Value] = {}
         hashes: dict[str, str] = {}
         kind = type(self)
-        for key, source in _sources.get(kind) or _sources.setdefault(kind, _sources_of(kind)):
-            value = getattr(self, source)
+        shape = _shapes.get(kind) or _shapes.setdefault(kind, _shape_of(kind))
+        for key, made_plain, value in zip(shape.keys, shape.texts, shape.values(self), strict=True):
             if isinstance(value, str):
-                shown = (plain if key in _WORDS else name)(value)
-                known[key] = shown
+                known[key] = shown = made_plain(value)
                 if not is_whole(value, shown):
                     hashes[key] = digest(value)
             elif isinstance(value, int):
@@ -86,17 +87,33 @@ class Event:
         return known | {"sha256": hashes} if hashes else known
 
 
-_sources: dict[type[Event], tuple[tuple[str, str], ...]] = {}
+@frozen
+class _Shape:
+    """The keys that events of a kind can have, how text under each is written, and the values."""
+
+    keys: tuple[str, ...]
+    texts: tuple[Callable[[str], str], ...]
+    values: Callable[[Event], tuple[Any, ...]]
 
 
-def _sources_of(kind: type[Event]) -> tuple[tuple[str, str], ...]:
-    """The keys that events of a kind can have, and the attribute that each is taken from."""
+_shapes: dict[type[Event], _Shape] = {}
+
+
+def _shape_of(kind: type[Event]) -> _Shape:
     names = {each.name: each.name for each in attrs.fields(kind)}
     if kind.verdict is not None:
         names.setdefault("decision", "verdict")
     if kind.reported:
         names["reported"] = "reported"
-    return tuple((key, names[key]) for key in KEYS if key in names)
+    keys = tuple(key for key in KEYS if key in names)
+    texts = tuple(plain if key in _WORDS else name for key in keys)
+    return _Shape(keys, texts, _getter([names[key] for key in keys]))
+
+
+def _getter(attributes: list[str]) -> Callable[[Event], tuple[Any, ...]]:
+    found = attrgetter(*attributes)
+    # attrgetter makes a tuple of two or more only.
+    return found if len(attributes) > 1 else lambda event: (found(event),)
 
 
 def _shown(refs: tuple[RefChange, ...]) -> list[dict[str, str]]:

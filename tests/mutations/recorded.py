@@ -116,8 +116,8 @@ RECORDED = (
     Mutation(
         "audit: a name that looks like a token is left out",
         "audit/events.py",
-        "(plain if key in _WORDS else name)(value)",
-        "plain(value)",
+        "plain if key in _WORDS else name for key",
+        "plain for key",
         (f"{EVENTS}::test_a_name_that_a_policy_decided_on_is_told_whatever_it_looks_like",),
     ),
     Mutation(
