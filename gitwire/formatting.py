@@ -11,7 +11,9 @@ _REQUEST_LINE = re.compile(
     % (_HOST, _ORIGIN, _HOST)
 )
 _PHRASE = re.compile(rb"[ -~]{1,120}")
-_LINES = re.compile(rb"(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [!-~](?:[\t -~]*[!-~])?)*\r\n\r\n")
+# No blank at either end of a value, so that no recipient has to leave one out.
+_LINES = re.compile(rb"(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+: (?![\t ])[\t -~]+(?<![\t ]))*\r\n\r\n")
+_COLON: Final = ord(":")
 
 _REASONS: Final = {
     100: b"Continue",
@@ -58,9 +60,9 @@ def _format(start: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     lines = [start]
     for name, value in headers:
         # The first colon must be ours: then name and value are what the two halves match.
-        if b":" in name:
+        if _COLON in name:
             raise ValueError("not a header we may send")
-        lines.append(name + b": " + value)
+        lines.append(b"%b: %b" % (name, value))
     head = b"\r\n".join(lines) + b"\r\n\r\n"
     # No line has another one inside.
     if _LINES.fullmatch(head, len(start)) is None or head.count(b"\n") != len(lines) + 1:

@@ -44,9 +44,9 @@ Framing = NoBody | Length | Chunked | UntilClose
 
 
 def parse_length(value: bytes) -> Length:
-    if _DECIMAL.fullmatch(value) is None or int(value) > MAX_BODY:
+    if _DECIMAL.fullmatch(value) is None or (octets := int(value)) > MAX_BODY:
         raise Malformed("Content-Length is not one plain number")
-    return Length(int(value))
+    return Length(octets)
 
 
 def framing_headers(framing: Framing) -> Headers:

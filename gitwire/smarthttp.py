@@ -15,6 +15,9 @@ class Service(Enum):
     UPLOAD_PACK = "git-upload-pack"
     RECEIVE_PACK = "git-receive-pack"
 
+    def __init__(self, text: str) -> None:
+        self.octets: Final = text.encode("ascii")  # as it stands in targets and media types
+
 
 @frozen
 class Advertise:
@@ -64,8 +67,8 @@ GitRequest = Advertise | Fetch | Push
 
 _INFO_REFS: Final = b"/info/refs"
 _LFS = re.compile(rb"/info/lfs(?:/|\Z)")
-_SERVICES: Final = {b"service=" + each.value.encode(): each for each in Service}
-_POSTS: Final = {b"/" + each.value.encode(): each for each in Service}
+_SERVICES: Final = {b"service=" + each.octets: each for each in Service}
+_POSTS: Final = {b"/" + each.octets: each for each in Service}
 _PROTOCOLS: Final = {None: 0, b"version=0": 0, b"version=1": 1, b"version=2": 2}
 
 
@@ -101,7 +104,7 @@ def _classify_info_refs(
         return Unserved("archives")
     if query not in _SERVICES:
         raise Malformed("query is not one service")
-    if head.framing != NoBody():
+    if not isinstance(head.framing, NoBody):
         raise Malformed("GET with a body")
     service = _SERVICES[query]
     repository = parse_repository(rest.removesuffix(_INFO_REFS))
@@ -188,11 +191,11 @@ def service_of(request: GitRequest) -> Service:
 
 
 def _endpoint(request: GitRequest) -> bytes:
-    service = service_of(request).value.encode()
+    service = service_of(request).octets
     if isinstance(request, Advertise):
         return _INFO_REFS + b"?service=" + service
     return b"/" + service
 
 
 def _media_type(service: Service, kind: bytes) -> bytes:
-    return b"application/x-" + service.value.encode() + b"-" + kind
+    return b"application/x-" + service.octets + b"-" + kind
