@@ -34,12 +34,12 @@ def _arguments() -> argparse.Namespace:
 
 
 def raise_descriptor_limit() -> None:
-    """Each sandbox takes some twenty: its listeners, namespace, processes, log and link."""
+    """A sandbox takes about twenty: its listeners, namespace, processes, log and link."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = max(hard, DESCRIPTORS)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    except (OSError, ValueError):  # not ours to raise: then as many as we may
+    except (OSError, ValueError):  # without CAP_SYS_RESOURCE: as many as the hard limit allows
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -51,7 +51,7 @@ def _tell(descriptor: int | None, text: str) -> None:
 
 
 def _open(reactor: Any, root: str, failpoints: Failpoints) -> Deferred[None]:
-    """The one boundary that turns start-up trouble into a message."""
+    """The one boundary that turns what goes wrong at the start into a message."""
     if os.geteuid() != 0:
         raise Failed("C102", "hostd must be started as root", fix="sudo hostctl up", exit_code=7)
     try:
@@ -67,7 +67,7 @@ def _open(reactor: Any, root: str, failpoints: Failpoints) -> Deferred[None]:
 def main() -> int:
     arguments = _arguments()
     os.umask(0o022)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the host's key is in our memory
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the host's key is in this process's memory
     raise_descriptor_limit()
     failpoints = Failpoints.of(arguments.failpoints_fd)
     epollreactor.install()
@@ -95,7 +95,7 @@ def _not_started(descriptor: int | None, problem: Failed) -> int:
 
 
 def _give_up(reactor: Any, descriptor: int | None, failure: Failure) -> None:
-    """What an earlier hostd left could not be put in order: run no new one over it."""
+    """hostd does not run where the sandboxes of an earlier one could not be adopted or ended."""
     Logger().failure("hostd cannot take over", failure)
     why = failure.getErrorMessage()[:300]
     problem = Failed("R101", "hostd could not put in order what an earlier one left", why=why)

@@ -1,6 +1,6 @@
-"""The control socket: who may speak, one JSON line in, JSON lines out.
+"""The control socket: attests its client, takes one request as a JSON line, answers in JSON lines.
 
-A connection that is not uid 0 never gets a `Channel`, and only a `Channel` reaches an operation.
+Only a client with uid 0 gets a `Channel`, and only a `Channel` reaches an operation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Operation = Callable[["Channel", dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class Channel:
-    """An attested connection with one request under way."""
+    """An attested connection whose request is being answered."""
 
     def __init__(self, send: Callable[[dict[str, Any]], None], descriptors: list[int]) -> None:
         self._send = send
@@ -46,26 +46,27 @@ class Channel:
         self._send({"event": kind, **fields})
 
     def descriptors(self, count: int) -> list[int]:
-        """Those that came with the request; they stay the channel's and end with it."""
+        """The descriptors of the request; the channel owns them and closes them."""
         if len(self._descriptors) != count:
             raise Failed("C105", f"this request needs {count} descriptors")
         return list(self._descriptors)
 
     def on_signal(self, callback: Callable[[int], None]) -> None:
-        """Gets those too that came before: a command speaks before we know that it runs."""
+        """Also passes signals that came earlier: hostctl sends them as soon as the command runs,
+        which may be before hostd knows that it does."""
         self._signal = callback
         early, self._early = self._early, []
         for number in early:
             callback(number)
 
     def on_lost(self, callback: Callable[[], None]) -> None:
-        """Called at once when the client has gone already."""
+        """`callback` is called at once if the client has gone already."""
         self._lost = callback
         if self._gone:
             callback()
 
     def still_wanted(self) -> None:
-        """Raises when nobody is left who waits for the answer."""
+        """Raises Failed if the client has gone."""
         if self._gone:
             raise Failed("R101", "hostctl went away before its sandbox was made")
 
@@ -136,7 +137,7 @@ class AdminConnection(Conversation):
         done.addBoth(lambda _: self._end())
 
     def _failed(self, failure: Failure) -> None:
-        """The one boundary where whatever went wrong becomes an answer."""
+        """The one boundary where an exception becomes an answer."""
         problem = failure.value
         if isinstance(problem, Failed):
             self._answer_error(problem)

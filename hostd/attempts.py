@@ -1,7 +1,7 @@
-"""What probes try, from inside a sandbox: an attempt that works says what it got.
+"""What probes try, from inside a sandbox: an attempt returns what it got, or raises.
 
-They run in forked children of the launcher with the uid, the filters and the namespaces that a
-command would get, so they need no program of the sandbox's; and nothing can be imported any more.
+Attempts run in forked children of the launcher, with the uid, filters and namespaces of a command.
+So they need no program in the sandbox; and they can import nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ATTEMPTS: Mapping[str, Attempt] = {
 
 
 def attempt(name: str, *target: Any) -> tuple[bool, str]:
-    """Whether it worked, and what came of it in a few words."""
+    """Whether the attempt worked, and its result in a few words."""
     try:
         return True, ATTEMPTS[name](*target)[:_WHOLE]
     except Refused as refusal:
@@ -39,7 +39,7 @@ def attempt(name: str, *target: Any) -> tuple[bool, str]:
 
 
 def report(attempts: Sequence[Sequence[Any]], descriptor: int) -> None:
-    """One line of JSON for each: what was tried last is known also when it kills the process."""
+    """Writes a line of JSON for each at once: the next attempt may kill the process."""
     for name, *target in attempts:
         line = json.dumps(attempt(name, *target)).encode() + b"\n"
         os.write(descriptor, line)

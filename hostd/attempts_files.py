@@ -1,4 +1,4 @@
-"""Attempts on files: writing where nothing may be written, and finding what must not be there."""
+"""Attempts on files: to write where nothing may be written, to find what must not be there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILES = 20_000
 _FILE_SIZE = 4 << 20
 _SKIPPED = {"/proc", "/sys", "/usr", "/lib", "/lib64", "/bin", "/sbin"}
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-# The beginnings by which issuers let their tokens be found, and keys in text.
+# Prefixes of tokens that issuers document for secret scanners, and PEM keys (RFC 7468).
 _TOKEN = re.compile(
     rb"gh[opsur]_[A-Za-z0-9]{30}|github_pat_[A-Za-z0-9_]{30}|glpat-[A-Za-z0-9_-]{20}"
     rb"|-----BEGIN [A-Z ]*PRIVATE KEY-----|AKIA[0-9A-Z]{16}"
@@ -40,7 +40,7 @@ def _open(path: str, mode: str) -> str:
 
 
 def _setuid_file() -> str:
-    """An own file that becomes setuid: by the mode it has then, not by the call's answer."""
+    """Makes a file of its own setuid; its mode afterwards decides, not the answer of fchmod."""
     path = f"/tmp/gitmoat-probe-{os.getpid()}"  # noqa: S108 -- its name is new, or it fails
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o700)
     try:
@@ -55,9 +55,9 @@ def _setuid_file() -> str:
 
 
 def _walk(top: str, deadline: float, unlisted: list[str]) -> Iterator[os.DirEntry[str]]:
-    """Every entry below, never through a link; nothing that is only of the kernel's making.
+    """Every entry below, without following links, outside of file systems of the kernel.
 
-    `unlisted` gets directories (mode 0711) whose files can be reached by who knows their names.
+    Directories that can be searched but not listed (mode 0711) are added to `unlisted`.
     """
     waiting = [top]
     while waiting and time.monotonic() < deadline:
@@ -84,7 +84,7 @@ def _strange_socket(entry: os.DirEntry[str], own: int) -> bool:
 
 
 def _sockets(expected: str, own: int) -> str:
-    """A socket that somebody else has put into our file system."""
+    """Looks for a socket of another uid in our file system."""
     for entry in _walk("/", time.monotonic() + _SECONDS, []):
         if _strange_socket(entry, own) and entry.path != expected:
             return entry.path
@@ -92,7 +92,7 @@ def _sockets(expected: str, own: int) -> str:
 
 
 def _sockets_below(places: list[str], own: int) -> str:
-    """The same, of what is mounted; what cannot be looked through has not been seen."""
+    """Looks for one below what is mounted; a tree that cannot be read to its end counts as one."""
     deadline = time.monotonic() + _LONG
     unlisted: list[str] = []
     for place in places:
@@ -107,7 +107,7 @@ def _sockets_below(places: list[str], own: int) -> str:
 
 
 def _abstract(own: int) -> str:
-    """A listener without a file that is not our own user's; whose it is says the kernel."""
+    """Looks for an abstract socket (unix(7)) of another uid, which SO_PEERCRED says."""
     with open("/proc/net/unix", "rb") as file:
         words = [line.split() for line in file.read().splitlines()[1:]]
     names = [each[7] for each in words if len(each) > 7 and each[7].startswith(b"@")]
@@ -148,7 +148,8 @@ def _of_files() -> Iterator[tuple[str, bytes]]:
 
 
 def _marker(marker: str) -> str:
-    """Searches what can be read for a marker that only the host has; a canary shows it works."""
+    """Searches all that can be read for a marker that only files of the host have; it must also
+    find a canary of its own, or the search is broken."""
     wanted, canary = marker.encode(), f"canary-{os.urandom(12).hex()}".encode()
     path = f"/tmp/gitmoat-probe-{os.getpid()}"  # noqa: S108 -- its name is new, or it fails
     with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
@@ -168,7 +169,7 @@ def _marker(marker: str) -> str:
 
 
 def _tokens() -> str:
-    """What looks like a credential in an environment or a command line; its place, not itself."""
+    """Looks for a credential in environments and command lines; returns its place, not itself."""
     for where, data in _of_processes():
         found = _TOKEN.search(data)
         if found is not None:

@@ -12,9 +12,9 @@ _TIMEOUT = 15.0
 _MOST = 1 << 16
 _SOCKET = "/run/gitmoat/cred.sock"
 _NO_OBJECT = "0" * 40
-# Of nothing: if the command were let through, the server would miss it and refuse.
+# There is no such object: a server that got the command would refuse it as well.
 _NOWHERE = "1" * 40
-# A pack of no object: version 2, and the SHA-1 of its twelve bytes.
+# A pack without objects: version 2, and the SHA-1 of its twelve bytes (gitformat-pack(5)).
 _EMPTY_PACK = b"PACK\0\0\0\2\0\0\0\0" + bytes.fromhex("029d08823bd8a8eab510ad6ac75c823cfd3ed31e")
 
 
@@ -82,7 +82,7 @@ def _repository(port: int, path: str, with_token: bool) -> str:
 
 
 def _push(port: int, path: str, ref: str, with_token: bool) -> str:
-    """A ref made of an object that is nowhere."""
+    """Creates a ref with an object that does not exist."""
     command = f"{_NO_OBJECT} {_NOWHERE} {ref}\0report-status".encode()
     body = b"%04x" % (len(command) + 4) + command + b"0000" + _EMPTY_PACK
     line = f"POST /{path}/git-receive-pack"

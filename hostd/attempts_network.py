@@ -1,4 +1,4 @@
-"""Attempts to get out, to take a port, to open a strange socket, to change the network."""
+"""Attempts to leave the network, to take a port, to open other sockets, to change the network."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _socket(family: int, kind: int, protocol: int) -> str:
 
 
 def _resolve(name: str) -> str:
-    """Asks the sandbox's own resolver for an address."""
+    """Asks the sandbox's own resolver for an address (RFC 1035, 4.1)."""
     question = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     query = struct.pack("!6H", 0x6D67, 0x0100, 1, 0, 0, 0) + question + b"\0\0\1\0\1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
@@ -85,7 +85,7 @@ def _extension(kind: int, body: bytes) -> bytes:
 
 
 def client_hello(name: str) -> bytes:
-    """The least that a TLS server answers: one cipher suite and a server name."""
+    """The smallest ClientHello that a TLS 1.3 server answers (RFC 8446, 4.1.2 and 9.2)."""
     entry = b"\0" + struct.pack("!H", len(name)) + name.encode()
     extensions = _extension(0, struct.pack("!H", len(entry)) + entry)
     extensions += _extension(43, b"\x02\x03\x04") + _extension(13, b"\0\x02\x04\x03")
@@ -117,7 +117,7 @@ def _add_interface(name: str) -> str:
 
 
 def _change_rules(table: str) -> str:
-    """Adds an empty table: whoever can do that can flush the others too."""
+    """Adds an empty table: who can do that can also flush the others."""
     batch = struct.pack("=BBH", 0, 0, socket.htons(_NFT_SUBSYSTEM))
     named = struct.pack("=BBH", _NFPROTO_INET, 0, 0)
     named += netlink.attribute(_TABLE_NAME, table.encode() + b"\0")

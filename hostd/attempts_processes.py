@@ -1,4 +1,4 @@
-"""Attempts on privileges and other processes; and what a process of the sandbox holds."""
+"""Attempts on privileges and other processes; and which privileges and descriptors there are."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 
 def privileges(found: Mapping[str, str], uid: int) -> list[str]:
-    """What a confined process must not have; empty for one that has nothing."""
+    """The privileges of a process by its /proc/PID/status; a confined one has none."""
     wrong = [f"{name} {found[name]}" for name in _CAPABILITIES if int(found[name], 16)]
     wrong += [f"uid {found['Uid']}"] if set(found["Uid"].split()) != {str(uid)} else []
-    # Its own once more is what Docker gives the first process of a container.
+    # Docker gives the first process of a container its own gid as a supplementary group.
     wrong += [f"groups {found['Groups']}"] if set(found["Groups"].split()) - {str(uid)} else []
     wrong += ["new privileges"] if found["NoNewPrivs"] != "1" else []
     wrong += ["no system-call filter"] if found["Seccomp"] != "2" else []
@@ -35,7 +35,7 @@ def _privileged(uid: int) -> str:
 
 
 def _call(name: str, *arguments: int) -> str:
-    """Any error but these two comes from behind the filter."""
+    """The filter answers ENOSYS or EPERM; any other error means that the call was let through."""
     try:
         linux.system_call(name, NUMBERS[os.uname().machine][name], *arguments)
     except OSError as problem:
@@ -46,7 +46,7 @@ def _call(name: str, *arguments: int) -> str:
 
 
 def _own_memory() -> str:
-    """process_vm_readv of nothing at all, from oneself: allowed to everybody without a filter."""
+    """process_vm_readv(2) of nothing from itself, which only a filter refuses."""
     return _call("process_vm_readv", os.getpid(), 0, 0, 0, 0, 0)
 
 
@@ -71,7 +71,7 @@ def _unshare(kinds: int) -> str:
 
 
 def _descriptors(most: int) -> str:
-    """Those beyond standard input, output and error; the listing itself is the last one."""
+    """Descriptors beyond standard input, output and error; the last is that of the listing."""
     held = sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1]
     if held == list(range(most)):
         raise Refused(f"{most}, its own")
@@ -87,7 +87,7 @@ def _link(number: int) -> str:
 
 
 def _foreign_processes(*ours: int) -> str:
-    """Of uids that are neither root's (the first process, which waits) nor ours."""
+    """Processes of other uids than root, which the pause has, and our own."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             uid = os.stat(f"/proc/{name}").st_uid

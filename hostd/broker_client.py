@@ -28,9 +28,9 @@ from streams.whole import NoAnswer, WholeAnswer
 
 _ANSWER_LIMIT = 1024 * 1024
 _CONNECT_TIMEOUT = 5.0
-# A broker that hangs must not hang what waits for it: `rm`, or a hostd that starts.
+# `rm` and a hostd that starts wait for an answer: a broker that hangs must not hang them.
 _TIMEOUT = Timeouts(head=5.0, idle=10.0)
-# A sandbox's start asks three times within a second: a handshake is more work than a question.
+# A sandbox's start makes three requests within a second; a handshake costs more than a request.
 _KEPT_SECONDS = 2.0
 
 
@@ -51,7 +51,7 @@ class _Link:
 
 
 class BrokerClient:
-    """Asks under the host's key as it is; `trying` asks under another one."""
+    """Uses the host's present key; `trying` makes a client that uses another one."""
 
     def __init__(self, reactor: Any, address: tuple[str, int], keys: Keys) -> None:
         self._reactor = reactor
@@ -73,7 +73,7 @@ class BrokerClient:
         return await self._ask("POST", path, json.dumps(write(message)).encode())
 
     async def healthy(self) -> bool:
-        """On a connection of its own: it shows which key the broker has now."""
+        """Makes a new connection, which shows the broker's present key."""
         self._drop()
         try:
             await self.get("/host/health")
@@ -88,7 +88,7 @@ class BrokerClient:
                 try:
                     return await self._exchange(kept, method, path, body)
                 except NoAnswer as problem:
-                    # A broker that restarts closes it, and has not done what it did not take.
+                    # A broker that restarts closes the connection; it did not take the request.
                     if problem.why.cause is not Cause.NOT_TAKEN:
                         raise
             return await self._exchange(await self._connect(), method, path, body)
@@ -119,7 +119,7 @@ class BrokerClient:
         self._timeout.set(_KEPT_SECONDS)
 
     def _take(self) -> _Link | None:
-        """The one that is kept, if it still stands and was made with the keys as they are."""
+        """The kept connection, if it is open and was made with the present keys."""
         kept = self._kept
         if kept is None or not kept.still(self._keys):
             self._drop()
@@ -139,7 +139,7 @@ class BrokerClient:
         ready: Deferred[ClientConnection] = Deferred()
 
         def lost(connection: ClientConnection, reason: Failure) -> None:
-            if not ready.called:  # TLS: most likely one of the two keys is not the pinned one
+            if not ready.called:  # most likely one of the two keys is not the pinned one
                 ready.errback(_unreachable(f"no TLS connection: {reason.getErrorMessage()}"))
 
         protocol = ClientConnection(self._reactor, _TIMEOUT, on_ready=ready.callback, on_lost=lost)

@@ -56,7 +56,7 @@ _ONE_OR_TWO: Shape[tuple[str, ...]] = Shape(
 @frozen
 class Broker:
     address: tuple[str, int] = key(parsed(_address, lambda place: f"{place[0]}:{place[1]}"))
-    key: tuple[str, ...] = key(_ONE_OR_TWO)  # as texts; two while one takes the other's place
+    key: tuple[str, ...] = key(_ONE_OR_TWO)  # as texts; two while one replaces the other
 
 
 @frozen
@@ -76,7 +76,8 @@ class Runtime:
 
 @frozen
 class GateTimes:
-    """In seconds: a short answer of the workspace's git, a stream's standstill, the whole."""
+    """Seconds for a short answer of the workspace's git, for a stream without progress, and for
+    a whole operation."""
 
     answer: int = key(_DURATION, 20)
     stall: int = key(_DURATION, 60)

@@ -1,8 +1,8 @@
-"""Where a test makes hostd stand still: at a step of a sandbox's life, once it is on disk.
+"""Steps at which a test stops hostd: a step of a sandbox's life, once it is on disk.
 
-Only whoever starts hostd can hand it the socket of `--failpoints-fd`; there is no path and no
-variable for it, and neither hostctl nor the systemd units give one. Without it `reached` does
-nothing. hostd waits in its only thread: until the test says so, nothing at all goes on.
+Only the process that starts hostd can pass the socket of `--failpoints-fd`; no path and no
+environment variable sets it, and neither hostctl nor the systemd units pass one. Without it
+`reached` does nothing. hostd waits in its only thread until the test lets it go on.
 """
 
 from __future__ import annotations

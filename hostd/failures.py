@@ -1,4 +1,4 @@
-"""A failure as its admin reads it: what with a stable code, why, and what to do."""
+"""A failure as the admin reads it: what failed, with a stable code, why, and what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Failed(Fault):
     def __init__(
         self, code: str, what: str, why: str = "", fix: str = "", *, exit_code: int = 1
     ) -> None:
-        # A broker of another version may have codes that we do not know.
+        # The code may come from a broker of another version, and be unknown here.
         super().__init__(code, what, why, fix or (CODES[code].fix if code in CODES else ""))
         self.exit_code = exit_code
 
@@ -23,7 +23,7 @@ class Failed(Fault):
 
 
 class NotStarted(Failed):
-    """No process began. `errno` is 0 where no call of the system failed."""
+    """No process began. `errno` is 0 where no system call failed."""
 
     def __init__(self, why: str, errno: int) -> None:
         super().__init__("R101", "could not start a process", why)

@@ -1,4 +1,4 @@
-"""A file that is there whole or not at all."""
+"""Writes a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def write_whole(path: Path, data: str | bytes, mode: int = 0o600) -> None:
-    """On disk entirely, or what was there still."""
+    """The file is entirely on disk afterwards (rename(2), and fsync(2) of file and directory), or
+    the old one is still there."""
     fresh = path.with_suffix(".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(fresh, flags, 0o600), "wb") as file:

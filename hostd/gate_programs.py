@@ -1,4 +1,4 @@
-"""What the git gate runs, and as whom: the helper's git, the untrusted uid's git, small tools."""
+"""The commands that the git gate runs: the helper's git, the untrusted uid's git, small tools."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hostd.sandbox import Sandbox
 
 _GIT = "/usr/bin/git"
 _GIB = 1 << 30
-# Join for the largest repositories; they come from an upstream that the policy names.
+# Enough for the largest repositories; they come from an upstream that the policy names.
 _FETCH_LIMITS = Limits(open_files=1024, file_size=8 * _GIB, address_space=8 * _GIB, cpu_time=3600)
-# What the workspace sends is at most `push_max`, but its deltas may claim to unfold to anything.
+# What the workspace sends is at most `push_max`, but its deltas may claim any size.
 _PUSH_LIMITS = evolve(_FETCH_LIMITS, address_space=2 * _GIB)
 
 
 class GatePrograms:
-    """Of one sandbox; neither side is ever given a path of the other."""
+    """The commands of one sandbox; neither side is given a path of the other."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox

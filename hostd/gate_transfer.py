@@ -1,4 +1,4 @@
-"""Objects between the gate's repository and the workspace's: pack streams, checked on arrival."""
+"""Sends objects between the gate's repository and the workspace's, as packs that are checked."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PACK_NAME = re.compile(rb"pack\t([0-9a-f]{40}|[0-9a-f]{64})\n")
 async def deliver(
     processes: GateProcesses, gate: GateRepository, workspace: WorkspaceRepository
 ) -> None:
-    """Objects as a pack stream, then refs, both written by the workspace's own uid."""
+    """Sends objects as a pack stream, then refs; the workspace's own uid writes both."""
     refs = await gate.refs()
     await workspace.make(await gate.object_format())
     before = await workspace.refs(refs)
-    # A ref is no proof of its object: the command may have deleted that.
+    # The workspace may have a ref without its object: the command may have deleted that.
     held = await workspace.existing(list(dict.fromkeys(before.values())))
     common = await gate.existing(held)
     wanted = list(dict.fromkeys(oid for oid, _ in refs))
@@ -46,7 +46,7 @@ async def _send_objects(
         return await processes.deliver(gate.git(*_PACK), revisions, receiver)
 
     taken = await give(*common)
-    if not taken.whole and common:  # it said it had what it has not: give it everything, once
+    if not taken.whole and common:  # it lacks what it said it had: everything is sent, once
         taken = await give()
     if not taken.whole:
         raise Failed("R105", "the workspace did not take the objects", why=_why(taken))
@@ -59,7 +59,7 @@ async def take(
     oids: Sequence[str],
     limit: int,
 ) -> str:
-    """Bring objects of the workspace into the gate's quarantine; the name of their pack."""
+    """Takes objects of the workspace into the gate's quarantine; returns the name of their pack."""
     shared = await workspace.existing([oid for oid, _ in await gate.refs()])
     revisions = lines([*oids, *(f"^{base}" for base in shared)])
     await gate.open_quarantine()
@@ -80,7 +80,7 @@ async def take(
 
 
 def _why(taken: Streamed) -> str:
-    """The first cause: a sender that fails leaves its receiver with half a pack."""
+    """What failed first: the receiver also fails when the sender does."""
     match taken.relayed.end:
         case End.STALLED:
             return f"the stream stood still after {taken.relayed.octets} bytes"

@@ -1,8 +1,9 @@
 """The git gate: fetch, push and ls-remote as the helper uid, in a repository of its own.
 
-Git run by a privileged uid in a tree that untrusted code can write is code execution as that uid.
-So the gate never sees the workspace: objects cross as pack streams between two processes, one of
-each uid, and refs cross as object ids that are checked here.
+Git that runs in a tree of untrusted code executes that code as its own uid (hooks, core.fsmonitor;
+git's safe.directory came with CVE-2022-24765). So the gate's git never reads the workspace: objects
+cross as pack streams between two processes, one of each uid, and refs as object ids that are
+checked here.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hostd.sandbox import Sandbox
 
 
 class GitGate:
-    """One operation of the gate. `interrupt` ends it wherever it stands."""
+    """One operation of the gate. `interrupt` ends it at any point."""
 
     def __init__(
         self, reactor: Any, programs: Programs, sandbox: Sandbox, times: GateTimes
@@ -39,7 +40,7 @@ class GitGate:
         self._processes.end(Failed("R105", "the git gate was interrupted", why=why, exit_code=130))
 
     async def clone(self, repository: Repository) -> None:
-        """Bring a repository into the workspace, checked out, before any command runs."""
+        """Clones a repository into the workspace and checks it out, before any command runs."""
         async with self._turn(repository) as (gate, workspace):
             await self._fetch(gate, workspace, None)
             branch = await gate.default_branch()
@@ -60,7 +61,7 @@ class GitGate:
     async def _turn(
         self, repository: Repository
     ) -> AsyncIterator[tuple[GateRepository, WorkspaceRepository]]:
-        """One operation at a time in a sandbox; none leaves anything half done in the gate."""
+        """One operation at a time in a sandbox; one that fails has its remains removed."""
         gate = GateRepository(self._programs, self._processes, repository)
         workspace = WorkspaceRepository(self._programs, self._processes, repository)
         await self._sandbox.git_lock.acquire()
@@ -111,7 +112,7 @@ class GitGate:
     async def _change(
         self, workspace: WorkspaceRepository, push: Push, found: Mapping[str, str]
     ) -> tuple[str, str | None, str]:
-        """Sign, object id (None to delete) and ref: what the push will say."""
+        """Sign, object id (None to delete) and ref, for the refspec of the push."""
         sign = "+" if push.force else ""
         ref = push.destination.text if push.destination else await workspace.current_branch()
         return sign, found[push.source] if push.source is not None else None, ref

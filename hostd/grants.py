@@ -1,4 +1,4 @@
-"""Signs what this host vouches for, and registers it with the broker."""
+"""Signs the grants of this host's sandboxes, and registers them with the broker."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Grants:
         self._broker = broker
         self._journal = journal
         self._lock = DeferredLock()
-        # Sandboxes whose sessions the broker could not yet be told to end, and why they end.
+        # Sandboxes whose sessions the broker has not yet been told to end, and the reasons.
         self._unclosed: dict[str, str] = {}
 
     def sign_report(self, report: Mapping[str, Any]) -> dict[str, Any]:
         return sign_report(report, self._keys.host)
 
     async def register(self, sandbox: Sandbox, public_key: bytes) -> str:
-        """A closed session for this key; it opens with `activate`."""
+        """Registers a closed session for this key; `activate` opens it."""
         async with self._lock:
-            if sandbox.plan.id in self._unclosed:  # or it would end the session made here
+            if sandbox.plan.id in self._unclosed:  # told later it would end the new session too
                 await self._settle(sandbox.plan.id)
             return await self._register(sandbox, public_key)
 
@@ -55,7 +55,7 @@ class Grants:
         remaining = int(sandbox.record.ttl - elapsed)
         if remaining <= 0:
             raise Failed("S101", "the sandbox's session is over", fix="start a new sandbox")
-        if len(self._keys.pins) > 1:  # which of the two the broker has now, it shows
+        if len(self._keys.pins) > 1:  # a new connection shows which of the two the broker has
             await self._broker.healthy()
         grant = self._grant(sandbox, secrets.token_hex(12), public_key, remaining, elapsed)
         self._journal.record(GrantIssued(sandbox=plan.id, session=grant.session, name=plan.name))
@@ -64,7 +64,8 @@ class Grants:
         return grant.session
 
     async def replace_policy(self, sandbox: Sandbox, session: str, public_key: bytes) -> int:
-        """The sandbox's policy as it is now, for a session that runs; how much was cut for it."""
+        """Registers the sandbox's present policy for its session; returns how many connections
+        were cut."""
         async with self._lock:
             if len(self._keys.pins) > 1:
                 await self._broker.healthy()
@@ -84,7 +85,7 @@ class Grants:
         return Grant(
             host=self.host,
             boot_id=boot_id(),
-            # Rises within one boot, also over restarts of hostd, without a file.
+            # CLOCK_MONOTONIC rises within one boot, also when hostd is restarted, without a file.
             counter=time.monotonic_ns(),
             session=session,
             key=public_key,
@@ -102,7 +103,7 @@ class Grants:
         )
 
     async def activate(self, sandbox: Sandbox, session: str, pid: int) -> None:
-        """A session that somebody revoked stays ended; the sidecar then serves that answer."""
+        """A session that was revoked meanwhile stays ended; the sidecar then answers S101."""
         container = sandbox.container
         place = Activate(
             session=session,
@@ -120,7 +121,7 @@ class Grants:
             _log.warn("the session of {id} has ended at the broker", id=sandbox.plan.id)
 
     async def verifying(self, session: str, seconds: int) -> None:
-        """A broker that cannot be told slows refusals down as always."""
+        """If the broker cannot be told, it slows refusals down as always."""
         try:
             asked = Verifying(session=session, seconds=seconds)
             await self._broker.tell("/host/verifying", asked)
@@ -128,7 +129,7 @@ class Grants:
             _log.info("verification not announced: {why}", why=str(problem))
 
     async def extend(self, sandbox: Sandbox, session: str, seconds: int) -> Record:
-        """Its record as it is then: a new sidecar gets what is left of it, and no more."""
+        """Returns the changed record: a new sidecar's session gets the time that is left."""
         wanted = Extend(session=session, ttl=seconds)
         answer = await self._broker.tell("/host/extend", wanted)
         left = int(answer["ttl"])
@@ -139,11 +140,11 @@ class Grants:
         try:
             await self._broker.tell("/host/revoke", Revoke(session=session, reason=reason))
         except Failed as problem:
-            if problem.code != "S103":  # a session that nobody knows is over
+            if problem.code != "S103":  # a session that the broker does not know has ended
                 raise
 
     async def close_sandbox(self, sandbox: str, reason: str) -> None:
-        """Every session of a sandbox; a broker that cannot be told now is told later."""
+        """Ends every session of a sandbox; if the broker cannot be told now, it is told later."""
         self._unclosed[sandbox] = reason
         try:
             await self._settle(sandbox)
@@ -151,13 +152,13 @@ class Grants:
             _log.info("sessions of {id} not ended yet: {why}", id=sandbox, why=str(problem))
 
     def close_overdue(self) -> None:
-        """Tell the broker what it could not be told before."""
+        """Tells the broker which sandboxes ended while it could not be reached."""
         for sandbox in list(self._unclosed):
             done = Deferred.fromCoroutine(self._settle_in_turn(sandbox))
             done.addErrback(lambda failure: failure.trap(Failed))
 
     async def _settle_in_turn(self, sandbox: str) -> None:
-        """Not while a grant is registered, which might be the same sandbox's next one."""
+        """Waits while a grant is registered: it may be the same sandbox's next one."""
         async with self._lock:
             if sandbox in self._unclosed:
                 await self._settle(sandbox)

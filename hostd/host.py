@@ -1,4 +1,4 @@
-"""What every sandbox of this host is made with, and where its things are."""
+"""What every sandbox of this host is made with, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Host:
         reap_unawaited(self.launcher, self.zygote)
 
     def sidecar_log(self, identifier: str) -> Path:
-        """A file of its own: what a sidecar may write is limited by the file's size."""
+        """One file for each sidecar: RLIMIT_FSIZE limits what a sidecar may write."""
         return self.paths.log_dir / f"sidecar-{identifier}.log"
 
     def control_path(self, identifier: str) -> Path:

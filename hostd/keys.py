@@ -14,7 +14,7 @@ from identity.paths import Paths
 
 @define(eq=False)
 class Keys:
-    """Two pins while the broker's key changes; `seen` is the one it last showed."""
+    """There are two pins while the broker's key is replaced; `seen` is the key it last showed."""
 
     host: SigningKey
     pins: tuple[str, ...]
@@ -26,7 +26,7 @@ class Keys:
 
     @property
     def audience(self) -> str:
-        """Whom a grant is for: the broker as it is now."""
+        """The key of the broker that a grant is for."""
         return self.seen if self.seen in self.pins and self.seen else self.pins[0]
 
 
@@ -50,6 +50,6 @@ def promote(paths: Paths, keys: Keys, key: SigningKey) -> None:
 
 
 def described(paths: Paths, keys: Keys) -> dict[str, object]:
-    """For `status`: who we are, and since when."""
+    """For `status`: the host's key, since when it is used, and the pins."""
     since = int(paths.host_key.stat().st_mtime)
     return {"key": public_text(keys.host), "key_since": since, "pins": list(keys.pins)}

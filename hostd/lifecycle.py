@@ -1,7 +1,7 @@
-"""How a sandbox comes to be, step by step.
+"""Creates and starts a sandbox, step by step.
 
-Each step is on disk before it begins. Order is the point: nothing of the sandbox's owner runs
-before rules, listeners, sidecar, session and probes are there.
+Each step is on disk before it begins. The order is a control: no code of the sandbox runs before
+its rules, listeners, sidecar and session are there and its probes have passed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from netpolicy.writing import policy_to_mapping
 
 
 def _life(plan: Plan) -> dict[str, Any]:
-    """How long a session may be, from now on."""
+    """The times of a session that begins now."""
     ttl = plan.policy.session.ttl
     return {"expires": time.time() + ttl, "began": boot_seconds(), "ttl": ttl}
 
@@ -49,7 +49,7 @@ def _first_record(plan: Plan) -> Record:
 
 
 async def create(host: Host, plan: Plan) -> Sandbox:
-    """A sandbox that is served and has its session, or a failure and nothing left of it."""
+    """Returns a sandbox that is served and has its session; if a step fails, removes all of it."""
     sandbox = Sandbox(plan, host.directories(plan.id), _first_record(plan))
     host.registry.claim(sandbox.record)
     try:
@@ -69,7 +69,7 @@ def _start_failed(problem: BaseException) -> str:
 
 
 async def start(host: Host, sandbox: Sandbox) -> None:
-    """Make a stopped sandbox run again, on its old files, with a new session."""
+    """Starts a stopped sandbox again, on its old files, with a new session."""
     life = _life(sandbox.plan)
     save(host, sandbox, Step.ENDING, boot_id=boot_id(), ended=None, **life)
     try:
@@ -82,7 +82,7 @@ async def start(host: Host, sandbox: Sandbox) -> None:
 
 
 async def _provision(host: Host, sandbox: Sandbox) -> None:
-    """A stopped sandbox that is killed here stays at ENDING, which keeps its files."""
+    """A stopped sandbox stays at ENDING meanwhile: its files are kept if hostd is killed."""
     again = sandbox.step is Step.ENDING
 
     def note(step: Step, **changes: Any) -> None:
@@ -107,7 +107,7 @@ async def _provision(host: Host, sandbox: Sandbox) -> None:
 
 
 async def attach(host: Host, sandbox: Sandbox, plan: Plan, found: dict[str, Any]) -> None:
-    """Serve a container that others started in the network that was prepared for it."""
+    """Serves a container that others started in the network that was prepared for it."""
     if await loaded_hash(host.programs, sandbox.network()) != sandbox.record.rules:
         raise Failed("N207", "the network rules were changed since they were prepared")
     ruleset = render(plan.uids, plan.policy_hash)
@@ -134,8 +134,8 @@ async def attach(host: Host, sandbox: Sandbox, plan: Plan, found: dict[str, Any]
 
 
 async def detach(host: Host, sandbox: Sandbox, reason: str) -> None:
-    """No session any more; network, rules and listeners stay for the next container."""
-    sandbox.record = sandbox.record.at(Step.ENDING)  # not on disk: nothing else begins meanwhile
+    """Ends the session; network, rules and listeners stay for the next container."""
+    sandbox.record = sandbox.record.at(Step.ENDING)  # not on disk: it refuses other operations
     if sandbox.sidecar is not None:
         await sandbox.sidecar.stop(reason)
         sandbox.sidecar = None
@@ -163,11 +163,11 @@ def _make_directories(sandbox: Sandbox) -> None:
 
 
 def _make_run_directory(sandbox: Sandbox) -> None:
-    """What is mounted at /run/gitmoat; gone with a reboot, so made at every start."""
+    """Makes what is mounted at /run/gitmoat, at every start: /run is empty after a reboot."""
     plan, directories = sandbox.plan, sandbox.directories
     directories.run.mkdir(mode=0o755)
     if isinstance(plan.ownership, Ours):
-        (directories.run / "pause").touch(mode=0o444)  # a container's first program goes over it
+        (directories.run / "pause").touch(mode=0o444)  # the pause of a container is mounted over it
     gitconfig = gitconfig_for(plan.upstreams, GIT_UNTRUSTED, bwrap.WORKSPACE)
     (directories.run / "gitconfig").write_text(gitconfig, encoding="ascii")
     _write_policy(sandbox)

@@ -36,7 +36,7 @@ def ask(protocol: int, data: bytes, timeout: float | None = None) -> tuple[int, 
 
 
 def change(protocol: int, data: bytes) -> None:
-    """What asks to be acknowledged, and is."""
+    """For a message with ACKNOWLEDGE: OSError if no acknowledgement comes."""
     kind, _ = ask(protocol, data)
-    if kind != _ERROR:  # which says 0 where there is none
+    if kind != _ERROR:  # NLMSG_ERROR with error 0 is the acknowledgement (netlink(7))
         raise OSError(errno.EPROTO, "the kernel does not say whether it has done it")

@@ -1,8 +1,8 @@
 """What a single-threaded child does inside a sandbox's network namespace: sysctls and listeners.
 
-The creator's uid of a socket is what nftables sees (`meta skuid`) and, for a Unix socket, what a
-client sees of the server; so sockets are created, and Unix sockets listen, with euid SIDE. The
-bind stays root's: the ports are below 1024 so that nobody in the sandbox can squat them.
+nftables matches the uid that created a socket (`meta skuid`), and the client of a Unix socket gets
+the uid that called listen() (SO_PEERCRED in unix(7)); so both are done with the sidecar's euid. The
+bind is root's: ports below 1024 cannot be taken by a process of the sandbox.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def set_sysctls() -> None:
 
 
 def survey() -> Surveyed:
-    """What is not as it must be in this namespace."""
+    """The interfaces and settings of this namespace that it must not have."""
     lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()[2:]
     names = [line.partition(":")[0].strip() for line in lines]
     return Surveyed(
@@ -63,7 +63,7 @@ def survey() -> Surveyed:
 
 
 def rules_generation() -> int:
-    """The kernel's count of changes to the rules of this namespace: nft has made none unseen."""
+    """The kernel's count of changes to the rules of this namespace (NFT_MSG_GETGEN)."""
     asked = netlink.message(_NFT_GETGEN, netlink.REQUEST, bytes(4))
     kind, body = netlink.ask(netlink.NETFILTER, asked)
     attribute = struct.unpack_from("=HH", body, 4) if len(body) >= 12 else (0, 0)
@@ -83,7 +83,7 @@ def _as_user(uid: int) -> Iterator[None]:
 
 
 def add_synthetic_route() -> None:
-    """Every address that DNS hands out is local here: `ip route replace local NET dev lo`."""
+    """Makes every synthetic address local: `ip route replace local NET dev lo` (ip-route(8))."""
     network, _, length = SYNTHETIC.partition("/")
     # struct rtmsg: family, lengths, tos, local table, static, host scope, local type, flags
     route = struct.pack("=8BI", socket.AF_INET, int(length), 0, 0, 255, 4, 254, 2, 0)
@@ -108,7 +108,7 @@ def _tcp_listener(uid: int, port: int, address: str) -> int:
 
 
 def _datagram_socket(uid: int, port: int) -> int:
-    """Without SO_REUSEADDR: with it, another socket could take the questions."""
+    """Without SO_REUSEADDR, with which another UDP socket could bind the port too (socket(7))."""
     with _as_user(uid):
         datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.setblocking(False)
@@ -129,7 +129,7 @@ def _unix_listener(uid: int, path: str, kind: socket.SocketKind, mode: int) -> i
 
 
 def make_listeners(uid: int, credential: str, control: str) -> tuple[int, ...]:
-    """All of the table, in its order."""
+    """The listeners of all rows of the table, in its order."""
     paths = {"credential": credential, "control": control}
     return tuple(_listener(uid, row, paths) for row in LISTENERS)
 
@@ -139,5 +139,5 @@ def _listener(uid: int, row: Listener, paths: Mapping[str, str]) -> int:
         return _unix_listener(uid, paths[row.name], row.kind, row.mode)
     if row.kind is socket.SOCK_DGRAM:
         return _datagram_socket(uid, row.port)
-    # Any of the synthetic addresses; nftables lets nobody in by another one.
+    # Bound to every address, for all synthetic ones; nftables rejects the others.
     return _tcp_listener(uid, row.port, LOOPBACK if row.network == LOOPBACK else _EVERY)

@@ -1,7 +1,8 @@
-"""Which directories of the host no sandbox gets, whatever its owner asks for.
+"""Directories of the host that no sandbox gets, whatever its owner asks for.
 
-By name and by identity (device and inode): a bind mount of a forbidden directory is forbidden.
-Nothing below the directory is opened; that it has an entry of a certain name can be seen.
+They are compared by name and by identity (device and inode): a bind mount of a forbidden directory
+is forbidden as well. Nothing below a directory is opened; only whether it has an entry of a certain
+name is looked up.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from pathlib import Path, PurePosixPath
 from confine.directories import Identity, lineage
 from identity.paths import Paths
 
-# These, all that lies in them, and all that they lie in.
+# These are forbidden, and what lies in them, and what they lie in.
 _SYSTEM = (
     "/proc", "/sys", "/dev", "/etc", "/boot", "/run", "/var/run", "/var/lib/docker",
     "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet",
 )  # fmt: skip
-# These and all that they lie in; somebody's project may lie below.
+# These are forbidden, and what they lie in; a project may lie below them.
 _TOP = ("/", "/home", "/root")
-# A directory of this name, and all that lies in it.
+# A directory of this name is forbidden, and what lies in it.
 _CREDENTIAL_PLACES = (
     (".ssh",), (".gnupg",), (".aws",), (".azure",), (".kube",), (".docker",), (".password-store",),
     (".config", "gh"), (".config", "gcloud"), (".config", "git"),
 )  # fmt: skip
-# A directory that has one of these is somebody's home, not a work directory.
+# A directory with one of these entries is a user's home directory, not a work directory.
 _CREDENTIALS = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".git-credentials", ".netrc",
     ".docker/config.json", ".config/gh", ".config/gcloud", ".config/git/credentials",
@@ -33,7 +34,7 @@ _CREDENTIALS = (
 
 
 def why_not(path: str, descriptor: int, ours: Paths) -> str | None:
-    """Why this directory may not be a sandbox's, or None."""
+    """Why this directory may not be a work directory, or None."""
     place = PurePosixPath(path)
     above = lineage(descriptor)
     for forbidden in map(PurePosixPath, (*_TOP, *_SYSTEM, *_own_places(ours))):
@@ -55,12 +56,12 @@ def forbidden_places(ours: Paths) -> list[tuple[str, bool]]:
 
 
 def why_credentials(path: str, descriptor: int) -> str | None:
-    """Of any directory or file, wherever it is mounted."""
+    """Why a directory or file may not be mounted, because of credentials; or None."""
     return _why_credentials(PurePosixPath(path), descriptor)
 
 
 def _own_places(ours: Paths) -> tuple[str, ...]:
-    """Of this instance, and of the one that a machine usually has."""
+    """The directories of this instance, and of the instance at `/`."""
     found = [place for paths in (ours, Paths("/")) for place in _places_of(paths)]
     return tuple(dict.fromkeys(map(str, found)))
 

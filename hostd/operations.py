@@ -1,4 +1,4 @@
-"""What hostctl can ask for: one method per operation, one table."""
+"""The operations that hostctl can ask for: one method each, in one table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MONTH = 30 * 86400
 
 
 class Operations:
-    """Reads requests and answers them; what becomes of a sandbox is up to `Sandboxes`."""
+    """Reads requests and answers them; `Sandboxes` changes sandboxes."""
 
     def __init__(
         self, host: Host, broker: BrokerClient, sandboxes: Sandboxes, version: str
@@ -100,7 +100,7 @@ class Operations:
         return {"exit": status}
 
     async def prepare(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
-        """Everything of a sandbox but its container; what to start that one with."""
+        """Makes everything of a sandbox but its container; returns the options to start that."""
         (name,) = _texts([body.get("name")])
         containers, seccomp = self._host.containers, self._host.paths.seccomp
         await containers.check()
@@ -144,7 +144,9 @@ class Operations:
         try:
             return {"exit": await gate.serve(request, Stdio(output, problems))}
         except Failed:
-            self._sandboxes.running(sandbox.plan.id)  # if it was ended meanwhile, that is why
+            self._sandboxes.running(
+                sandbox.plan.id
+            )  # the reason, if the sandbox was ended meanwhile
             raise
 
     async def list_all(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +192,7 @@ class Operations:
         return {"report": self._host.grants.sign_report(report) if signed else report}
 
     async def policies(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
-        """The installed policies, read again: running sandboxes get what has changed."""
+        """The installed policies, read again; running sandboxes get those that have changed."""
         given = body.get("policies")
         if not isinstance(given, dict) or not all(isinstance(v, dict) for v in given.values()):
             raise Failed("C105", "hostd does not understand this request")
@@ -219,7 +221,7 @@ class Operations:
         return {"pins": list(keys.pins)}
 
     async def rotate_key(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
-        """Only to a key that the broker takes already."""
+        """Replaces the host's key only by one that the broker accepts already."""
         host = self._host
         key = next_key(host.paths)
         if not await self._broker.trying(key).healthy():
@@ -237,7 +239,7 @@ class Operations:
         self._host.reactor.callLater(0, self._host.reactor.stop)
         return {"stopped": True}
 
-    # Pieces
+    # Parts of operations
 
     async def _clone(self, sandbox: Sandbox, channel: Channel) -> None:
         for repository in sandbox.plan.repositories:
@@ -257,7 +259,7 @@ class Operations:
         return process
 
     def _gate(self, sandbox: Sandbox, channel: Channel) -> GitGate:
-        """It ends with its client: nobody else waits for what it does."""
+        """It is interrupted when its client goes."""
         gate = GitGate(self._host.reactor, self._host.programs, sandbox, self._host.gate_times)
         channel.on_lost(gate.interrupt)
         return gate

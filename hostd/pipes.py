@@ -1,4 +1,4 @@
-"""What hostd gives to the programs it starts, and what they print, without blocking the daemon."""
+"""Input for the programs that hostd starts, and their output, read without blocking."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _READ_SIZE = 65536
 
 
 def file_of(data: bytes) -> int:
-    """A descriptor to read these bytes from; in memory, no size limit of a pipe."""
+    """A descriptor to read these bytes from: memfd_create(2), which has no pipe's size limit."""
     descriptor = os.memfd_create("gitmoat-input", os.MFD_CLOEXEC)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
@@ -21,7 +21,7 @@ def file_of(data: bytes) -> int:
 
 
 class _Collector(abstract.FileDescriptor):
-    """Owns the descriptor; fires with what came until EOF, the limit, or the wanted newline."""
+    """Owns the descriptor; fires with what was read up to EOF, the limit, or the first newline."""
 
     def __init__(self, reactor: Any, descriptor: int, limit: int, one_line: bool) -> None:
         super().__init__(reactor)
@@ -44,7 +44,7 @@ class _Collector(abstract.FileDescriptor):
             data = os.read(self._descriptor, _READ_SIZE)
         except BlockingIOError:
             return
-        except OSError:  # a pty whose last user went away says EIO, not EOF
+        except OSError:  # the master of a pty gives EIO, not EOF, when the slave is closed
             data = b""
         self._pieces.append(data)
         self._size += len(data)
@@ -52,7 +52,7 @@ class _Collector(abstract.FileDescriptor):
             self._finish()
 
     def connectionLost(self, reason: Any) -> None:
-        """epoll says EPOLLHUP, and the reactor calls this, when a pipe ends with nothing left."""
+        """The reactor calls this on EPOLLHUP, when nothing is left to read (epoll_ctl(2))."""
         self._finish()
 
     def _finish(self) -> None:
@@ -71,5 +71,5 @@ def collect(reactor: Any, descriptor: int, limit: int) -> Deferred[bytes]:
 
 
 def first_line(reactor: Any, descriptor: int, limit: int = 4096) -> Deferred[bytes]:
-    """What came up to and with the first newline; b"" when the writer ended before."""
+    """Everything up to and with the first newline; b"" if the writer ended before."""
     return _Collector(reactor, descriptor, limit, one_line=True).done

@@ -1,4 +1,4 @@
-"""From a request of hostctl to a plan: everything is checked here, before anything is made."""
+"""Makes a plan of a request of hostctl: everything is checked before anything is made."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _DEFAULT_PIDS = 4096
-_WORD = text(1 << 20, least=0, printable=False)  # a request is no longer than that
+_WORD = text(1 << 20, least=0, printable=False)  # the length limit of a request
 _WORDS = in_order(_WORD, most=1 << 20)
 _NUMBER = number(-(2**63), 2**63 - 1)
 
@@ -102,7 +102,7 @@ def parse_run(body: Mapping[str, Any]) -> RunRequest:
 
 
 def prepared(name: str) -> RunRequest:
-    """For a container of others: what it may do is said when it is attached."""
+    """For a container of others: its policy is given when it is attached."""
     return RunRequest(argv=("-",), name=name)
 
 
@@ -152,7 +152,7 @@ def _policy(request: RunRequest, name: str, repositories: tuple[Repository, ...]
 
 
 def read_policy(given: str | Mapping[str, Any]) -> Policy:
-    """Of a file's text, or a mapping; PolicyError for what is none that a sandbox can have."""
+    """Reads a file's text or a mapping; PolicyError if no sandbox can have such a policy."""
     policy = parse_policy(given) if isinstance(given, str) else policy_from_mapping(given)
     if policy.presets:
         raise PolicyError("preset", "is not resolved", "hostctl does that")
@@ -193,7 +193,7 @@ def _name(request: RunRequest, identifier: str, taken: Collection[str]) -> str:
 
 
 def _limits(request: RunRequest) -> ResourceLimits:
-    """One sandbox never takes all of the host, also when nobody said how much it may take."""
+    """A sandbox has limits below the host's resources even if the request gives none."""
     for name, value in (("memory", request.memory), ("pids", request.pids), ("cpus", request.cpus)):
         if value is not None and value <= 0:
             raise Failed("C105", f"--{name} must be more than nothing", exit_code=2)
@@ -220,7 +220,7 @@ def _three_quarters_of_memory() -> int:
 
 
 def _ownership(request: RunRequest) -> Ours | None:
-    """An image is Docker's; without one there is nothing that Docker could run."""
+    """An image needs Docker, and Docker needs an image."""
     if request.runtime not in (None, "bwrap", "docker"):
         raise Failed("R101", f"there is no runtime {request.runtime!r}", exit_code=2)
     unfit = {"bwrap": request.image is not None, "docker": request.image is None}
@@ -239,7 +239,7 @@ def _ownership(request: RunRequest) -> Ours | None:
 
 
 def _source(request: RunRequest) -> PolicySource | None:
-    """Where the policy comes from, so that it can be read again."""
+    """The installed policy that it was made from, so that it can be read again."""
     if request.policy is None or request.policy_name is None:
         return None
     return PolicySource(request.policy_name, request.push, request.hosts)
@@ -254,7 +254,7 @@ def make_plan(
     *,
     theirs: bool = False,
 ) -> Plan:
-    """Raises Failed with what to change; has no effect."""
+    """Raises Failed with what to change; it has no other effect."""
     ownership = Theirs() if theirs else _ownership(request)
     identifier = secrets.token_hex(6)
     name = _name(request, identifier, taken)

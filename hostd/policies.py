@@ -1,4 +1,4 @@
-"""Another policy for a sandbox that runs: all of them understood first, then swapped one by one."""
+"""Replaces the policies of running sandboxes: all are read first, then replaced one by one."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Change:
 
 
 def changes(sandboxes: Iterable[Sandbox], policies: Mapping[str, Any]) -> list[Change]:
-    """What has to change for these installed policies; Failed, and nothing changes, if one of
-    them cannot be what a sandbox was started with any more."""
+    """The sandboxes whose policy changes with these installed ones. Raises Failed, and nothing
+    changes, if one of them is not valid with the options that a sandbox was started with."""
     wanted = [
         Change(sandbox, _again(sandbox.plan, sandbox.plan.source, policies))
         for sandbox in sandboxes
@@ -42,7 +42,7 @@ def changes(sandboxes: Iterable[Sandbox], policies: Mapping[str, Any]) -> list[C
 
 
 def _again(plan: Plan, source: PolicySource, policies: Mapping[str, Any]) -> Policy:
-    """As `run` made it of the file; the session's times were granted, and stay."""
+    """The policy as `run` makes it from the file; the times of the session stay as granted."""
     options = Options(tuple(each.named for each in plan.repositories), source.push, source.hosts)
     try:
         policy = narrow(read_policy(policies[source.name]), options)
@@ -53,7 +53,8 @@ def _again(plan: Plan, source: PolicySource, policies: Mapping[str, Any]) -> Pol
 
 
 async def replace(host: Host, change: Change) -> int:
-    """How many connections were cut. The broker's word comes first: without it nothing changes."""
+    """Returns how many connections were cut. The broker replaces it first; if it does not,
+    nothing changes."""
     sandbox, policy = change.sandbox, change.policy
     old, digest = sandbox.plan, policy_digest(policy)
     sandbox.plan = evolve(old, policy=policy)

@@ -1,7 +1,7 @@
 """What must hold in a sandbox's namespaces before it is activated, as data.
 
-A probe that may not be refused and one that must be are both in the table: a namespace in which
-nothing works at all is not a sandbox either. `hostd.attempts` has what each of them tries.
+The table has probes that must be refused and probes that must work: a namespace in which nothing
+works is no sandbox either. `hostd.attempts` has what each of them tries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NOT_TRIED = "not tried"
 
 @frozen
 class Probe:
-    """`allowed` is what must come out; `code` is what a wrong outcome is called."""
+    """`allowed` says which outcome is right; `code` is the code of a wrong one."""
 
     group: str
     name: str
@@ -85,7 +85,7 @@ ACTIVATION = (
 
 @frozen
 class Outcome:
-    """Whether the attempt worked, and what came of it in a few words."""
+    """Whether the attempt worked, and its result in a few words."""
 
     worked: bool
     got: str
@@ -93,7 +93,10 @@ class Outcome:
 
 @frozen
 class ProbeResult:
-    """A refusal that only comes by time-out counts as none: the rules answer at once."""
+    """A probe with its outcome, None if it was not tried.
+
+    A time-out is no refusal: the rules reject at once (RFC 9293, 3.5.2; ICMP for UDP).
+    """
 
     probe: Probe
     outcome: Outcome | None
@@ -115,7 +118,7 @@ class ProbeResult:
 
 
 def judge(probes: Sequence[Probe], outcomes: Sequence[Outcome]) -> list[ProbeResult]:
-    """Each probe with its outcome; those behind the last outcome were not tried."""
+    """Each probe with its outcome; probes after the last outcome were not tried."""
     missing = [None] * (len(probes) - len(outcomes))
     return [ProbeResult(*pair) for pair in zip(probes, [*outcomes, *missing], strict=True)]
 
@@ -125,7 +128,7 @@ def attempts_of(probes: Sequence[Probe]) -> list[list[Any]]:
 
 
 def read_outcomes(report: bytes, most: int) -> list[Outcome]:
-    """What `attempts.report` wrote, up to a line that is cut off or not of its making."""
+    """The lines of `attempts.report`, up to one that is cut off or is not one of its lines."""
     outcomes: list[Outcome] = []
     for line in report.split(b"\n")[:-1][:most]:
         try:

@@ -1,4 +1,4 @@
-"""What the kernel says in /proc of a process."""
+"""Reads files of /proc (proc(5))."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pid = int | str  # or "self"
 
 
 def status(pid: Pid) -> dict[str, str]:
-    """Its fields by their names."""
+    """The fields of /proc/PID/status by their names."""
     with open(f"/proc/{pid}/status", "rb") as file:
         lines = file.read().decode("latin-1").splitlines()
     pairs = (line.partition(":") for line in lines)
@@ -19,7 +19,7 @@ def status(pid: Pid) -> dict[str, str]:
 
 
 def text_of(pid: Pid, name: str) -> str:
-    """One of its files; empty when the process is gone."""
+    """One of its files; empty when the process has ended."""
     try:
         return Path("/proc", str(pid), name).read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -31,23 +31,24 @@ def mountinfo(pid: Pid = "self") -> str:
 
 
 def _stat(pid: Pid) -> list[str]:
-    """The fields behind its name, from the state on: a name may have spaces and brackets."""
+    """The fields behind the last bracket, from the state on: a name may have spaces and
+    brackets."""
     return text_of(pid, "stat").rpartition(")")[2].split()
 
 
 def state(pid: Pid) -> str:
-    """A letter as ps has it, or none when the process is gone."""
+    """Its state as one letter, empty when the process has ended."""
     return "".join(_stat(pid)[:1])
 
 
 def start_time(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot: with the pid, its identity."""
+    """When a process started, in clock ticks since boot: pid and start time identify it."""
     fields = _stat(pid)
     return int(fields[19]) if fields else None
 
 
 def wakeups(pid: int) -> int | None:
-    """How often a process has gone to sleep, if it sleeps now; None while it runs or is stopped."""
+    """How often a process has gone to sleep, if it sleeps now; None if it runs or is stopped."""
     try:
         found = status(pid)
     except (FileNotFoundError, ProcessLookupError):
@@ -64,5 +65,5 @@ def network_of(pid: Pid) -> int:
 
 
 def boot_ticks() -> int:
-    """Since this machine's boot, as `start_time` counts."""
+    """The time since boot in the ticks of `start_time`."""
     return int(boot_seconds() * os.sysconf("SC_CLK_TCK"))

@@ -1,4 +1,4 @@
-"""A child of launcher or zygote as hostd knows it."""
+"""hostd's handle of a process that it did not fork itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from zope.interface import implementer
 
 @define(eq=False)
 class Process:
-    """A child of one of the two. The pidfd names it even after its pid is used again."""
+    """A child of launcher or zygote. Its pidfd names it even when its pid is used again
+    (pidfd_open(2))."""
 
     pid: int
     pidfd: int
@@ -32,13 +33,13 @@ class Process:
         return done
 
     def signal_session(self, number: int) -> None:
-        """Also what it started: each command leads its own process group."""
+        """Signals its process group, which it leads: a pidfd names one process only."""
         if self.status is None and alive(self.pidfd):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """It alone. By its pidfd: one that has ended, and whose pid is free again, stays ended."""
+        """Kills it alone, by its pidfd: its pid may mean another process by now."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
@@ -59,10 +60,10 @@ class Process:
 
 @implementer(IReadDescriptor)
 class Watch:
-    """Waits for a process that neither of the two reports on.
+    """Waits for a process that neither launcher nor zygote reports.
 
-    Who forked it died, and hostd adopted it (PR_SET_CHILD_SUBREAPER); or an earlier hostd started
-    it, and init reaps it: then its status is not ours to know.
+    Its parent ended and hostd inherited it (PR_SET_CHILD_SUBREAPER(2const)); or an earlier hostd
+    started it and init reaps it, so that its status is unknown here.
     """
 
     def __init__(self, reactor: Any, process: Process) -> None:
@@ -88,13 +89,13 @@ class Watch:
         self._process.ended(status if exited else -status)
 
     def connectionLost(self, reason: object) -> None:
-        """Also called for everything the reactor knows when hostd stops; that ends no process."""
+        """The reactor also calls this for every reader when hostd stops: the process may live."""
         if not alive(self.fileno()):
             self.doRead()
 
 
 def alive(pidfd: int) -> bool:
-    """A pidfd becomes readable when its process has ended."""
+    """A pidfd becomes readable when its process has ended (pidfd_open(2))."""
     poller = select.poll()
     poller.register(pidfd, select.POLLIN)
     return not poller.poll(0)

@@ -1,4 +1,4 @@
-"""Running one of the host's own tools to its end and keeping what it printed."""
+"""Runs a program to its end and keeps what it printed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Finished:
     problems: bytes
 
     def why(self) -> str:
-        """The last line on stderr, fit for a message."""
+        """The last line of its stderr, without control characters."""
         lines = [line for line in self.problems.decode(errors="replace").splitlines() if line]
         return _plain(lines[-1] if lines else f"exit status {self.status}")[:300]
 
     def everything(self) -> str:
-        """All of stderr on one line: git's refusals have several, and the first says why."""
+        """All of its stderr on one line: of git's refusals the first line gives the reason."""
         lines = self.problems.decode(errors="replace").splitlines()
         text = " / ".join(line.strip() for line in lines if line.strip())
         return _plain(text or f"exit status {self.status}")[:1000]
@@ -45,14 +45,15 @@ def _plain(text: str) -> str:
 
 @define(eq=False)
 class Running:
-    """One that was started, and what it prints."""
+    """A program that was started, and what it prints."""
 
     process: Process
     output: Deferred[bytes]
     problems: Deferred[bytes]
 
     async def printed(self, reactor: Any, grace: float) -> Finished:
-        """After its end: whoever still holds the pipes then is not the program that was run."""
+        """To be called after its end. Another process may still hold its pipes: it is given
+        `grace` seconds."""
         late = reactor.callLater(grace, self.cut)
         finished = Finished(self.process.status or 0, await self.output, await self.problems)
         if late.active():
@@ -74,7 +75,7 @@ class Programs:
     async def start(
         self, child: Command | Probe, source: int, limit: int, sink: int | None = None
     ) -> Running:
-        """What it prints is kept up to `limit`, or goes to `sink`. Both ends stay the caller's."""
+        """Its output is kept up to `limit`, or goes to `sink`. The caller closes both ends."""
         out_r, out_w = os.pipe2(os.O_CLOEXEC)
         err_r, err_w = os.pipe2(os.O_CLOEXEC)
         output = collect(self._reactor, out_r, limit)
@@ -111,7 +112,8 @@ class Programs:
         return await running.printed(self._reactor, _GRACE)
 
     async def _end_within(self, process: Process, timeout: float) -> None:
-        """One that was killed and does not end, as in a frozen group, is not waited for either."""
+        """A program that was killed may not end, in a frozen cgroup for example: that is an error
+        after some seconds."""
         if await within(self._reactor, timeout, process.wait()):
             return
         process.kill_session()

@@ -1,6 +1,6 @@
-"""What the git gate is asked to do, parsed before anything runs.
+"""Parses what the git gate is asked to do, and what the workspace's git answers.
 
-Where a ref goes is decided by what the admin typed, never by what the workspace calls it.
+The admin's words decide which ref a push goes to, never the workspace's names.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def parse_gate(arguments: Sequence[str]) -> GateRequest:
 
 
 def parse_branch(output: bytes) -> RefName | None:
-    """A branch as the workspace's git prints it; it is hostile, so exactly that or None."""
+    """A branch as the workspace's git prints it, or None for any other output: it is hostile."""
     try:
         ref = parse_ref(output.removesuffix(b"\n"))
     except Malformed:
@@ -124,17 +124,17 @@ def parse_refs(output: bytes, most: int = 1_000_000) -> dict[str, str]:
 
 
 def is_tracking(ref: str) -> bool:
-    """A branch of origin; its HEAD is only a name for another."""
+    """A branch of origin; its HEAD is a symbolic ref to another one."""
     return ref.startswith(_TRACKING) and ref != f"{_TRACKING}HEAD"
 
 
 def tracking(ref: str) -> str:
-    """What an upstream's ref is called in the workspace: branches become origin's, tags stay."""
+    """The name of an upstream's ref in the workspace: branches become origin's, tags stay."""
     if ref.startswith("refs/heads/"):
         return _TRACKING + ref.removeprefix("refs/heads/")
     return ref
 
 
 def lines(words: Iterable[str]) -> bytes:
-    """As git reads them from its standard input."""
+    """Lines for git's standard input."""
     return "".join(f"{word}\n" for word in words).encode()

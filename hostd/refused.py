@@ -1,5 +1,5 @@
-"""A refusal that is an answer, not an error of the kernel's."""
+"""The refusal of an attempt by an answer, where no system call failed."""
 
 
 class Refused(Exception):
-    """Its text is what the answer was."""
+    """Its text says which answer it was."""

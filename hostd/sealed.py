@@ -1,7 +1,7 @@
-"""Is a container sealed? What Docker and the kernel say of it, against what must be so. Pure.
+"""Whether a container is sealed: compares what Docker and the kernel say of it with rules. Pure.
 
-The table has one row per way to be unsealed, each with its reason and with the option that seals
-it; `attach` prints those options. What the table does not know of a container is refused as well.
+The table has a row for each way out of a container, with a reason and the option that closes it.
+`attach` prints those options. A security option that the table does not know is refused as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _RUNTIMES = ("", "runc", "io.containerd.runc.v2", "crun")
 _RUNNING = ("running", "paused", "restarting")
 _FILTERED = "2"
-_VICTIM = 500  # as the launcher gives
+_OOM_SCORE = 500  # what the launcher gives to commands
 _OPTION = re.compile(r"[a-z-]+(?=[=:]|$)")
 _CGROUP = re.compile(r"\d+:[^:]*:(/.*)")
 _CONTAINER_GROUP = re.compile(r"(?:.*/)?(?:docker[-/])?([0-9a-f]{64})(?:\.scope)?")
@@ -26,9 +26,9 @@ _CONTAINER_GROUP = re.compile(r"(?:.*/)?(?:docker[-/])?([0-9a-f]{64})(?:\.scope)
 
 @frozen
 class Seal:
-    """What one container must be: in this network, as this uid, under the filter of this digest.
+    """What one container must have: this network, this uid, the filter of this digest.
 
-    None: the one it was admitted with by a version that did not note it.
+    `filter` is None where an earlier version admitted it without noting the digest.
     """
 
     network: str
@@ -45,7 +45,7 @@ class Mount:
 
 @frozen
 class Unsealed:
-    """One thing that is wrong, and the option of `docker run` that makes it right."""
+    """One thing that is wrong, and the option of `docker run` that corrects it."""
 
     reason: str
     option: str
@@ -88,7 +88,7 @@ def filter_digest(profile: Mapping[str, Any]) -> str:
 
 
 def filter_of(host: HostConfig) -> str | None:
-    """The digest of the filter that Docker was given; None when it was given none."""
+    """The digest of the filter that the container was created with; None without one."""
     try:
         profile = json.loads(_options(host).get("seccomp", ""))
     except ValueError:
@@ -118,8 +118,8 @@ def _limited(host: HostConfig, seal: Seal) -> bool:
 
 
 def _first_victim(host: HostConfig, seal: Seal) -> bool:
-    """As commands of our own sandboxes, so that no daemon of the host is ended in its place."""
-    return (host.get("OomScoreAdj") or 0) >= _VICTIM and not host.get("OomKillDisable")
+    """As commands of our own sandboxes, so that the kernel kills no daemon of the host first."""
+    return (host.get("OomScoreAdj") or 0) >= _OOM_SCORE and not host.get("OomKillDisable")
 
 
 RULES = (
@@ -170,8 +170,8 @@ RULES = (
     _Rule("its runtime is not one we know", "(without --runtime)", _one_of("Runtime", *_RUNTIMES)),
 )
 
-# Asked only when a container of others is attached: one that an earlier version of us started or
-# serves lacks the option, and is none the less as it was.
+# Required only when a container of others is attached: one that an earlier version started or
+# attached lacks the option, and is not stopped for that.
 ATTACHED = (
     _Rule(
         "it sees the host's groups of processes",
@@ -179,7 +179,7 @@ ATTACHED = (
         _one_of("CgroupnsMode", "private"),
     ),
     _Rule("it is not ended first where memory is short", "--oom-score-adj 500", _first_victim),
-    # They would hold for the network that was prepared, and for the next container in it.
+    # They would also apply to the prepared network, and so to the next container in it.
     _Rule("it changes settings of the kernel", "(without --sysctl)", _none("Sysctls")),
 )
 
@@ -187,7 +187,7 @@ ATTACHED = (
 def unsealed(
     found: Mapping[str, Any], seal: Seal, rules: tuple[_Rule, ...] = RULES
 ) -> list[Unsealed]:
-    """From `docker inspect`: everything that is wrong, in the order of the table."""
+    """Everything that is wrong by `docker inspect`, in the order of the table."""
     host = found["HostConfig"]
     wrong = [Unsealed(rule.reason, rule.option) for rule in rules if not rule.holds(host, seal)]
     user = f"{seal.uid}:{seal.uid}"
@@ -197,7 +197,7 @@ def unsealed(
 
 
 def strange_mounts(found: Mapping[str, Any], expected: Collection[Mount]) -> list[str]:
-    """Targets of bind mounts that nobody asked for, or that are not what was asked for."""
+    """Targets of bind mounts that were not asked for, or not in this way."""
     binds = [each for each in found.get("Mounts") or () if each.get("Type") != "volume"]
     return [
         str(each.get("Destination"))
@@ -208,7 +208,7 @@ def strange_mounts(found: Mapping[str, Any], expected: Collection[Mount]) -> lis
 
 
 def wrong_in_kernel(status: str, uid: int) -> list[str]:
-    """From /proc/PID/status: what the first process is, whatever Docker was told."""
+    """What is wrong with the first process by /proc/PID/status, whatever Docker was told."""
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     ids = [str(uid)] * 4
     wrong = []
@@ -226,7 +226,7 @@ def wrong_in_kernel(status: str, uid: int) -> list[str]:
 
 
 def container_of(cgroups: str) -> str | None:
-    """The one container that the lines of /proc/PID/cgroup name, if they agree."""
+    """The container that all lines of /proc/PID/cgroup name; None if they differ."""
     paths = [_CGROUP.fullmatch(line) for line in cgroups.splitlines()]
     named = [_CONTAINER_GROUP.fullmatch(path[1]) for path in paths if path]
     found = {each[1] for each in named if each}
@@ -234,7 +234,7 @@ def container_of(cgroups: str) -> str | None:
 
 
 def companions(listed: Collection[Mapping[str, Any]], holder: str, ours: str | None) -> list[str]:
-    """Names of running containers that share the holder's network, besides ours."""
+    """Names of running containers in the holder's network, without our own."""
     return [
         (each.get("Names") or ["?"])[0].lstrip("/")
         for each in listed

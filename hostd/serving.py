@@ -1,5 +1,5 @@
-"""Gets one sandbox served: what its sidecars are started with, their sessions, and the probes that
-come before anything is accepted."""
+"""What the sidecars of one sandbox need: their start, their sessions, and the probes that precede
+each activation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIAL_CAP = 16
 
 
 class Serving:
-    """Of one sandbox, for whoever keeps a sidecar running."""
+    """For the supervisor of one sandbox's sidecars."""
 
     def __init__(self, host: Host, sandbox: Sandbox) -> None:
         self._host = host
@@ -36,7 +36,7 @@ class Serving:
         host, sandbox = self._host, self._sandbox
         configuration = file_of(format_config(_configuration(host, sandbox)))
         try:
-            if not sandbox.listeners:  # after a restart of hostd; nobody could squat meanwhile
+            if not sandbox.listeners:  # after a restart of hostd; only root can bind these ports
                 await make_listeners(host, sandbox)
             request = Sidecar(
                 uid=sandbox.plan.uids.sidecar,
@@ -55,7 +55,7 @@ class Serving:
         await probe(self._host, self._sandbox)
 
     async def activate(self, session: str, pid: int) -> None:
-        """On disk before the sidecar is told to accept: a hostd killed now must find it again."""
+        """It is on disk before the sidecar is told to accept: the next hostd must find it."""
         await self._host.grants.activate(self._sandbox, session, pid)
         process = ProcessRecord.of(pid)
         processes = dict(self._sandbox.record.processes)
@@ -94,7 +94,7 @@ async def make_listeners(host: Host, sandbox: Sandbox) -> None:
 
 def _configuration(host: Host, sandbox: Sandbox) -> SidecarConfig:
     plan = sandbox.plan
-    # Without a /proc the sidecar knows a peer's cgroup from the kernel's own word only.
+    # The sidecar has no /proc: it learns a peer's cgroup from PIDFD_GET_INFO only.
     known = host.peer_means is Means.INFO
     gate = host.cgroups.identity(f"{plan.id}-gate") if known else None
     uids = plan.uids
@@ -114,7 +114,7 @@ def _configuration(host: Host, sandbox: Sandbox) -> SidecarConfig:
 
 
 async def probe(host: Host, sandbox: Sandbox) -> None:
-    """Between grant and activation: Failed with the code of the first thing that is wrong."""
+    """Runs between grant and activation; raises Failed with the code of the first fault."""
     found = await host.launcher.ask_survey(sandbox.namespace)
     if found.interfaces:
         names = ", ".join(found.interfaces)

@@ -1,7 +1,7 @@
-"""One sidecar, from its fork to its end, and how hostd speaks with it.
+"""One sidecar, from its fork to its end, and hostd's link to it.
 
-It is not believed: its messages are READY (a public key), DIAL and the answers to a self-test and
-to another policy, 33 bytes each; anything else ends it.
+hostd does not trust it: its messages are READY (a public key), DIAL and the answers to a self-test
+and to another policy, 33 bytes each; a sidecar that sends anything else is killed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ANSWERS_WITHIN = 5.0
 
 
 class Dials:
-    """Connections to the broker for the sidecars of one sandbox: so many in a second, no more."""
+    """Dials the broker for the sidecars of one sandbox, a limited number of times in a second."""
 
     def __init__(self, reactor: Any, broker: tuple[str, int]) -> None:
         self._reactor = reactor
@@ -68,7 +68,7 @@ class SidecarProcess:
         self._sandbox = sandbox
         self._dials = dials
         self._link: SeqpacketConnection | None = None
-        # Asked for and not answered, in order; also those nobody waits for any more.
+        # Requests without an answer, in order; also those that have timed out.
         self._tests: deque[Deferred[bytes]] = deque()
         self._policies: deque[Deferred[bytes]] = deque()
         self.process = process
@@ -77,11 +77,11 @@ class SidecarProcess:
         self.session: str | None = None
         self.started: float = reactor.seconds()
         self.serving = False
-        # How often it had gone to sleep when it last did after an answer.
+        # How often it had gone to sleep, counted when it slept after its last answer.
         self.slept: int | None = None
 
     def connect(self, control_path: str) -> None:
-        """One that cannot be reached is one that ends before it is ready."""
+        """A sidecar that cannot be reached is killed, and so ends before it is ready."""
         link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         link.setblocking(False)
         try:
@@ -98,7 +98,7 @@ class SidecarProcess:
             self._link.send(format_order(order), descriptors)
 
     def test(self) -> Deferred[bytes]:
-        """A sidecar that cannot do the quickest thing in time cannot serve either."""
+        """The self-test is quick: a sidecar that does not finish it in time is killed."""
         tested = self._asked(self._tests)
         self.tell(SelfTest())
         return tested
@@ -108,7 +108,7 @@ class SidecarProcess:
         return bool(self._tests)
 
     def give_policy(self, policy: bytes) -> Deferred[bytes]:
-        """Fires with the digest of the one it serves then."""
+        """Fires with the digest of the policy that the sidecar serves then."""
         served = self._asked(self._policies)
         file = file_of(policy)
         try:
@@ -146,7 +146,7 @@ class SidecarProcess:
         self.hung()
         return failure
 
-    # What it says
+    # Its messages
 
     def _message(self, data: bytes, descriptors: list[int]) -> None:
         for descriptor in descriptors:  # none is ever expected
@@ -172,17 +172,17 @@ class SidecarProcess:
             self.tell(Connection(), [connected.fileno()])
 
     def _lost(self) -> None:
-        """The process's end decides what happens; a sidecar without a link is of no use."""
+        """A sidecar without a link is killed; its end is handled where processes are awaited."""
         self.process.kill_session()
 
     def _never_ready(self) -> None:
-        """Whoever waits for a sidecar that has ended is told at once."""
+        """Fails `ready` at once when the sidecar has ended before."""
         if not self.ready.called:
             self.ready.errback(Failed("R101", "the sidecar ended before it was ready"))
 
 
 def _answer(waiting: deque[Deferred[bytes]], payload: bytes) -> None:
-    """To who asked first; who has given up meanwhile is passed over."""
+    """Answers the oldest request, which may have timed out meanwhile."""
     asked = waiting.popleft()
     if not asked.called:
         asked.callback(payload)

@@ -38,7 +38,7 @@ SELFTEST_NAMES = (
 
 
 class SidecarSupervisor:
-    """`start` returns once the first sidecar serves; later ones come by themselves."""
+    """`start` returns once the first sidecar serves; the supervisor starts later ones itself."""
 
     def __init__(self, reactor: Any, serving: Serving, broker: tuple[str, int]) -> None:
         self._reactor = reactor
@@ -73,17 +73,17 @@ class SidecarSupervisor:
             self._serves(sidecar)
 
     async def stop(self, reason: str) -> None:
-        """A broker that cannot be told does not keep a sandbox alive: its key dies here."""
+        """The end needs no broker: the key of the session is lost with the sidecar."""
         self._stopped = True
         if self._current is not None:
             self._current.process.kill_session()
-        async with self._starting:  # a start under way fails now, and cleans up after itself
+        async with self._starting:  # a start under way fails now and removes what it made
             if self._current is not None:
                 self._end(self._current)
             await self._serving.close_all(reason)
 
     def leave(self) -> None:
-        """hostd goes, the sidecar stays: the next hostd finds it by its control socket."""
+        """hostd ends and the sidecar stays: the next hostd connects to its control socket."""
         self._stopped = True
         if self._current is not None:
             self._current.leave()
@@ -104,27 +104,26 @@ class SidecarSupervisor:
     async def replace_policy(
         self, regrant: Callable[[str, bytes], Awaitable[int]], policy: bytes, digest: str
     ) -> int:
-        """The broker first, whose word counts; how many connections it cut.
-
-        A sidecar that then serves another policy than the broker is replaced.
+        """The broker, whose decision counts, gets the policy first; returns how many connections
+        it cut. A sidecar that then serves another policy is replaced.
         """
         async with self._starting:
             sidecar = self._current
             if sidecar is None or sidecar.session is None or not sidecar.key:
-                return 0  # the next one is started with it
+                return 0  # the next sidecar is started with the new policy
             cut = await regrant(sidecar.session, sidecar.key)
             try:
                 served = await sidecar.give_policy(policy)
             except TimedOut:
-                return cut  # and it is being replaced
+                return cut  # the sidecar is being replaced
             if served.hex() != digest:
                 sidecar.distrust()
             return cut
 
     def check(self) -> None:
-        """Ask whether it still answers; the answer itself does not matter here.
+        """Asks whether the sidecar answers; what it answers does not matter here.
 
-        One that sleeps, and has slept since it last answered, cannot hang; it is let sleep.
+        A sidecar that has slept since its last answer does not hang, and is not woken up.
         """
         sidecar = self._current
         if sidecar is None or not sidecar.serving or sidecar.is_tested:
@@ -135,7 +134,7 @@ class SidecarSupervisor:
             asked.addCallbacks(lambda _: self._note_sleep(sidecar), lambda why: why.trap(TimedOut))
 
     def _note_sleep(self, sidecar: SidecarProcess) -> None:
-        """A moment later: it has only just answered."""
+        """Notes the count some time after the answer, when it sleeps again."""
         sidecar.slept = None
 
         def note() -> None:
@@ -145,8 +144,8 @@ class SidecarSupervisor:
         self._reactor.callLater(_ASLEEP_AFTER, note)
 
     def adopt(self, process: Process | None, session: str | None) -> None:
-        """Take over a sidecar that an earlier hostd started, and that has gone on serving; one
-        that has ended or does not answer is replaced."""
+        """Takes over a sidecar that an earlier hostd started; one that has ended or does not
+        answer is replaced."""
         if process is None:
             self._unclosed += [] if session is None else [session]
             self.start_soon()
@@ -157,17 +156,17 @@ class SidecarSupervisor:
         sidecar.ready.addCallbacks(lambda _: sidecar.tell(Activate()), lambda _: sidecar.hung())
 
     def pin(self, keys: frozenset[bytes]) -> None:
-        """The broker's keys, as they are from now on; one that starts later gets them anyway."""
+        """Tells the present sidecar the broker's keys; later ones are started with them."""
         if self._current is not None:
             self._current.tell(Pins(keys=keys))
 
     def verifying(self, seconds: int) -> None:
-        """For so long at most, what is refused is not slowed down; 0: from now on it is."""
+        """For at most so many seconds refusals are not slowed down; 0 ends that."""
         if self._current is not None:
             self._current.tell(Verifying(seconds=seconds))
 
     def start_soon(self) -> None:
-        """Start without waiting for it, and again until it works."""
+        """Starts a sidecar without waiting for it, and tries again until it works."""
         self._reactor.callLater(0, self._replace)
 
     # One sidecar

@@ -1,4 +1,4 @@
-"""Each step of a sandbox's life is on disk before it begins."""
+"""Writes each step of a sandbox's life to disk before the step begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three fresh uids for each sandbox, from the configured range: nobody's, and not in use."""
+"""Chooses three uids for each sandbox from the configured range: without a name, and not in use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class UidRange:
 
 
 def next_index(uids: UidRange, last: int, used: Collection[int]) -> int:
-    """The first index after the last one given out that nobody uses, going round."""
+    """The first unused index after the last one that was given out, in a circle."""
     total = uids.sandboxes()
     for step in range(1, total + 1):
         index = (last + step) % total
@@ -49,16 +49,16 @@ def next_index(uids: UidRange, last: int, used: Collection[int]) -> int:
 
 
 def free_index(uids: UidRange, last: int, used: Collection[int], ours: Collection[int]) -> int:
-    """As `next_index`; also passes over the uids of any process but those of `ours`.
+    """As `next_index`, without the uids of running processes other than `ours`.
 
-    A process left of an earlier sandbox, or one of another hostd, must not be the new one's peer.
+    A process of an earlier sandbox, or of another hostd, must not have a new sandbox's uid.
     """
     busy = {uids.index_of(uid) for uid in running_uids(ours)}
     return next_index(uids, last, {*used, *(index for index in busy if index is not None)})
 
 
 def _named(uids: Uids) -> bool:
-    """A uid that has a name on this host belongs to somebody."""
+    """A uid that has a name on this host belongs to an account."""
     return any(_has_name(uid) for uid in (uids.sidecar, uids.helper, uids.untrusted))
 
 
@@ -71,7 +71,8 @@ def _has_name(uid: int) -> bool:
 
 
 def running_uids(skip: Collection[int] = ()) -> set[int]:
-    """The uids, real to file-system, of every process but those with a pid in `skip`."""
+    """The real, effective, saved and file-system uids of every process whose pid is not in
+    `skip`."""
     found: set[int] = set()
     for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is needed
         if name.isdigit() and int(name) not in skip:
@@ -85,7 +86,7 @@ def _uids_of(pid: str) -> Iterator[int]:
         if owner:
             yield owner
             return
-        # Root's, or one that hides: whoever is not dumpable looks as if it were root's.
+        # Root's, or not dumpable: its files in /proc belong to root then (proc(5)).
         with open(f"/proc/{pid}/status", "rb") as file:
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
@@ -94,7 +95,7 @@ def _uids_of(pid: str) -> Iterator[int]:
 
 
 def check_subordinate(uids: UidRange, files: Collection[Path] = _SUBORDINATE) -> None:
-    """A range that was given to a user for his own namespaces is his, not ours."""
+    """Refuses a range that overlaps a user's subordinate ids (subuid(5))."""
     for file in files:
         for name, first, count in _ranges(file):
             if first < uids.base + uids.count and uids.base < first + count:

@@ -1,4 +1,4 @@
-"""Waiting for something only so long, for all of several, or for nothing."""
+"""Waits for a Deferred for a limited time, or for several, or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _log = Logger()
 
 
 def within(reactor: Any, seconds: float, work: Deferred[Any]) -> Deferred[bool]:
-    """Whether it was done by then. It goes on in any case; what becomes of it later is logged."""
+    """Whether it is done within so many seconds. It goes on in any case; a later failure is
+    logged."""
     done: Deferred[bool] = Deferred()
     timer = reactor.callLater(seconds, done.callback, False)
 
@@ -28,17 +29,17 @@ def within(reactor: Any, seconds: float, work: Deferred[Any]) -> Deferred[bool]:
 
 
 async def all_done(work: Iterable[Coroutine[Deferred[Any], Any, None]]) -> None:
-    """Beside each other, and each to its end; then the first problem is raised."""
+    """Runs all at the same time and each to its end; then raises the first failure."""
     begun = [Deferred.fromCoroutine(one) for one in work]
     results: list[tuple[bool, Any]] = await DeferredList(begun, consumeErrors=True)
     problems = [result for well, result in results if not well]
     for problem in problems[1:]:
-        _log.failure("so did another one", problem)
+        _log.failure("work beside other work failed", problem)
     if problems:
         problems[0].raiseException()
 
 
 def in_background(work: Any) -> None:
-    """A coroutine that nobody waits for."""
+    """Runs a coroutine that nothing waits for."""
     done = Deferred.fromCoroutine(work)
     done.addErrback(lambda failure: _log.failure("work in the background failed", failure))

@@ -1,6 +1,6 @@
-"""Looks again, all the time, whether each sandbox is still as we left it, and is still served.
+"""Checks at intervals whether each sandbox is as it was made, and is served.
 
-Rules, interfaces and settings of its network that were changed from outside end its access; a
+A sandbox whose network rules, interfaces or settings were changed from outside is stopped; a
 sidecar that does not answer is replaced.
 """
 
@@ -23,10 +23,10 @@ _AT_A_TIME = 4
 
 
 async def what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
-    """Failed when that could not be seen.
+    """What has changed, or None; raises Failed when that could not be measured.
 
-    Rules are read again only when the kernel has counted a change of them. The number is from
-    before the reading, so that a change in between has another.
+    The rules are read again only when the kernel has counted a change of them. The count is taken
+    before they are read, so that a change in between is noticed in the next round.
     """
     found = await host.launcher.ask_survey(sandbox.namespace)
     if sandbox.seen != (seen := (found.generation, sandbox.record.rules)):
@@ -41,10 +41,10 @@ async def what_is_wrong(host: Host, sandbox: Sandbox) -> str | None:
 
 
 class Watchdog:
-    """A few sandboxes at a time; a look or an end that takes long delays no other sandbox's.
+    """Checks several sandboxes at a time; one that takes long to check or stop delays no other.
 
-    A look that fails is taken again in the next rounds: a launcher that was just killed says
-    nothing about the sandbox. Rules that cannot be seen for long are not known to hold.
+    A check that fails is repeated in the next rounds: the launcher may just have been killed. A
+    sandbox whose rules could not be checked for long is stopped.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Watchdog:
             self._begin(sandbox)
 
     async def _reconcile(self) -> None:
-        """Beside the round: a Docker that hangs does not keep us from looking at the rules."""
+        """Runs beside the round: a Docker that hangs does not delay the checks of rules."""
         self._asking = True
         try:
             await self._ask_docker()
@@ -95,8 +95,8 @@ class Watchdog:
                 continue
             try:
                 wrong = await self._host.containers.what_is_wrong(sandbox)
-            except Failed as problem:  # its processes and rules are watched without Docker's help
-                _log.warn("docker says nothing: {why}", why=str(problem))
+            except Failed as problem:  # its processes and rules are checked without Docker
+                _log.warn("docker does not answer: {why}", why=str(problem))
                 return
             if wrong is not None and sandbox.running:
                 in_background(self._freeze(sandbox, wrong))
@@ -109,10 +109,10 @@ class Watchdog:
             in_background(self._attend_to(sandbox))
 
     async def _attend_to(self, sandbox: Sandbox) -> None:
-        """To end one takes as long as its processes make it take: that is in nobody's turn."""
+        """Stopping a sandbox may take long because of its processes, so it holds no permit."""
         try:
             async with self._turns:
-                if not sandbox.running:  # it ended while it waited; its namespace is closed
+                if not sandbox.running:  # it ended meanwhile, and its namespace is closed
                     return
                 wrong = await self._look_at(sandbox)
             if wrong is not None and sandbox.running:
@@ -125,10 +125,10 @@ class Watchdog:
         since = self._unseen.pop(sandbox.plan.id, now)
         try:
             return await what_is_wrong(self._host, sandbox)
-        except Exception as problem:  # noqa: BLE001 - what we did not foresee is no reason to trust
+        except Exception as problem:  # noqa: BLE001 - an unforeseen error is a failed check as well
             none = isinstance(problem, Failed) and problem.code == "N102"  # no rules to read
             if none or now - since >= _UNSEEN_FOR:
                 return str(problem)
-            _log.warn("{name} was not seen: {why}", name=sandbox.plan.name, why=str(problem))
+            _log.warn("{name} was not checked: {why}", name=sandbox.plan.name, why=str(problem))
         self._unseen[sandbox.plan.id] = since
         return None

@@ -1,7 +1,7 @@
-"""A process that forks sidecars: it has imported all that they need, and has run one.
+"""The zygote: forks sidecars, whose modules it has imported, having run one.
 
-Nothing else is forked from it. It is large, and a page that it writes to is no longer shared with
-the sidecars that it forked before.
+It forks nothing else: it is large, and each page that it writes is no longer shared with the
+sidecars that it forked before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sidecar.budgets import DESCRIPTORS
 from sidecar.warmup import warm
 
 _MIB = 1024 * 1024
-_VICTIM = -500  # later than everything of a sandbox, before hostd and the broker
+_OOM_SCORE = -500  # killed after everything of a sandbox, before hostd and the broker (proc(5))
 
 
 class Zygote(ForkServer):
@@ -42,7 +42,7 @@ class Zygote(ForkServer):
         with open(configured, "rb", closefd=False) as file:
             configuration = file.read()
         join_cgroups(request.cgroups)
-        linux.offer_as_victim(_VICTIM)
+        linux.offer_as_victim(_OOM_SCORE)
         os.setsid()
         os.dup2(log, 1)
         os.dup2(log, 2)

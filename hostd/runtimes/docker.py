@@ -1,7 +1,7 @@
-"""Docker Engine, asked in threads: the one module that knows its client library.
+"""Docker Engine, called in threads: the one module that imports its client library.
 
-Every call has a time limit and either does what it says or fails with what the admin can do; a
-Docker that hangs delays only who waits for its answer.
+Every call has a time limit; it does what its name says or fails with what the admin can do. A
+Docker that hangs delays only the operations that wait for its answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = Logger()
 _THREADS = 4
 _ANSWERS_WITHIN = 60
 _KNOWS_ITSELF_WITHIN = 10
-_SILENCE = 5.0  # who did not answer just now is not asked again at once
+_SILENCE = 5.0  # after a call without an answer the next ones fail at once for so long
 _PAUSE_IMAGE = "gitmoat/pause"
 _OLDEST_API = (1, 41)  # Docker 20.10
 LABEL = "gitmoat.instance"
@@ -49,7 +49,7 @@ class Bind:
 
 @frozen(kw_only=True)
 class ContainerSpec:
-    """A container of ours; what is not here is the same for all of them: sealed."""
+    """What is different between our containers; `_create` has what all of them have."""
 
     name: str
     image: str
@@ -83,7 +83,7 @@ class Engine:
             self._pool.stop()
 
     async def pause_image(self) -> str:
-        """Made here and not pulled; Docker keeps it."""
+        """The image of the pause; it is imported once and never pulled."""
         name = f"{_PAUSE_IMAGE}:{pause.tag()}"
 
         def make(client: Client) -> str:
@@ -98,7 +98,7 @@ class Engine:
         return await self._ask(make)
 
     async def info(self) -> dict[str, Any]:
-        """The first question of every start: a Docker that hangs is found out quickly."""
+        """The first call of every start; its short time limit finds a Docker that hangs."""
         self._silent_until = 0.0
         return await self._ask(lambda client: dict(client.info()), _KNOWS_ITSELF_WITHIN)
 
@@ -123,7 +123,7 @@ class Engine:
         return await self._ask(lambda client: _create(client, spec))
 
     async def start(self, container: str) -> dict[str, Any]:
-        """Started, and what Docker says of it then."""
+        """Starts it, and returns what Docker then says of it."""
 
         def begin(client: Client) -> dict[str, Any]:
             client.start(container)
@@ -132,18 +132,18 @@ class Engine:
         return await self._ask(begin)
 
     async def inspect(self, container: str) -> dict[str, Any]:
-        """Failed with R116 when there is none."""
+        """Raises Failed with R116 if there is none."""
         return await self._ask(lambda client: dict(client.inspect_container(container)))
 
     async def volume(self, name: str) -> dict[str, Any]:
         return await self._ask(lambda client: dict(client.inspect_volume(name)))
 
     async def containers(self) -> list[dict[str, Any]]:
-        """All, running or not, in the short form."""
+        """All containers, running or not, in the short form."""
         return await self._ask(lambda client: [dict(each) for each in client.containers(all=True)])
 
     async def remove(self, container: str) -> None:
-        """By name or id; one that is gone is removed."""
+        """By name or id; a container that does not exist counts as removed."""
 
         def away(client: Client) -> None:
             from docker.errors import APIError, NotFound
@@ -177,7 +177,8 @@ class Engine:
         return answer
 
     def _answer(self, question: Callable[[Client], Answer], within: int) -> Answer:
-        """In a thread. A client of its own each time: a restarted Docker leaves no stale one."""
+        """Runs in a thread, with a new client each time: connections to a restarted Docker would
+        be stale."""
         import docker
         from docker.errors import APIError, DockerException, NotFound
         from requests.exceptions import RequestException
@@ -199,7 +200,7 @@ class Engine:
             raise unreachable(self.socket, problem) from None
 
     def _keep_version(self, client: Client) -> None:
-        """Asked for once; an engine that is older than we know how to judge is refused."""
+        """Negotiated once; an engine older than the checks of `sealed` is refused."""
         version = str(client.api_version)
         if tuple(map(int, version.split("."))) < _OLDEST_API:
             raise Failed(
@@ -258,15 +259,15 @@ def _create(client: Client, spec: ContainerSpec) -> str:
         environment=dict(spec.environment),
         working_dir="/",
         labels={LABEL: spec.instance},
-        stop_signal="SIGKILL",  # the pause is the first process: it would not hear another one
-        healthcheck={"test": ["NONE"]},  # an image's own would be run by Docker, unasked
+        stop_signal="SIGKILL",  # process 1 gets no signal without a handler (pid_namespaces(7))
+        healthcheck={"test": ["NONE"]},  # else Docker would run the image's own
         host_config=host_config,
     )
     return str(made["Id"])
 
 
 def _mount(bind: Bind) -> dict[str, Any]:
-    """Not `binds`: that would make a source that is missing, and split paths at colons."""
+    """A mount and not a bind: Docker makes a bind's missing source, and splits it at colons."""
     return {
         "Type": "bind",
         "Source": bind.source,

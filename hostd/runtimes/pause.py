@@ -1,8 +1,8 @@
 """The first process of a container: a program of a few instructions, so that nothing of an image
-runs before hostd says so.
+runs before its sandbox is activated.
 
-It ignores SIGCHLD, which makes the kernel reap what is left to it, and then does nothing. It
-needs no loader, no library and no file, whatever the image has.
+It ignores SIGCHLD, so that the kernel reaps the orphans that it inherits (wait(2), NOTES), and then
+waits. It needs no loader, no library and no file, whatever the image has.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CODE = {"x86_64": _X86_64, "aarch64": _AARCH64}
 
 
 def program(machine: str | None = None) -> bytes:
-    """A whole ELF file: one header, one loadable piece."""
+    """A whole ELF file (elf(5)): a header and one loadable segment."""
     machine = machine or os.uname().machine
     body = _CODE[machine] + _IGNORE
     size = _HEADERS + len(body)
@@ -78,5 +78,5 @@ def image(machine: str | None = None) -> bytes:
 
 
 def tag(machine: str | None = None) -> str:
-    """Another program is another tag."""
+    """The tag is a digest, so that another version's program has another tag."""
     return hashlib.sha256(program(machine)).hexdigest()[:16]

@@ -228,7 +228,7 @@ APART = (
     Mutation(
         "attach: a container that is no victim is served",
         "hostd/sealed.py",
-        '>= _VICTIM and not host.get("OomKillDisable")',
+        '>= _OOM_SCORE and not host.get("OomKillDisable")',
         ">= -1000",
         (f"{SEALED}::test_who_is_attached_ends_before_the_hosts_daemons_where_memory_is_short",),
     ),
@@ -280,8 +280,8 @@ APART = (
     Mutation(
         "watchdog: what nobody foresaw says nothing of the rules",
         "hostd/watchdog.py",
-        "        except Exception as problem:  # noqa: BLE001 - what",
-        "        except Failed as problem:  # what",
+        "        except Exception as problem:  # noqa: BLE001 - an",
+        "        except Failed as problem:  # an",
         (f"{WATCHDOG}::test_a_look_that_fails_as_nobody_foresaw_is_taken_again_but_not_for_ever",),
     ),
     Mutation(
