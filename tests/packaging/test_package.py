@@ -80,6 +80,7 @@ def test_the_wheel_has_every_module_and_the_files_that_belong_to_it(tree: Path, 
     names = ZipFile(wheel).namelist()
     modules = {str(path.relative_to(tree)) for path in product_files(tree)}
     assert {name for name in names if name.endswith(".py")} == modules
+    assert "gitmoat/py.typed" in names
     data = {name.partition(".data/data/")[2] for name in names if ".data/data/" in name}
     assert {f"share/man/man1/hostctl-{verb}.1" for verb in VERBS} <= data
     assert {"share/man/man5/gitmoat-policy.5", "share/gitmoat/policies/agents.toml"} <= data

@@ -190,7 +190,7 @@ def started(tmp_path: Path) -> Iterator[Started]:
     instance.remove()
 
 
-@pytest.mark.live
+@pytest.mark.root
 def test_the_broker_runs_as_its_unit_says(started: Started) -> None:
     eventually(lambda: started.ended or started.status["healthy"], "the broker")
     status = started.status
@@ -233,7 +233,7 @@ def fewer_capabilities() -> Iterator[Instance]:
     instance.remove()
 
 
-@pytest.mark.live
+@pytest.mark.root
 def test_hostd_makes_sandboxes_with_the_capabilities_its_unit_leaves(
     fewer_capabilities: Instance,
 ) -> None:
