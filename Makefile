@@ -8,6 +8,7 @@ FUZZ_SECONDS := 600
 FUZZ_SEED := 0
 SOAK_MINUTES := 30
 MUTATION_SECONDS := 480
+LIVE := tests/live
 LOCK := $(VENV)/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 # git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
@@ -24,10 +25,13 @@ PEER_PACKAGES += openssl perl libio-pty-perl xz-utils
 # ... and clients that know git without being git
 PEER_PACKAGES += python3-pygit2 cargo pre-commit
 
-.PHONY: help setup packages test-packages demo test test-long peer-packages peers peers-long soak mutations lint bench bench-smoke profile fuzz clean lock docs man pictures dist checksums
+.PHONY: help setup packages test-packages demo unit wire live test test-long peer-packages peers peers-long soak mutations lint bench bench-smoke profile fuzz clean lock docs man pictures dist checksums changes
 
 help:
 	@echo "make demo       set up, then show the product at work on this machine (root, offline)"
+	@echo "make unit       tests of what decides, without root, network or clock: half a minute"
+	@echo "make wire       tests of protocols joined in memory and over loopback: minutes (root)"
+	@echo "make live       tests of a whole Gitmoat on this machine (root; LIVE=tests/faults: other folders)"
 	@echo "make test       set up, then lint and run every test but the long ones, upgrades included (root)"
 	@echo "make test-long  1 GB transfers and long runs; saves bench/results/test-long.txt"
 	@echo "make peers      git's own tests of HTTP, and foreign servers and clients; fetches and builds them first,"
@@ -46,6 +50,9 @@ help:
 	@echo "make man        the man pages: man/"
 	@echo "make pictures   draw the picture of the demo anew"
 	@echo "make dist       wheel, sdist, bill of materials and checksums: dist/"
+	@echo "make changes    put the fragments of changelog.d into CHANGELOG.md, before a release"
+	@echo "make setup      make .venv with everything that requirements.lock and requirements-dev.lock pin"
+	@echo "make clean      remove .venv and everything that was built"
 	@echo "make lock       resolve requirements.lock (what runs) and requirements-dev.lock (what builds and tests) anew"
 
 setup: packages $(STAMP)
@@ -72,6 +79,16 @@ lint: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy .
+
+# Each property with a few examples; `make test` takes more of them.
+unit: $(STAMP)
+	$(PY) -m pytest -q tests/unit -m "not root" --hypothesis-profile=quick
+
+wire: setup
+	$(PY) -m pytest -q tests/wire -m "not long" --hypothesis-profile=quick
+
+live: setup test-packages
+	$(PY) -m pytest -q $(LIVE) -m "not long"
 
 test: setup test-packages lint
 	$(PY) -m tests -m "not long"
@@ -140,6 +157,9 @@ checksums:
 lock: setup
 	$(LOCK) --output-file requirements.lock setup.cfg
 	$(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock setup.cfg
+
+changes: setup
+	$(PY) -m tools.changelog
 
 clean:
 	rm -rf $(VENV) .fuzz build dist man docs/reference/cli docs/reference/made *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,7 +15,20 @@ from tests.waiting import ending_what_it_began
 settings.register_profile(
     "house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+# Of `make unit`; tests.fakes.examples scales those that say a number themselves.
+settings.register_profile("quick", settings.get_profile("house"), max_examples=15)
 settings.load_profile("house")
+
+# Whose tests start a Gitmoat, or look at what only root sees. A test elsewhere is marked by itself.
+NEED_ROOT = ("adversary", "docker", "faults", "fidelity", "live", "soak", "upgrade")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folders = tuple(Path(__file__).with_name(name) for name in NEED_ROOT)
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in folders):
+            item.add_marker(pytest.mark.root)
+
 
 # Started by a shell in the background or by nohup, all we start would ignore what tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -9,15 +9,11 @@ import subprocess
 import threading
 from collections import Counter
 
-import pytest
-
 from tests.adversary.hostile import Hostile, MakeHostile
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.probes import CREDENTIAL
 from tests.stage.repositories import ALLOWED
 from tests.waiting import PATIENCE, eventually
-
-pytestmark = pytest.mark.live
 
 # Says what connecting gives, without asking for anything.
 CONNECT = r"""

@@ -16,8 +16,6 @@ from tests.fakes.clienthello import message, openssl, records, sni
 from tests.stage.internet import RESOLVER, WEB, Internet, NetBox, open_box, open_internet
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 # Reads a list of attempts, prints what came of each: "errno", or the first octets of an answer.
 PROBE = r"""
 import errno, json, socket, ssl, struct, sys

@@ -35,8 +35,6 @@ from tests.stage.marks import x86_64
 from tests.stage.repositories import create_repository
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 WORKERS = 5
 # A pack without an end, an octet at a time: nothing but the limit of the whole operation ends it.
 DRIP = f"""

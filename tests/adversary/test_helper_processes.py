@@ -20,8 +20,6 @@ from tests.stage.gitmoat import Gitmoat
 from tests.stage.marks import x86_64
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 # Looks at every process it can see, as fast as it can, until it is killed.
 PEEK = r"""
 import json, os, sys

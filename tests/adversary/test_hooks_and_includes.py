@@ -12,8 +12,6 @@ from attrs import frozen
 from tests.adversary.hostile import INLINE, Hostile
 from tests.fakes.long_cases import one_in
 
-pytestmark = pytest.mark.live
-
 FETCH = 'git fetch "$URL" "+refs/heads/*:refs/remotes/tried/*" || true\n'
 PUSH = 'git push "$URL" "HEAD:refs/heads/ci/tried-$$" || true\n'
 LS = 'git ls-remote "$URL" || true\n'

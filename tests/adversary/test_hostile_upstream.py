@@ -16,8 +16,6 @@ from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, bare, create_repository, git
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture(scope="module")
 def enemy(stage: Gitmoat) -> Iterator[HostileUpstream]:

@@ -15,8 +15,6 @@ from tests.fakes.long_cases import one_in
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, bare, git
 
-pytestmark = pytest.mark.live
-
 # A submodule that every command which recurses would go for.
 SUBMODULE = """
 git config --global protocol.file.allow always

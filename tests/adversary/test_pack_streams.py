@@ -20,8 +20,6 @@ from tests.stage.boxes import HOME
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.marks import x86_64
 
-pytestmark = pytest.mark.live
-
 MIB = 1 << 20
 SOME_PACK = f"{HOME}/some.pack"
 SELDOM = 0.1  # the kernel keeps a peak until its process ends

@@ -23,8 +23,6 @@ from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, commit_upstream
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.live
-
 BARE = hashlib.sha256(f"demo:{ALLOWED}".encode()).hexdigest()[:16] + ".git"
 # Every file that git appends to, truncates or renames over during a fetch; together where they
 # do not keep each other from being used.

@@ -16,8 +16,6 @@ from tests.fakes.long_cases import one_in
 from tests.stage.repositories import ALLOWED
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 FETCH = 'git fetch "$URL" "+refs/heads/*:refs/remotes/tried/*" || true\n'
 PUSH = 'git push "$URL" "HEAD:refs/heads/ci/tried-$$" || true\n'
 # Without the variables that name proxies and exceptions: an attacker drops them as well.

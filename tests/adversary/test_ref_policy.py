@@ -13,8 +13,6 @@ from tests.fakes.long_cases import one_in
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, bare, git, refs
 
-pytestmark = pytest.mark.live
-
 DENIED = [
     "refs/heads/main",
     "refs/heads/ci",

@@ -9,8 +9,6 @@ from tests.stage.gitmoat import Gitmoat
 from tests.stage.probes import CONNECT, CREDENTIAL
 from tests.stage.repositories import ALLOWED, FORBIDDEN
 
-pytestmark = pytest.mark.live
-
 # The helper may use both; the command may use one of them.
 TIERS = """\
 version = 1

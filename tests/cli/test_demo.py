@@ -16,7 +16,7 @@ from tests.cli.command import environment
 from tests.live.inventory import cgroup_parents
 from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.root
 
 
 def demo(*words: str, directory: Path) -> subprocess.Popen[str]:

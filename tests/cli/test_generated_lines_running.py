@@ -12,7 +12,7 @@ from tests.cli.lines import EXITS, check_line, line
 from tests.stage.boxes import start_box
 from tests.stage.gitmoat import Gitmoat, opened
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.root
 COUNT = 500
 PARTS = 10
 

@@ -22,8 +22,6 @@ from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, refs
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.live
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Tries every port of a sidecar and three addresses outside, as fast as it can.
 STORM = (

@@ -17,8 +17,6 @@ from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, refs
 from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
-pytestmark = pytest.mark.live
-
 PUSH = (
     'git checkout -q -b "$1" && echo more > more.txt && git add more.txt &&'
     ' git commit -q -m More && git push -q origin "$1" && git rev-parse HEAD'

@@ -15,8 +15,6 @@ from tests.docker.engines import TestEngine, image
 from tests.docker.images import with_python
 from tests.stage.instance import use_own_uids
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture
 def demo(engine: TestEngine) -> Iterator[Stage]:

@@ -19,8 +19,6 @@ from tests.live.clients import (
 )
 from tests.stage.internet import Internet, NetBox, open_internet
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture(scope="module")
 def internet(engine: TestEngine) -> Iterator[Internet]:

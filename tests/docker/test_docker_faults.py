@@ -20,8 +20,6 @@ from tests.stage.boxes import Box, alive, box_maker
 from tests.stage.gitmoat import Gitmoat, opened
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.live
-
 QUICK = '[watchdog]\ninterval = "1s"\n'
 CLOSED = (
     "for target in '127.0.0.1 418' '203.0.113.5 443' '169.254.169.254 80'; do"

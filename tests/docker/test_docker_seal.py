@@ -16,8 +16,6 @@ from tests.stage.gitmoat import Gitmoat
 from tests.stage.kernel_view import namespace
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture(scope="module", params=["debian", "hostile"])
 def box(request: pytest.FixtureRequest, make_shared_box: MakeBox) -> Box:

@@ -11,8 +11,6 @@ from tests.docker.engines import TestEngine, image
 from tests.stage.boxes import Box, MakeBox
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.live
-
 
 def report(box: Box) -> dict[str, Any]:
     ran = box.stage.hostctl("--json", "verify", box.name, timeout=PATIENCE)

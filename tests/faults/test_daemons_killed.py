@@ -17,8 +17,6 @@ from tests.stage.command import outcome
 from tests.stage.repositories import create_repository, objects, refs
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.live
-
 FORKERS = ("launcher", "zygote")
 
 

@@ -8,12 +8,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.faults.world import World, kill_and_wait
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.live
 
 
 def reasons(world: World, identifier: object) -> list[str]:

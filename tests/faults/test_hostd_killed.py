@@ -19,8 +19,6 @@ from tests.stage.boxes import Box
 from tests.stage.command import outcome
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 CREATION = also_long("rooms", "listeners", "workspace", long=("directories", "rules", "sidecar"))
 # Writes of a start's record, with what the next hostd makes of it.
 STARTS = also_long(

@@ -12,8 +12,6 @@ from tests.faults.world import World, git_works, kill_and_wait
 from tests.stage.command import outcome
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.live
-
 SEED = 42  # its first five have one of each
 VICTIMS = ("sidecar", "zygote", "broker", "hostd", "launcher")
 

@@ -17,8 +17,6 @@ from tests.faults.world import World, new_name
 from tests.stage.command import Ran, outcome
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 SEED = 7
 
 

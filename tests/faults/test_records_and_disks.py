@@ -19,8 +19,6 @@ from tests.stage.boxes import Box
 from tests.stage.repositories import ALLOWED
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 
 def identifier(world: World, box: Box) -> str:
     return str(world.inspect(box.name)["sandbox"])

@@ -9,8 +9,6 @@ import pytest
 from tests.faults.world import World, ended
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 CHANGES = {
     "flushed": "nft flush ruleset",
     "widened": "nft insert rule inet gitmoat lo_syn accept",

@@ -15,8 +15,6 @@ from hostctl.daemons import clean_environment
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World
 
-pytestmark = pytest.mark.live
-
 REAL = "/usr/sbin/nft"
 # What stands in nft's place, what `hostctl run` then says, and why.
 BROKEN = {

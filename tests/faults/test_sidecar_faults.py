@@ -14,8 +14,6 @@ from tests.stage.boxes import Box
 from tests.stage.command import outcome
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 
 def sidecar(world: World, box: Box, old: int | None = None) -> int:
     """The pid of a sidecar that is not the old one; while one is replaced there is none."""

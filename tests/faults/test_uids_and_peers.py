@@ -10,13 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.faults.world import World
 from tests.stage.boxes import Box
 from tests.waiting import PATIENCE, end, ends_with_its_test, eventually
-
-pytestmark = pytest.mark.live
 
 _ASK = """
 import json, socket, sys

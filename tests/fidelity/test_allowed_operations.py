@@ -8,8 +8,6 @@ from tests.fidelity.arena import TIERS, Arena
 from tests.fidelity.operations import ALLOWED, Operation
 from tests.fidelity.ways import Job, Outcome, selected, side_by_side
 
-pytestmark = pytest.mark.live
-
 CASES = [
     pytest.param(each, tier, id=f"{each.name}-{tier}")
     for each in ALLOWED

@@ -27,8 +27,6 @@ from tests.fidelity.client_scripts import DULWICH, GIT, LIBGIT2
 from tests.stage.repositories import bare, git, refs
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.live
-
 ISOMORPHIC = Path(__file__).parent / "isomorphic"
 FILES = [".git", "a.txt", "dir", "n2", "n3", "n4", "n5", "n6", "new.txt"]
 Words = Callable[[], list[str]]

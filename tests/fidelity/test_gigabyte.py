@@ -18,7 +18,7 @@ from tests.stage.gitmoat import Gitmoat, opened
 from tests.stage.kernel_view import peak_memory
 from tests.stage.repositories import make_empty, make_large, refs
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 MIB = 1024
 MOST_KIB = 20 * 1024

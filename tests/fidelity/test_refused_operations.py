@@ -14,8 +14,6 @@ from tests.fidelity.ways import Job, Outcome, perform, selected, side_by_side, u
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.upstream import LoggedRequest
 
-pytestmark = pytest.mark.live
-
 TIERS = ("agent", "helper")
 CASES = [
     *(pytest.param(each, "agent", id=f"{each.name}-agent") for each in REFUSED),

@@ -12,8 +12,6 @@ from tests.stage.command import Ran
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import commit_upstream, refs
 
-pytestmark = pytest.mark.live
-
 POLICY = """\
 version = 1
 name = "{name}"

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.examples import examples
 from tests.fuzz.readers import READERS
 from tests.fuzz.seeds import seeds
 from tests.stage.sources import product_files
@@ -116,7 +117,7 @@ def test_seeds_hold(name: str) -> None:
 
 # pytest-twisted cannot wrap a property that is parametrised, so the reader is drawn.
 @given(name=st.sampled_from(list(READERS)), data=st.data())
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_bytes_near_a_seed_hold(name: str, data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(SEEDS[name]))
     at = data.draw(st.integers(0, len(seed)))
@@ -125,7 +126,7 @@ def test_bytes_near_a_seed_hold(name: str, data: st.DataObject) -> None:
 
 
 @given(name=st.sampled_from(list(READERS)), raw=st.binary(max_size=200))
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_any_bytes_hold(name: str, raw: bytes) -> None:
     READERS[name](raw)
 

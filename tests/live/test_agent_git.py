@@ -10,8 +10,6 @@ from tests.stage.boxes import Box, Clone
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, commit_upstream, reaching_upstream, refs, shapes
 
-pytestmark = pytest.mark.live
-
 FETCH = ["GET refs?service=git-upload-pack", "POST git-upload-pack", "POST git-upload-pack"]
 PUSH = ["GET refs?service=git-receive-pack", "POST git-receive-pack"]
 

@@ -11,8 +11,6 @@ from tests.stage.command import Ran
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, FORBIDDEN, objects, reaching_upstream, refs, shapes
 
-pytestmark = pytest.mark.live
-
 SCOPE = "remote: allowed: demo:acme/app: fetch; push agent/**"
 NOT_THIS_REF = "pushing to this ref is not allowed (G201)"
 ADDRESS = "http://127.0.0.1:419/HOST/acme/app.git"

@@ -7,15 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from hostd.cgroups import find_hierarchies
 from tests.stage.boxes import Box, MakeBox
 from tests.stage.command import outcome
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED
-
-pytestmark = pytest.mark.live
 
 # A lease is asked back with SIGIO, which is the moment when somebody waits for it.
 LEASE = """

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from bench.processes import Programs
 from tests.stage.boxes import alive
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.live
 
 
 def test_children_that_outlive_their_parent_are_ended_too(tmp_path: Path) -> None:

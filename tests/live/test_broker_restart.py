@@ -19,8 +19,6 @@ from tests.stage.kernel_view import processes
 from tests.stage.repositories import ALLOWED, make_large
 from tests.waiting import eventually, readable
 
-pytestmark = pytest.mark.live
-
 _MIB = 1 << 20
 LARGE = "acme/large"
 ASK = """\

@@ -15,8 +15,6 @@ from hostd.launcher import Launcher
 from hostd.messages import Command, Sidecar
 from hostd.zygote import Zygote
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture
 def groups() -> Iterator[list[Path]]:

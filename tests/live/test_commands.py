@@ -20,8 +20,6 @@ from tests.stage.kernel_view import namespace, processes_in
 from tests.stage.repositories import ALLOWED
 from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
-pytestmark = pytest.mark.live
-
 TRAPPING = "trap 'echo caught; exit 9' {}; echo up; while :; do sleep 0.05; done"
 
 

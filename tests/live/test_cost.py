@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.stage.boxes import Box
-
-pytestmark = pytest.mark.live
 
 # Its own against all that it uses. One that is started anew has most of it for itself.
 _PART = 3

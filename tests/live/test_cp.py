@@ -14,8 +14,6 @@ from tests.stage.boxes import Box, MakeBox
 from tests.stage.gitmoat import Gitmoat
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 TREE = (
     "mkdir -p p/sub && echo one > p/one && ln p/one p/hard && ln -s one p/link &&"
     " ln -s ../one p/sub/up && head -c 3000000 /dev/urandom > p/sub/big &&"

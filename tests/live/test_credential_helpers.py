@@ -17,8 +17,6 @@ from tests.stage.boxes import start_box
 from tests.stage.gitmoat import Gitmoat
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 USER = "x-access-token"
 OWNER = pwd.getpwnam("nobody")
 SPY = """\

@@ -11,8 +11,6 @@ import pytest
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.instance import Instance, make_instance
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture
 def instance() -> Iterator[Instance]:

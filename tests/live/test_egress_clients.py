@@ -18,8 +18,6 @@ from tests.live.clients import (
 )
 from tests.stage.internet import Internet, NetBox
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture(scope="module")
 def box(internet: Internet) -> Iterator[NetBox]:

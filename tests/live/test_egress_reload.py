@@ -13,8 +13,6 @@ import pytest
 from tests.stage.internet import Internet, NetBox, open_box
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 HEAD = "version = 1\nname = '{name}'\n"
 WEB = "[[egress]]\nid = 'web'\nhosts = ['web.example']\n"
 OTHER = "[[egress]]\nid = 'other'\nhosts = ['other.example']\n"

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from bench.flooding import FLOOD
 from tests.stage.boxes import Box, MakeBox
 from tests.stage.command import outcome
 from tests.stage.gitmoat import Gitmoat
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.live
 
 HOLD = 500  # in each of two processes
 

@@ -19,8 +19,6 @@ from tests.stage.repositories import (
     shapes,
 )
 
-pytestmark = pytest.mark.live
-
 ONE = "play/one"
 
 

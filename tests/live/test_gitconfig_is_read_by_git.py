@@ -8,8 +8,6 @@ import pytest
 
 from netpolicy.upstreams import Upstream, UpstreamTable, gitconfig_for
 
-pytestmark = pytest.mark.live
-
 TABLE = UpstreamTable(
     (
         Upstream("github", ("github.com", "ssh.github.com"), True),

@@ -10,8 +10,6 @@ import pytest
 from tests.stage.instance import Instance, make_instance
 from tests.stage.owner import log_in
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture
 def instance() -> Iterator[Instance]:

@@ -17,8 +17,6 @@ from tests.stage.gitmoat import Gitmoat, opened
 from tests.stage.repositories import ALLOWED
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Gitmoat]:

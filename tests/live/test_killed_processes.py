@@ -21,8 +21,6 @@ from tests.stage.repositories import (
 )
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 WAITING = 'echo up; until [ -e "$1" ]; do sleep 0.1; done; exit 9'
 
 

@@ -13,8 +13,6 @@ from tests.stage.kernel_view import peak_memory
 from tests.stage.repositories import make_empty, objects, refs
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.live
-
 MOST_KIB = 20 * 1024
 QUICK = ("-c", "core.compression=0", "-c", "pack.window=0")
 

@@ -17,8 +17,6 @@ import pytest
 from hostd.messages import Answered, Asked, Command, Join, Started, packed, unpack_answered
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 _ELSEWHERE = ["unshare", "--pid", "--fork", "--kill-child", "sleep", "infinity"]
 _WAIT = 20_000  # milliseconds
 

@@ -16,8 +16,6 @@ from tests.live.packages import give_pip, publish
 from tests.stage.internet import Internet, NetBox, open_box
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 POLICY = """\
 version = 1
 name = '{name}'

@@ -6,15 +6,11 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.stage.boxes import Box, MakeBox
 from tests.stage.command import outcome
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import refs
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.live
 
 PIDS = 48
 SPARE = 16  # a command's uid may have so many fewer

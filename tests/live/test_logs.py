@@ -15,8 +15,6 @@ from tests.stage.gitmoat import Gitmoat
 from tests.stage.kernel_view import status
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 LINE = "0123456789" * 4
 COUNT = (
     "trap 'echo broken >&2; exit 3' PIPE\ni=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.stage.boxes import Box
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, reaching_upstream
-
-pytestmark = pytest.mark.live
 
 # For each case: what came back, and whether the server then closed.
 PROBE = r"""

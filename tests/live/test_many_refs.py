@@ -14,7 +14,7 @@ from tests.stage.kernel_view import peak_memory
 from tests.stage.repositories import bare, create_repository, refs
 from tests.stage.repositories import git as host_git
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 PATIENCE = 900
 MOST_KIB = 350 * 1024  # of hostd, whoever fills the workspace; it parses what both sides have

@@ -10,8 +10,6 @@ from tests.stage.boxes import MakeBox
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import create_repository, refs
 
-pytestmark = pytest.mark.live
-
 
 def test_repo_push_and_ttl_narrow_a_named_policy(make_box: MakeBox, stage: Gitmoat) -> None:
     other = f"play/{uuid.uuid4().hex[:8]}"

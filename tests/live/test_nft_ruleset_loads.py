@@ -18,8 +18,6 @@ from tests.live.nft_namespace import (
     Namespace,
 )
 
-pytestmark = pytest.mark.live
-
 SERVED = "3000000"
 REFUSED = "EHOSTUNREACH"
 RESET = "ECONNREFUSED"  # how TCP over IPv6 is refused

@@ -10,8 +10,6 @@ import pytest
 
 from tests.live.nft_namespace import LOOPBACK, UNTR, Namespace
 
-pytestmark = pytest.mark.live
-
 _CONNECT = """
 import json, os, socket, sys
 uid, target, ports = int(sys.argv[1]), int(sys.argv[2]), map(int, sys.argv[3:])

@@ -14,8 +14,6 @@ from tests.stage.instance import Instance, make_instance
 from tests.stage.kernel_view import descriptors, processes
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 _SEQPACKET = "0005"
 OPTION = "--failpoints-fd"
 

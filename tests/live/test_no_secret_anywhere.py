@@ -24,8 +24,6 @@ from tests.stage.kernel_view import processes
 from tests.stage.repositories import ALLOWED
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 OWNER = pwd.getpwnam("nobody")
 PLANTED = {
     "file": "planted-file-secret",

@@ -19,8 +19,6 @@ from tests.stage.repositories import create_repository
 from tests.stage.upstream import Upstream
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.live
-
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"

@@ -17,8 +17,6 @@ from tests.stage.kernel_view import descriptors, inet_sockets
 from tests.stage.repositories import ALLOWED, make_empty, objects, reaching_upstream, refs
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
-
 OVER = ["remote: gitmoat: this session has ended (S101)", "remote: request id: ID"]
 
 

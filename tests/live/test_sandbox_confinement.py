@@ -13,8 +13,6 @@ from tests.stage.boxes import Box
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.kernel_view import namespace, processes_in, status
 
-pytestmark = pytest.mark.live
-
 # Every place that this uid can create a file in, and every file that it could change.
 WRITABLE = r"""
 import json, os

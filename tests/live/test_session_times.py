@@ -6,14 +6,10 @@ import json
 import os
 import signal
 
-import pytest
-
 from tests.stage.boxes import MakeBox
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.live
 
 
 def test_a_session_is_extended_within_its_policy_and_a_new_sidecar_keeps_it(

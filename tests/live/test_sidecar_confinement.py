@@ -6,8 +6,6 @@ import os
 import signal
 from collections import Counter
 
-import pytest
-
 from hostctl.client import ask
 from hostctl.defaults import broker_address
 from tests.stage.boxes import Box, MakeBox
@@ -21,8 +19,6 @@ from tests.stage.kernel_view import (
     unix_sockets,
 )
 from tests.waiting import eventually
-
-pytestmark = pytest.mark.live
 
 NO_CAPABILITY = "0000000000000000"
 

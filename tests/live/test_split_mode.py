@@ -21,8 +21,6 @@ from tests.stage.repositories import (
     shapes,
 )
 
-pytestmark = pytest.mark.live
-
 ADDRESS = "http://127.0.0.1:418/HOST/acme/app.git"
 COMMIT = """
 cd "${2:-/workspace}" && git checkout -q -B "$1" && date +%N > result.txt && git add result.txt &&

@@ -17,8 +17,6 @@ from tests.stage.instance import Instance, make_instance
 from tests.stage.nobody import as_nobody
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.live
-
 BROKER = 1999999999
 
 

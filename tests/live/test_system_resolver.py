@@ -8,11 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.waiting import PATIENCE
-
-pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).parents[2]
 # The search list is a trap: a name that does not exist must not become another one.

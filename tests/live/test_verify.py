@@ -14,8 +14,6 @@ from tests.stage.command import Ran
 from tests.stage.gitmoat import Gitmoat
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.live
-
 # A token in shape only.
 TOKEN = "ghp_" + "x" * 36
 

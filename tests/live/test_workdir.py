@@ -25,8 +25,6 @@ from tests.stage.command import Ran
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.kernel_view import descriptors
 
-pytestmark = pytest.mark.live
-
 OWNER, OTHER = 4021, 4022
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 

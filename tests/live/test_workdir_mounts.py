@@ -14,8 +14,6 @@ from hostd.messages import Ids
 from hostd.workdir import Workdir, Workdirs
 from identity.paths import Paths
 
-pytestmark = pytest.mark.live
-
 OWNER, UNTRUSTED = 4021, 2_000_000_002
 
 

@@ -38,7 +38,7 @@ def tree() -> Iterator[Tree]:
 
 
 @pytest.mark.long
-@pytest.mark.live
+@pytest.mark.root
 @pytest.mark.parametrize("mutation", ALL, ids=named)
 def test_a_weakened_control_is_noticed(tree: Tree, mutation: Mutation) -> None:
     result = tree.run(mutation)

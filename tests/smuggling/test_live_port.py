@@ -14,7 +14,7 @@ from tests.stage.boxes import Box
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import refs
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.root
 
 SERVED = b"# service=git-upload-pack"
 # The head of a fetch goes upstream before its body is known to be malformed.

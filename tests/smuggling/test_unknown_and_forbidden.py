@@ -51,7 +51,7 @@ def requests(spelling: Spelling) -> dict[str, str]:
     return found
 
 
-@pytest.mark.live
+@pytest.mark.root
 def test_answers_are_the_same_byte_for_byte(new_box: Box, spelling: Spelling) -> None:
     """To one who has asked for nothing yet: who is refused again and again is told to stop."""
     told = new_box.python(ASKED, requests(spelling))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.soak.run import soak
-
-pytestmark = pytest.mark.live
 
 
 def test_a_short_storm_breaks_no_invariant_and_leaves_nothing() -> None:

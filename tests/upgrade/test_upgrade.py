@@ -21,7 +21,7 @@ from tests.stage.repositories import ALLOWED
 from tests.upgrade import older
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.live, pytest.mark.history]
+pytestmark = pytest.mark.history
 
 OLDER = releases()[-2:]  # who skips one release is served too
 NAME = "older"

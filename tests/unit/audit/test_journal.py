@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from audit.events import DaemonStarted, Event, PushDecision, RefChange, SessionRevoked
 from audit.journal import FIRST_PREV, Journal, JournalUnavailable, line_hash, open_journal
 from audit.verify import Verified, read_events, verify_journal
+from tests.fakes.examples import examples
 
 EVENT = SessionRevoked(session="s-1", reason="asked")
 
@@ -152,7 +153,7 @@ def whole_journal(path: Path) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_wherever_the_last_write_was_torn_the_chain_goes_on(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -242,6 +243,7 @@ def test_something_that_is_not_our_file_is_refused(path: Path, kind: str) -> Non
     assert kind != "dangling" or not target.exists()
 
 
+@pytest.mark.root
 def test_a_journal_others_can_read_or_own_is_refused(path: Path) -> None:
     whole_journal(path)
     path.chmod(0o640)
@@ -253,6 +255,7 @@ def test_a_journal_others_can_read_or_own_is_refused(path: Path) -> None:
         open_journal(path, "build-7", fixed_now)
 
 
+@pytest.mark.root
 def test_root_can_open_the_journal_of_the_broker_before_it_becomes_the_broker(path: Path) -> None:
     for _ in range(2):
         with opened(path, uid=61005) as journal:

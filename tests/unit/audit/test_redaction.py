@@ -16,6 +16,7 @@ from audit.journal import open_journal
 from audit.redaction import SHOWN, redacted
 from audit.schema import kinds
 from audit.texts import plain
+from tests.fakes.examples import examples
 
 # Letters and digits alone: from this length on they may be a credential.
 _SHORTEST = 20
@@ -61,7 +62,7 @@ def filled(kind: type[Event], text: str) -> Event:
     return kind(**given)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kind=st.sampled_from(kinds()), planted=_PLANTED, before=_AROUND, after=_AROUND)
 def test_a_planted_secret_is_in_no_line(
     kind: type[Event], planted: tuple[str, str], before: str, after: str, tmp_path: Path

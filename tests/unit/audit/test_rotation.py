@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from audit.events import ConfigLoaded, SessionRevoked
 from audit.journal import Journal, Sizes, open_journal
 from audit.verify import JournalBroken, Verified, kept_head, read_events, verify_journal
+from tests.fakes.examples import examples
 
 EVENT = SessionRevoked(session="s-1", reason="asked")
 SMALL = Sizes(segment=1000, keep=1000, reserve=4096)
@@ -107,7 +108,7 @@ def test_a_file_in_the_middle_that_is_gone_or_swapped_is_found(path: Path) -> No
         verify_journal(path)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_changed_byte_in_any_file_is_found(data: st.DataObject, tmp_path: Path) -> None:
     path = tmp_path / "audit.ndjson"

@@ -15,6 +15,7 @@ from audit.events import Decision, Event, PushDecision, RefChange
 from audit.journal import open_journal
 from audit.schema import journal_schema, kinds
 from audit.verify import read_events
+from tests.fakes.examples import examples
 
 VALIDATOR = Draft202012Validator(journal_schema())
 _TEXTS = st.text(max_size=700)
@@ -40,7 +41,7 @@ def test_the_schema_is_a_schema() -> None:
     Draft202012Validator.check_schema(journal_schema())
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_is_recorded_fits(data: st.DataObject, tmp_path: Path) -> None:
     drawn = [data.draw(events(kind)) for kind in kinds()]

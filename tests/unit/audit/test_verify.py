@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from audit.events import SessionRevoked
 from audit.journal import FIRST_PREV, open_journal
 from audit.verify import JournalBroken, Verified, read_events, verify_journal
+from tests.fakes.examples import examples
 
 
 def journal_of(path: Path, count: int) -> tuple[int, str]:
@@ -45,7 +46,7 @@ def test_an_empty_journal_verifies(tmp_path: Path) -> None:
     assert verify_journal(tmp_path / "j", head) == Verified(0, FIRST_PREV)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_any_changed_byte_is_found(sample: Sample, data: st.DataObject) -> None:
     path, whole, head = sample

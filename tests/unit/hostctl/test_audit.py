@@ -49,6 +49,7 @@ def lines(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[d
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.root
 @pytest.mark.parametrize(
     ("words", "count"),
     [
@@ -76,6 +77,7 @@ def test_a_query_finds_what_matches(
     assert [each["ts"] for each in found] == sorted(str(each["ts"]) for each in found)
 
 
+@pytest.mark.root
 def test_a_query_for_few_shows_the_last_of_both(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_query_for_few_shows_the_last_of_both(
     assert lines(root, capsys, "query", "-n", "0") == []
 
 
+@pytest.mark.root
 def test_an_export_can_be_verified_elsewhere_and_a_change_to_it_is_found(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +114,7 @@ def test_an_export_can_be_verified_elsewhere_and_a_change_to_it_is_found(
         assert "B105" in capsys.readouterr().err
 
 
+@pytest.mark.root
 def test_verify_finds_each_kind_of_change_while_nobody_runs(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +134,7 @@ def test_verify_finds_each_kind_of_change_while_nobody_runs(
     assert "broker: 5 records, chain intact" in capsys.readouterr().out
 
 
+@pytest.mark.root
 def test_an_export_does_not_write_into_what_exists(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

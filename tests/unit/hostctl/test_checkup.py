@@ -37,11 +37,13 @@ def wrong(findings: Any) -> list[Finding]:
     return [finding for finding in findings if finding.level != OK]
 
 
+@pytest.mark.root
 def test_files_as_they_should_be_are_one_line(paths: Paths) -> None:
     (found,) = checkup_files.modes(paths)
     assert found.level == OK
 
 
+@pytest.mark.root
 @pytest.mark.parametrize(("name", "mode"), [("host_key", 0o644), ("run", 0o770), ("etc", 0o777)])
 def test_a_mode_that_is_too_wide_is_narrowed(paths: Paths, name: str, mode: int) -> None:
     path: Path = getattr(paths, name)
@@ -56,11 +58,13 @@ def test_a_mode_that_is_too_wide_is_narrowed(paths: Paths, name: str, mode: int)
     assert wrong(checkup_files.modes(paths)) == []
 
 
+@pytest.mark.root
 def test_a_mode_that_is_narrower_than_it_may_be_is_left(paths: Paths) -> None:
     paths.etc.chmod(0o700)
     assert wrong(checkup_files.modes(paths)) == []
 
 
+@pytest.mark.root
 def test_a_file_of_somebody_elses_is_a_problem_without_a_safe_fix(paths: Paths) -> None:
     os.chown(paths.host_key, 12345, 12345)
     (found,) = wrong(checkup_files.modes(paths))
@@ -68,6 +72,7 @@ def test_a_file_of_somebody_elses_is_a_problem_without_a_safe_fix(paths: Paths) 
     assert found.fix == f"chown 0 {paths.host_key}"
 
 
+@pytest.mark.root
 def test_a_symlink_is_never_followed_nor_mended(paths: Paths, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("x")
@@ -79,6 +84,7 @@ def test_a_symlink_is_never_followed_nor_mended(paths: Paths, tmp_path: Path) ->
     assert found.repair is None
 
 
+@pytest.mark.root
 def test_a_file_that_is_replaced_before_the_fix_is_not_touched(paths: Paths) -> None:
     paths.host_key.chmod(0o644)
     (found,) = wrong(checkup_files.modes(paths))
@@ -100,6 +106,7 @@ def test_a_policy_that_does_not_parse_is_named(paths: Paths) -> None:
     assert found.fix == f"hostctl policy check {bad}"
 
 
+@pytest.mark.root
 def test_a_socket_that_nobody_answers_on_is_removed(paths: Paths) -> None:
     import socket
 
@@ -184,6 +191,7 @@ def test_a_clock_that_is_years_behind_is_a_problem() -> None:
     assert [each.level for each in checkup_host.clock(1_900_000_000.0)] == [OK]
 
 
+@pytest.mark.root
 def test_an_upstream_that_cannot_be_reached_is_named_with_its_reason(paths: Paths) -> None:
     paths.broker_d.mkdir()
     table = '[upstream.corp]\nurl = "https://127.0.0.1:1"\nprovider = "corp"\n'
@@ -193,6 +201,7 @@ def test_an_upstream_that_cannot_be_reached_is_named_with_its_reason(paths: Path
     assert "corp: 127.0.0.1:1: Connection refused" in found.what
 
 
+@pytest.mark.root
 @pytest.mark.parametrize(("mode", "level"), [(0o400, OK), (0o644, PROBLEM)])
 def test_a_credential_file_that_the_broker_refuses_is_named(
     paths: Paths, mode: int, level: str

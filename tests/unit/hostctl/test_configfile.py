@@ -37,6 +37,7 @@ def test_control_characters_are_refused(text: str) -> None:
         toml({"a": {"b": text}})
 
 
+@pytest.mark.root
 def test_a_new_file_has_its_mode_from_the_start_and_no_companions(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     assert create_file(path, "one\n", 0o640)
@@ -44,6 +45,7 @@ def test_a_new_file_has_its_mode_from_the_start_and_no_companions(tmp_path: Path
     assert [each.name for each in tmp_path.iterdir()] == ["x.toml"]
 
 
+@pytest.mark.root
 def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text("mine\n")
@@ -52,6 +54,7 @@ def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["x.toml"]
 
 
+@pytest.mark.root
 def test_a_symlink_in_its_place_is_not_followed(tmp_path: Path) -> None:
     path, target = tmp_path / "x.toml", tmp_path / "target"
     path.symlink_to(target)

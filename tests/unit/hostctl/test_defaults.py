@@ -34,6 +34,7 @@ def test_the_brokers_defaults_say_what_is_documented() -> None:
     }
 
 
+@pytest.mark.root
 def test_each_side_is_told_the_others_key(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     write_defaults(paths, "127.0.0.1:9999")
@@ -44,6 +45,7 @@ def test_each_side_is_told_the_others_key(tmp_path: Path) -> None:
     assert hostd["broker"]["address"] == "127.0.0.1:9999"
 
 
+@pytest.mark.root
 def test_owners_and_modes_are_the_documented_ones(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     write_defaults(paths)
@@ -64,6 +66,7 @@ def test_owners_and_modes_are_the_documented_ones(tmp_path: Path) -> None:
     assert list(paths.policies.iterdir()) == []
 
 
+@pytest.mark.root
 def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     write_defaults(paths)
@@ -73,6 +76,7 @@ def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in files} == before
 
 
+@pytest.mark.root
 def test_hostd_is_pointed_at_the_configured_broker(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     write_defaults(paths, "127.0.0.1:9000")

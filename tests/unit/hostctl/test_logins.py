@@ -65,6 +65,7 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
     path.chmod(mode)
 
 
+@pytest.mark.root
 def test_git_names_hosts_and_helpers_of_the_system_the_user_and_what_they_include(
     root: Path,
 ) -> None:
@@ -82,6 +83,7 @@ def test_git_names_hosts_and_helpers_of_the_system_the_user_and_what_they_includ
     ]
 
 
+@pytest.mark.root
 def test_what_is_run_is_the_users_and_has_nothing_of_ours(root: Path) -> None:
     read_end, write_end = os.pipe()
     os.set_inheritable(write_end, True)
@@ -108,6 +110,7 @@ def test_a_file_of_roots_is_not_read_for_the_user(root: Path) -> None:
     assert logins(runner(OWNER, root), "") == []
 
 
+@pytest.mark.root
 def test_a_helper_has_a_login_or_has_none_and_only_that_is_known(root: Path) -> None:
     run = runner(OWNER, root)
     asked: list[str | None] = []

@@ -49,6 +49,7 @@ def _as_nobody(place: Path) -> str:
         return report.read().decode()
 
 
+@pytest.mark.root
 def test_a_directory_that_can_be_searched_and_not_listed_counts_as_a_way_out() -> None:
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)

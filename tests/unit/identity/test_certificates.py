@@ -20,11 +20,12 @@ from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
 from identity.certificates import key_of, public_key, self_signed
+from tests.fakes.examples import examples
 
 SEEDS = st.binary(min_size=32, max_size=32)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(SEEDS)
 def test_the_key_that_goes_in_comes_out(seed: bytes) -> None:
     private, certificate = self_signed(seed)
@@ -33,7 +34,7 @@ def test_the_key_that_goes_in_comes_out(seed: bytes) -> None:
     private.public_key().verify(certificate.signature, certificate.tbs_certificate_bytes)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(SEEDS)
 def test_the_same_seed_makes_the_same_certificate(seed: bytes) -> None:
     assert self_signed(seed)[1] == self_signed(seed)[1]

@@ -32,6 +32,7 @@ def test_two_keys_differ(tmp_path: Path) -> None:
     assert load_or_create_key(tmp_path / "a") != load_or_create_key(tmp_path / "b")
 
 
+@pytest.mark.root
 def test_a_key_can_be_made_for_another_uid(tmp_path: Path) -> None:
     key = load_or_create_key(tmp_path / "broker.key", uid=61005)
     assert (tmp_path / "broker.key").stat().st_uid == 61005

@@ -19,6 +19,7 @@ from netpolicy.matchers import RepoPattern, parse_branch_pattern
 from netpolicy.narrowing import narrow
 from netpolicy.policy import GitRule, Policy, PushRule, Tier
 from netpolicy.reading import PolicyError
+from tests.fakes.examples import examples
 from tests.fakes.policies import EFFECTS, OBJECTS, changes, patient, policies, tiers
 
 AGENTS = parse_policy("""
@@ -89,7 +90,9 @@ cases = st.tuples(
         ttl=st.none() | st.integers(1, 8 * 3600),
     ),
 )
-thorough = settings(deadline=None, max_examples=400, suppress_health_check=list(HealthCheck))
+thorough = settings(
+    deadline=None, max_examples=examples(400), suppress_health_check=list(HealthCheck)
+)
 
 
 def narrowed(case: Case) -> Policy:

@@ -20,7 +20,7 @@ from tests.fakes.sidecar_requests import advertise, info_refs, question, status
 from tests.fakes.sidecar_world import GitBackend, Hostd, run_beside
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.root
 
 HELPER = 61002
 # Few enough that the ports' own limits are not reached first.

@@ -11,6 +11,7 @@ from identity.tlsoptions import PinnedClient, PinnedServer
 from streams import openssl
 from streams.descriptor import READ
 from streams.openssl import INTO, ROOM, FastRecords, PortableRecords
+from tests.fakes.examples import examples
 from tests.fakes.sidecar_world import public
 
 CLIENT, SERVER = bytes([2] * 32), bytes([1] * 32)
@@ -83,7 +84,7 @@ def test_nobody_else_can_write_where_what_came_was_kept() -> None:
     cuts=st.lists(st.integers(1, 90_000), min_size=1, max_size=6),
     kind=st.sampled_from([FastRecords, PortableRecords]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_whatever_is_said_is_heard_however_it_is_cut(
     sizes: list[int], cuts: list[int], kind: Kind
 ) -> None:
