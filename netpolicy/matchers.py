@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from attrs import field, frozen
@@ -35,24 +35,6 @@ def is_upstream_name(text: str) -> bool:
     return _UPSTREAM.fullmatch(text) is not None
 
 
-def segments_match(pattern: Sequence[str], subject: Sequence[str]) -> bool:
-    """Whether the whole subject fits; the places reached are a set, so no input is slow."""
-    reached = {0}
-    for segment in subject:
-        reached = {after for at in reached for after in _steps(pattern, at, segment)}
-    return len(pattern) in reached
-
-
-def _steps(pattern: Sequence[str], at: int, segment: str) -> Iterator[int]:
-    if at == len(pattern):
-        return
-    if pattern[at] == "**":
-        yield at
-        yield at + 1
-    elif _run_matches(pattern[at], segment):
-        yield at + 1
-
-
 def _run_matches(glob: str, text: str) -> bool:
     first, *rest = glob.split("*")
     if not rest:
@@ -67,6 +49,33 @@ def _run_matches(glob: str, text: str) -> bool:
             return False
         at = found + len(piece)
     return True
+
+
+def segments_match(
+    pattern: Sequence[str],
+    subject: Sequence[str],
+    fits: Callable[[str, str], bool] = _run_matches,
+) -> bool:
+    """Whether the whole subject matches; `fits` judges one segment, unless the pattern has `**`.
+
+    The places reached are a set, so no input is slow.
+    """
+    reached = {0}
+    for segment in subject:
+        reached = {after for at in reached for after in _steps(pattern, at, segment, fits)}
+    return len(pattern) in reached
+
+
+def _steps(
+    pattern: Sequence[str], at: int, segment: str, fits: Callable[[str, str], bool]
+) -> Iterator[int]:
+    if at == len(pattern):
+        return
+    if pattern[at] == "**":
+        yield at
+        yield at + 1
+    elif fits(pattern[at], segment):
+        yield at + 1
 
 
 def _example(pattern: str, separator: str) -> str:
@@ -160,7 +169,7 @@ def parse_repo_name(text: str) -> tuple[str, RepositoryPath]:
 
 @frozen
 class RefPattern:
-    """A full ref name with wildcards. A deny rule folds case and takes in every namespace: there
+    """A full ref name with wildcards. A deny rule folds case and matches in every namespace: there
     wider is safer."""
 
     text: str = field()
@@ -207,7 +216,7 @@ def _under(prefix: str, text: str) -> RefPattern:
 
 @frozen
 class HostPattern:
-    """A host name in lower-case A-labels; a wildcard never takes in the name below it."""
+    """A host name in lower-case A-labels; a wildcard never matches the name below it."""
 
     text: str = field()
 

@@ -132,19 +132,9 @@ def covers_path(wide: str, narrow: str) -> bool:
 
 
 def _covers(wide: str, narrow: str) -> bool:
-    pattern = wide.split("/")
-    reached = {0}
-    for segment in narrow.split("/"):
-        reached = {after for at in reached for after in _steps(pattern, at, segment)}
-    return len(pattern) in reached
+    return segments_match(wide.split("/"), narrow.split("/"), _covers_segment)
 
 
-def _steps(pattern: Sequence[str], at: int, segment: str) -> Iterator[int]:
+def _covers_segment(wide: str, narrow: str) -> bool:
     """A `*` of the narrow pattern is plain text here, which only a `*` of the wide one matches."""
-    if at == len(pattern):
-        return
-    if pattern[at] == "**":
-        yield at
-        yield at + 1
-    elif segment != "**" and segments_match((pattern[at],), (segment,)):
-        yield at + 1
+    return narrow != "**" and segments_match((wide,), (narrow,))
