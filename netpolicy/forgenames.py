@@ -84,7 +84,7 @@ def _owners(path: str) -> Iterator[str]:
 
 
 def may_match_ref(pattern: str, ref: str) -> bool:
-    """Whether a pattern may speak of the ref at all: a wildcard is branches and tags, every other
+    """Whether a pattern may match the ref at all: a wildcard is branches and tags, every other
     namespace is spelled, and so is the `%` behind which Gerrit takes options (`%submit`), and each
     comma that separates them (`%topic=x,submit`)."""
     namespace = _namespace(ref)

@@ -180,7 +180,7 @@ class Kind(Generic[R, T]):
     decide: Callable[[Policy, T, GitServers], Verdict]
     # What `policy explain` may be asked; the question as a test; the nearest change that allows it.
     operations: tuple[str, ...]
-    wish: Callable[[Question], T]
+    as_test: Callable[[Question], T]
     nearest: Callable[[Policy, T, GitServers], tuple[Missing, ...]]
 
     def rules(self, policy: Policy) -> tuple[R, ...]:

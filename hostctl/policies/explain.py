@@ -27,13 +27,13 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
     try:
         question = Question(args.operation, args.subject, args.ref, Tier(args.tier), locate)
-        wish = kind.wish(question)
+        wanted = kind.as_test(question)
     except BadPattern as error:
         raise usage(error.what, error.hint) from None
     servers = GitServers(upstreams.folds, upstreams.names)
-    verdict = kind.decide(policy, wish, servers)
-    nearest = _words(lambda: kind.nearest(policy, wish, servers))
-    written = kind.write_test(wish)
+    verdict = kind.decide(policy, wanted, servers)
+    nearest = _words(lambda: kind.nearest(policy, wanted, servers))
+    written = kind.write_test(wanted)
     (subject,) = (written[key] for key in kind.test_keys if key in written)
     return _say(out, f"{args.operation} {subject}", written.get("who"), verdict, nearest)
 

@@ -15,7 +15,7 @@ from netpolicy.policy import DEFAULT_PORTS, EgressRule, EgressTest, Policy, Sche
 OPERATIONS: Final = tuple(TESTS)
 
 
-def wish(question: Question) -> EgressTest:
+def as_test(question: Question) -> EgressTest:
     """BadPattern for what is no host."""
     if question.ref is not None:
         raise BadPattern("a host is named alone", "write HOST or HOST:PORT")
@@ -33,11 +33,11 @@ def decide(policy: Policy, test: EgressTest, servers: GitServers) -> EgressAllow
     return decide_egress(policy, test.to, test.scheme, servers.hosts)
 
 
-def nearest(policy: Policy, wish: EgressTest, servers: GitServers) -> tuple[Missing, ...]:
+def nearest(policy: Policy, wanted: EgressTest, servers: GitServers) -> tuple[Missing, ...]:
     """Nothing when it is allowed. BadPattern for a host that no rule can name."""
-    if isinstance(decide(policy, wish, servers), EgressAllow):
+    if isinstance(decide(policy, wanted, servers), EgressAllow):
         return ()
-    to, scheme, git_hosts = wish.to, wish.scheme, servers.hosts
+    to, scheme, git_hosts = wanted.to, wanted.scheme, servers.hosts
     denying = [
         Missing("egress", rule.id, "")
         for rule in policy.egress

@@ -26,6 +26,6 @@ EGRESS: Final = Kind(
     test_words=words.test_words,
     decide=asking.decide,
     operations=asking.OPERATIONS,
-    wish=asking.wish,
+    as_test=asking.as_test,
     nearest=asking.nearest,
 )

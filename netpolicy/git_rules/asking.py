@@ -31,7 +31,7 @@ _CHANGES: Final = {
 OPERATIONS: Final = tuple(_CHANGES)
 
 
-def wish(question: Question) -> GitTest:
+def as_test(question: Question) -> GitTest:
     """BadPattern for what is no repository or no ref."""
     upstream, path = question.locate(question.subject)
     full = _full_name(question)
@@ -63,50 +63,53 @@ def decide(policy: Policy, test: GitTest, servers: GitServers) -> Allow | Deny |
     return decide_push(*where, [Command(*_OBJECTS[test.change], test.ref)])
 
 
-def nearest(policy: Policy, wish: GitTest, servers: GitServers) -> tuple[Missing, ...]:
+def nearest(policy: Policy, wanted: GitTest, servers: GitServers) -> tuple[Missing, ...]:
     """Nothing when it is allowed. BadPattern for a ref that no pattern can spell."""
-    if isinstance(decide(policy, wish, servers), Allow):
+    if isinstance(decide(policy, wanted, servers), Allow):
         return ()
-    fold = servers.folds(wish.upstream)
-    denying = [Missing("git", rule.id, "") for rule in policy.git if _denies(rule, wish, fold)]
+    fold = servers.folds(wanted.upstream)
+    denying = [Missing("git", rule.id, "") for rule in policy.git if _denies(rule, wanted, fold)]
     near = [
-        list(_lacks(rule, wish))
+        list(_lacks(rule, wanted))
         for rule in policy.git
-        if rule.effect == "allow" and _names(rule, wish, fold)
+        if rule.effect == "allow" and _names(rule, wanted, fold)
     ]
-    own = [Missing("git", "", "", _own_rule(wish))] if not near else min(near, key=len)
+    own = [Missing("git", "", "", _own_rule(wanted))] if not near else min(near, key=len)
     return (*denying, *own)
 
 
-def _denies(rule: GitRule, wish: GitTest, fold: bool) -> bool:
-    if rule.effect == "allow" or not rule.applies(wish.upstream, wish.repository, wish.who, fold):
+def _denies(rule: GitRule, wanted: GitTest, fold: bool) -> bool:
+    where = (wanted.upstream, wanted.repository, wanted.who, fold)
+    if rule.effect == "allow" or not rule.applies(*where):
         return False
     if rule.denies_everything:
         return True
-    if wish.ref is None:
+    if wanted.ref is None:
         return rule.fetch
     push = rule.push
-    return push is not None and push.includes(wish.change) and push.covers(wish.ref, rule.effect)
+    if push is None or not push.includes(wanted.change):
+        return False
+    return push.covers(wanted.ref, rule.effect)
 
 
-def _names(rule: GitRule, wish: GitTest, fold: bool) -> bool:
-    return any(pattern.matches(wish.upstream, wish.repository, fold) for pattern in rule.repos)
+def _names(rule: GitRule, wanted: GitTest, fold: bool) -> bool:
+    return any(pattern.matches(wanted.upstream, wanted.repository, fold) for pattern in rule.repos)
 
 
-def _lacks(rule: GitRule, wish: GitTest) -> Iterator[Missing]:
-    if wish.who not in rule.who:
-        yield Missing("git", rule.id, "who", wish.who.value)
-    if wish.ref is None:
+def _lacks(rule: GitRule, wanted: GitTest) -> Iterator[Missing]:
+    if wanted.who not in rule.who:
+        yield Missing("git", rule.id, "who", wanted.who.value)
+    if wanted.ref is None:
         if not rule.fetch:
             yield Missing("git", rule.id, "fetch", True)
     elif rule.push is None:
-        yield Missing("git", rule.id, "push", _own_push(wish.ref, wish.change))
+        yield Missing("git", rule.id, "push", _own_push(wanted.ref, wanted.change))
     else:
-        if not rule.push.covers(wish.ref, rule.effect):
-            key, short = _spelling(wish.ref)
+        if not rule.push.covers(wanted.ref, rule.effect):
+            key, short = _spelling(wanted.ref)
             yield Missing("git", rule.id, f"push.{key}", short)
-        if not rule.push.includes(wish.change):
-            yield Missing("git", rule.id, f"push.{wish.change.value}", True)
+        if not rule.push.includes(wanted.change):
+            yield Missing("git", rule.id, f"push.{wanted.change.value}", True)
 
 
 def _spelling(ref: RefName) -> tuple[str, str]:
@@ -119,14 +122,14 @@ def _spelling(ref: RefName) -> tuple[str, str]:
     return "refs", ref.text
 
 
-def _own_rule(wish: GitTest) -> dict[str, object]:
-    repository = RepoPattern(wish.upstream, wish.repository.text).text
+def _own_rule(wanted: GitTest) -> dict[str, object]:
+    repository = RepoPattern(wanted.upstream, wanted.repository.text).text
     rule: dict[str, object] = {"repos": [repository]}
-    if wish.ref is None:
+    if wanted.ref is None:
         rule["fetch"] = True
     else:
-        rule["push"] = _own_push(wish.ref, wish.change)
-    return rule | {"who": [wish.who.value]}
+        rule["push"] = _own_push(wanted.ref, wanted.change)
+    return rule | {"who": [wanted.who.value]}
 
 
 def _own_push(ref: RefName, change: Change) -> dict[str, object]:

@@ -38,9 +38,9 @@ def changes(old: GitRule, new: GitRule) -> Iterator[KeyChange]:
     if old.push is not None and new.push is not None:
         yield from compare_keys(PUSH_KEYS, old.push, new.push, prefix="push.")
     elif old.push is not new.push:
-        word = "no longer speaks" if new.push is None else "now speaks"
+        word = "no longer covers" if new.push is None else "now covers"
         words = words_with_tiers(old if new.push is None else new)
-        yield KeyChange(wider_if(new.push is not None), f"{word} of pushes: {words}")
+        yield KeyChange(wider_if(new.push is not None), f"{word} pushes: {words}")
     yield from compare_keys(KEYS, old, new)
 
 

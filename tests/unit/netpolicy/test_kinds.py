@@ -36,6 +36,36 @@ def test_no_part_of_a_record_can_be_forgotten() -> None:
     assert {each.name for each in fields(Kind) if each.default is not NOTHING} == set()
 
 
+# What is done with rules, and the parts of a record that do it.
+DONE_WITH_RULES = {
+    "parse": ("name", "rule", "read"),
+    "write": ("write",),
+    "narrow": ("adhoc", "narrow"),
+    "ceiling": ("above",),
+    "diff": ("words", "is_whole", "changes"),
+    "lint": ("lint",),
+    "learn": ("learn",),
+    "test": ("test", "test_keys", "read_test", "write_test", "test_words"),
+    "explain": ("decide", "operations", "as_test"),
+    "nearest": ("nearest",),
+}
+
+
+def test_a_record_has_nothing_but_what_is_done_with_rules() -> None:
+    parts = [part for each in DONE_WITH_RULES.values() for part in each]
+    assert sorted(parts) == sorted(each.name for each in fields(Kind))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("lacking", DONE_WITH_RULES)
+def test_a_kind_that_lacks_one_of_them_cannot_be_made(kind: Kind[Any, Any], lacking: str) -> None:
+    parts = {each.name: getattr(kind, each.name) for each in fields(Kind)}
+    assert Kind(**parts) == kind
+    for part in DONE_WITH_RULES[lacking]:
+        with pytest.raises(TypeError, match=part):
+            Kind(**{name: value for name, value in parts.items() if name != part})
+
+
 def test_each_kind_of_rule_that_a_policy_has_is_in_the_table() -> None:
     hints = get_type_hints(Policy)
     rules = {name: hint for name, hint in hints.items() if "Rule" in str(hint)}
