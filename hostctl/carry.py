@@ -10,9 +10,9 @@ import select
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from hostctl.client import Connection, Done, connect
+from hostctl.client import Connection, Done
 from hostctl.failure import Failure, plain
-from hostctl.stdio import Ends, pipe_ends
+from hostctl.stdio import Ends, attached, pipe_ends
 
 _CHUNK = 65536
 _MOST_ERRORS = 16384
@@ -125,15 +125,8 @@ def carry(
 ) -> tuple[int, str]:
     """Runs an `exec` request; its exit status and the first line of its stderr."""
     ends = pipe_ends(interactive=True)
-    with connect(path, timeout=None) as connection:
-        try:
-            connection.send(request, ends.far)
-        finally:
-            ends.close_far()
+    with attached(path, request, ends) as connection:
         carrier = Carrier(connection, ends, feed, take)
-        try:
-            code = carrier.run()
-        finally:
-            ends.close_near()
+        code = carrier.run()
     lines = carrier.errors.decode(errors="replace").splitlines()
     return code, plain(lines[0]) if lines else ""

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from hostctl.client import Connection, Done, Event, Message, Progress, connect
+from hostctl.client import Connection, Done, Event, Message, Progress
 from hostctl.failure import Interrupted
-from hostctl.stdio import Ends, RawTerminal, copy_window_size
+from hostctl.stdio import Ends, RawTerminal, attached, copy_window_size
 from hostctl.waiting import Waiting
 
 # A pipe that polls writable takes this much without blocking (pipe(7), PIPE_BUF).
@@ -223,16 +223,9 @@ def run_attached(
     at_once: bool = False,
 ) -> tuple[int, Mapping[str, object]]:
     """Sends a request with the far ends; returns the exit code and what `started` said."""
-    with connect(path, timeout=None) as connection:
-        try:
-            connection.send(request, ends.far)
-        finally:
-            ends.close_far()
+    with attached(path, request, ends) as connection:
         pump = Pump(connection, ends, on_progress, at_once)
-        try:
-            return pump.run(), pump.started
-        finally:
-            ends.close_near()
+        return pump.run(), pump.started
 
 
 def exit_code(result: Mapping[str, object]) -> int:

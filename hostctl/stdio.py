@@ -13,9 +13,11 @@ import stat
 import struct
 import termios
 import tty
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
+from hostctl.client import Connection, connect
 from hostctl.failure import NotReached, usage
 
 _WINDOW = struct.Struct("HHHH")
@@ -38,6 +40,20 @@ class Ends:
         for descriptor in {*self.outputs, *([] if self.feed is None else [self.feed])}:
             os.close(descriptor)
         self.feed, self.outputs = None, {}
+
+
+@contextmanager
+def attached(path: Path, request: Mapping[str, object], ends: Ends) -> Iterator[Connection]:
+    """A connection to hostd that has the request and the far ends; at its end all are closed."""
+    with connect(path, timeout=None) as connection:
+        try:
+            connection.send(request, ends.far)
+        finally:
+            ends.close_far()
+        try:
+            yield connection
+        finally:
+            ends.close_near()
 
 
 def pipe_ends(interactive: bool) -> Ends:
@@ -112,10 +128,5 @@ class RawTerminal:
     def __enter__(self) -> RawTerminal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.leave()

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from threading import Event, Thread
-from types import TracebackType
 
 LONG = 2.0
 _CLEAR = "\r\x1b[K"
@@ -34,12 +33,7 @@ class Waiting:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._over is not None and self._thread is not None:
             self._over.set()
             self._thread.join()
