@@ -8,7 +8,7 @@ from netpolicy.document import PolicyError, parse_policy
 
 
 def first_repository(paths: Paths, credential: str) -> str | None:
-    """`UPSTREAM:PATH`, or None when every policy speaks in patterns."""
+    """`UPSTREAM:PATH`, or None when every policy has only patterns."""
     upstreams = {
         name
         for name, (_, values) in configured(paths, "upstream").items()

@@ -29,7 +29,7 @@ def arguments(parser: ArgumentParser) -> None:
 def git_request(sandbox: str, words: list[str]) -> dict[str, object]:
     if words[0] not in _OPERATIONS:
         raise usage(
-            f"the git gate has no {words[0]!r}",
+            f"the git gate does not run {words[0]!r}",
             "it runs fetch, push and ls-remote; for the rest use `hostctl exec S -- git ...`",
         )
     return {"op": "git", "sandbox": sandbox, "args": words}

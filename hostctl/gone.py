@@ -16,7 +16,7 @@ GONE = {
     ),
     "audit tail": (
         "`audit query` shows the last records and follows too",
-        "hostctl audit query -n 20, and -f to go on with what comes",
+        "hostctl audit query -n 20, and -f to follow",
     ),
     "logs --raw": ("a pipe gets every byte as it is", "hostctl logs S | cat"),
     "policy learn --write": (
