@@ -13,14 +13,15 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from attrs import frozen
 
-from hostd.proc import mountinfo
+from hostd.proc import mountinfo, parse_mountinfo
 
 CONTROLLERS = ("memory", "pids", "cpu")
 _CPU_PERIOD = 100_000
+_ROOT = PurePosixPath("/")
 _MIB = 1 << 20
 # What the freezer of v1 and v2 says of a group that is frozen or being frozen.
 _FROZEN = {"freezer.state": ("FROZEN", "FREEZING"), "cgroup.freeze": ("1",)}
@@ -55,14 +56,12 @@ def parse_mounts(mounted: str, v2_controllers: frozenset[str]) -> Hierarchies:
     """A controller that is mounted in v1 is not available in v2 (cgroups(7))."""
     unified: Path | None = None
     limiting: dict[str, Path] = {}
-    for line in mounted.splitlines():
-        fields, _, rest = line.partition(" - ")
-        kind, _, options = rest.split(" ")[0], None, rest.split(" ")[-1].split(",")
-        where = Path(fields.split(" ")[4])
-        if kind == "cgroup2" and unified is None:
-            unified = where
-        elif kind == "cgroup":
-            limiting.update({name: where for name in CONTROLLERS if name in options})
+    for mount in parse_mountinfo(mounted):
+        if mount.kind == "cgroup2" and unified is None:
+            unified = Path(mount.target)
+        elif mount.kind == "cgroup":
+            named = (name for name in CONTROLLERS if name in mount.options)
+            limiting.update(dict.fromkeys(named, Path(mount.target)))
     if unified is not None:
         for name in v2_controllers:
             limiting.setdefault(name, unified)
@@ -83,12 +82,10 @@ def directories_of(cgroups: str, mounts: str) -> tuple[str, ...]:
     """The directories of a process's cgroups, from its /proc/PID/cgroup: a process that joins all
     of them has the same limits."""
     mounted: dict[str, str] = {}
-    for line in mounts.splitlines():
-        fields, _, rest = line.partition(" - ")
-        kind, _, options = rest.split(" ", 2)
-        if kind in ("cgroup", "cgroup2") and fields.split(" ")[3] == "/":
-            names = [""] if kind == "cgroup2" else options.split(" ")[-1].split(",")
-            mounted.update({name: fields.split(" ")[4] for name in names})
+    for mount in parse_mountinfo(mounts):
+        if mount.kind in ("cgroup", "cgroup2") and mount.place.path == _ROOT:
+            names = ("",) if mount.kind == "cgroup2" else mount.options
+            mounted.update(dict.fromkeys(names, mount.target))
     found = []
     for line in cgroups.splitlines():
         _, controllers, path = line.split(":", 2)

@@ -14,15 +14,13 @@ from confine.directories import open_inside
 from hostd.mounted import (
     DockerMade,
     Forbidden,
-    MountLine,
     forbidden,
     locate,
     of_the_host,
-    parse_mountinfo,
     why_forbidden,
 )
 from hostd.offlimits import forbidden_places, why_credentials
-from hostd.proc import mountinfo
+from hostd.proc import MountLine, mountinfo, parse_mountinfo
 from hostd.runtimes.bwrap import RUN
 from hostd.runtimes.docker import Engine
 from hostd.sandbox import Sandbox

@@ -9,50 +9,16 @@ files are compared as well.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
 from attrs import frozen
 
-_OCTAL = re.compile(r"\\([0-7]{3})")
+from hostd.proc import MountLine, Place
+
 # Docker's own: made of files below its directory, for every container.
 _DOCKERS_FILES = ("/etc/resolv.conf", "/etc/hostname", "/etc/hosts")
 _CGROUPS = ("cgroup", "cgroup2")
-
-
-@frozen
-class Place:
-    """A path in a file system: `device` is major:minor."""
-
-    device: str
-    path: PurePosixPath
-
-    def holds(self, other: Place) -> bool:
-        return self.device == other.device and other.path.is_relative_to(self.path)
-
-
-@frozen
-class MountLine:
-    place: Place
-    target: str
-    kind: str
-    read_only: bool
-
-
-def _plain(text: str) -> str:
-    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), text)
-
-
-def parse_mountinfo(text: str) -> list[MountLine]:
-    found = []
-    for line in text.splitlines():
-        fields, _, rest = line.partition(" - ")
-        _, _, device, root, target, options = fields.split(" ")[:6]
-        place = Place(device, PurePosixPath(_plain(root)))
-        kind = rest.split(" ")[0]
-        found.append(MountLine(place, _plain(target), kind, "ro" in options.split(",")))
-    return found
 
 
 def locate(path: str, mounts: Collection[MountLine]) -> Place:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import re
+from pathlib import Path, PurePosixPath
+
+from attrs import frozen
 
 from gitmoat.boot import boot_seconds
 
 Pid = int | str  # or "self"
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def status(pid: Pid) -> dict[str, str]:
@@ -21,13 +25,51 @@ def status(pid: Pid) -> dict[str, str]:
 def text_of(pid: Pid, name: str) -> str:
     """One of its files; empty when the process has ended."""
     try:
-        return Path("/proc", str(pid), name).read_text(encoding="utf-8", errors="replace")
+        return Path("/proc", str(pid), name).read_bytes().decode("utf-8", "replace")
     except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
 def mountinfo(pid: Pid = "self") -> str:
     return text_of(pid, "mountinfo")
+
+
+@frozen
+class Place:
+    """A path in a file system: `device` is major:minor."""
+
+    device: str
+    path: PurePosixPath
+
+    def holds(self, other: Place) -> bool:
+        return self.device == other.device and other.path.is_relative_to(self.path)
+
+
+@frozen
+class MountLine:
+    place: Place
+    target: str
+    kind: str
+    read_only: bool
+    options: tuple[str, ...] = ()  # of the file system, where cgroup v1 names its controllers
+
+
+def _unescaped(text: str) -> str:
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), text)
+
+
+def parse_mountinfo(text: str) -> list[MountLine]:
+    """See proc_pid_mountinfo(5): space, tab, newline and backslash are octal escapes."""
+    found = []
+    for line in filter(None, text.split("\n")):  # a name may have other ends of lines in it
+        fields, _, rest = line.partition(" - ")
+        _, _, device, root, target, options = fields.split(" ")[:6]
+        place = Place(device, PurePosixPath(_unescaped(root)))
+        kind, _, super_options = rest.split(" ", 2)
+        read_only = "ro" in options.split(",")
+        more = tuple(super_options.split(" ")[-1].split(","))
+        found.append(MountLine(place, _unescaped(target), kind, read_only, more))
+    return found
 
 
 def _stat(pid: Pid) -> list[str]:

@@ -60,7 +60,7 @@ NOT_HOSTILE = {
     "hostctl/policytext.py:read_text": "a file of root's",
     "hostd/cgroups.py:parse_mounts": "the kernel",
     "hostd/config.py:parse_config": "hostd.toml",
-    "hostd/mounted.py:parse_mountinfo": "the kernel",
+    "hostd/proc.py:parse_mountinfo": "the kernel",
     "hostd/planning.py:parse_run": "root, through hostd.sock",
     "hostd/planning.py:read_policy": "hostctl",
     "hostd/refspecs.py:parse_gate": "the same",

@@ -8,14 +8,12 @@ import pytest
 
 from hostd.mounted import (
     DockerMade,
-    MountLine,
-    Place,
     forbidden,
     locate,
     of_the_host,
-    parse_mountinfo,
     why_forbidden,
 )
+from hostd.proc import MountLine, Place, parse_mountinfo
 
 HOST = """\
 20 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -130,3 +128,8 @@ def test_what_docker_mounts_into_every_container_is_its_own() -> None:
         line("254:0", "/var/lib/docker/volumes/cache/_data/deep", "/v"),
     ]
     assert of_the_host([*own, *strange], DockerMade(CONTAINER, HOLDER, {"cache"})) == strange
+
+
+def test_a_mount_is_one_line_whatever_its_name_has() -> None:
+    (found,) = parse_mountinfo("40 23 254:7 / /srv/a\x0bb\u2028c ro - ext4 x rw\n")
+    assert (found.target, found.read_only, found.options) == ("/srv/a\x0bb\u2028c", True, ("rw",))
