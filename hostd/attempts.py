@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hostd import attempts_files, attempts_git, attempts_network, attempts_processes
+from hostd.probes import NO_ANSWER
 from hostd.refused import Refused
 
 Attempt = Callable[..., str]
@@ -33,7 +34,7 @@ def attempt(name: str, *target: Any) -> tuple[bool, str]:
     except Refused as refusal:
         return False, str(refusal)[:_WHOLE]
     except TimeoutError:
-        return False, "ETIMEDOUT"
+        return False, NO_ANSWER
     except OSError as problem:
         return False, errno.errorcode.get(problem.errno or 0, str(problem))[:_WHOLE]
 

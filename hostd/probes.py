@@ -14,6 +14,7 @@ from typing import Any
 from attrs import frozen
 
 _NOT_TRIED = "not tried"
+NO_ANSWER = "ETIMEDOUT"  # what an attempt says when its time is over
 
 
 @frozen
@@ -104,7 +105,7 @@ class ProbeResult:
     @property
     def ok(self) -> bool:
         outcome = self.outcome
-        if outcome is None or outcome.got == "ETIMEDOUT":
+        if outcome is None or outcome.got == NO_ANSWER:
             return False
         return outcome.worked == self.probe.allowed
 
