@@ -34,6 +34,7 @@ from hostd.messages import (
 )
 from hostd.proc import boot_ticks, start_time
 from hostd.process import Process, Watch
+from hostd.waiting import cancel
 from streams.seqpacket import SeqpacketConnection
 
 _log = Logger()
@@ -216,8 +217,7 @@ class ForkClient:
 
     def _answered_ping(self, number: int) -> None:
         """It takes messages in their order: it has read every request before this ping."""
-        if self._ping_timer.active():
-            self._ping_timer.cancel()
+        cancel(self._ping_timer)
         if not self._ready:
             self._ready = True
             for each in self._waiting:
@@ -238,14 +238,14 @@ class ForkClient:
     def _taken(self, number: int) -> _Awaited[Any]:
         self._late.discard(number)
         bound = self._bounds.pop(number, None)
-        if bound is not None and bound.active():
-            bound.cancel()
+        if bound is not None:
+            cancel(bound)
         return self._waiting.pop(number)
 
     def _stop_timers(self) -> None:
         for timer in (self._ping_timer, self._again, *self._bounds.values()):
-            if timer is not None and timer.active():
-                timer.cancel()
+            if timer is not None:
+                cancel(timer)
         self._bounds.clear()
         self._late.clear()
 

@@ -18,6 +18,7 @@ from hostd.gate_relay import End, Relay, Relayed, Stalls
 from hostd.messages import Command
 from hostd.process import Process
 from hostd.programs import Finished, Programs, Running
+from hostd.waiting import cancel
 
 _OUTPUT_LIMIT = 4 << 20
 _OWN_OUTPUT_LIMIT = 32 << 20
@@ -67,7 +68,7 @@ class GateProcesses:
             process.kill_session()
 
     def close(self) -> None:
-        _stopped(self._timer)
+        cancel(self._timer)
 
     def _too_long(self) -> None:
         self.end(
@@ -158,7 +159,7 @@ class GateProcesses:
             receiving.process.kill_session()
         late = self._reactor.callLater(self._settling(relayed), receiving.process.kill_session)
         received = await self._finished(receiver, receiving, self._times.whole)
-        _stopped(late)
+        cancel(late)
         relayed = relayed.judged(satisfied=received.status == 0)
         if relayed.end is not End.COMPLETE or received.status != 0:
             sending.process.kill_session()
@@ -181,7 +182,7 @@ class GateProcesses:
     async def _finished(self, command: Command, running: Running, timeout: float) -> Finished:
         late = self._reactor.callLater(timeout, running.process.kill_session)
         await running.process.wait()
-        in_time = _stopped(late)
+        in_time = cancel(late)
         finished = await running.printed(self._reactor, _GRACE)
         self._check()
         if not in_time:
@@ -191,14 +192,6 @@ class GateProcesses:
     def _check(self) -> None:
         if self._ended is not None:
             raise self._ended
-
-
-def _stopped(timer: Any) -> bool:
-    """Whether it had not fired."""
-    active: bool = timer.active()
-    if active:
-        timer.cancel()
-    return active
 
 
 def _no_answer(command: Command, timeout: float) -> Failed:

@@ -20,6 +20,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReadDescriptor, IWriteDescriptor
 from zope.interface import implementer
 
+from hostd.waiting import cancel
+
 _PIECE = 1 << 20
 
 
@@ -155,8 +157,7 @@ class Relay:
     def _finish(self, end: End) -> None:
         if self.done.called:
             return
-        if self._timer.active():
-            self._timer.cancel()
+        cancel(self._timer)
         self._reactor.removeReader(self._source)
         self._reactor.removeWriter(self._sink)
         for descriptor in self._descriptors:

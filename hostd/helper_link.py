@@ -25,6 +25,7 @@ from hostd.helper_files import HelperFiles
 from hostd.messages import Command
 from hostd.process import Process
 from hostd.spawner import LauncherClient
+from hostd.waiting import cancel
 from identity.controlerrors import ControlSocketError
 from identity.controlsocket import connect_control
 
@@ -117,8 +118,7 @@ class HelperLink:
     async def _attend(self, process: Process) -> None:
         late = self._reactor.callLater(_TIMEOUT, process.kill_session)
         status = await process.wait()
-        if late.active():
-            late.cancel()
+        cancel(late)
         if status:
             raise Failed("U105", f"ended with status {status}" if status > 0 else "was killed")
 

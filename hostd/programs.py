@@ -14,7 +14,7 @@ from hostd.messages import Command, Probe
 from hostd.pipes import collect, file_of
 from hostd.process import Process
 from hostd.spawner import LauncherClient
-from hostd.waiting import within
+from hostd.waiting import cancel, within
 
 _OUTPUT_LIMIT = 4 * 1024 * 1024
 _PROBLEM_LIMIT = 64 * 1024
@@ -56,8 +56,7 @@ class Running:
         `grace` seconds."""
         late = reactor.callLater(grace, self.cut)
         finished = Finished(self.process.status or 0, await self.output, await self.problems)
-        if late.active():
-            late.cancel()
+        cancel(late)
         return finished
 
     def cut(self) -> None:

@@ -18,14 +18,21 @@ def within(reactor: Any, seconds: float, work: Deferred[Any]) -> Deferred[bool]:
     timer = reactor.callLater(seconds, done.callback, False)
 
     def ended(result: Any) -> Any:
-        if timer.active():
-            timer.cancel()
+        if cancel(timer):
             done.callback(True)
         return result
 
     work.addBoth(ended)
     work.addErrback(lambda failure: _log.failure("work in the background failed", failure))
     return done
+
+
+def cancel(timer: Any) -> bool:
+    """Whether it had not fired yet."""
+    active: bool = timer.active()
+    if active:
+        timer.cancel()
+    return active
 
 
 async def all_done(work: Iterable[Coroutine[Deferred[Any], Any, None]]) -> None:

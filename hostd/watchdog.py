@@ -15,7 +15,7 @@ from hostd.failures import Failed
 from hostd.host import Host
 from hostd.nft import loaded_hash
 from hostd.sandbox import Sandbox
-from hostd.waiting import in_background
+from hostd.waiting import cancel, in_background
 
 _log = Logger()
 _UNSEEN_FOR = 45.0
@@ -65,8 +65,7 @@ class Watchdog:
         self._timer = host.reactor.callLater(interval, self._round)
 
     def stop(self) -> None:
-        if self._timer.active():
-            self._timer.cancel()
+        cancel(self._timer)
 
     def _round(self) -> None:
         self._timer = self._host.reactor.callLater(self._interval, self._round)

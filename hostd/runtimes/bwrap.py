@@ -20,6 +20,7 @@ from hostd.messages import Command, Join
 from hostd.pipes import collect, file_of, first_line
 from hostd.process import Process, alive
 from hostd.spawner import LauncherClient
+from hostd.waiting import cancel
 
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
@@ -170,8 +171,7 @@ async def start_first_process(
     information = collect(reactor, info_r, 4096)
     slow = reactor.callLater(_TIMEOUT, monitor.kill_session)
     ready = await first_line(reactor, out_r)
-    if slow.active():
-        slow.cancel()
+    cancel(slow)
     if ready != b"ready\n":
         why = (await problems).decode(errors="replace").strip()
         raise Failed("R101", "bubblewrap could not make the sandbox", why=why)
