@@ -100,7 +100,7 @@ VERIFIED = (
     Mutation(
         "verify: a refusal may take its time",
         "hostd/probes.py",
-        'if outcome is None or outcome.got == NO_ANSWER:',
+        "if outcome is None or outcome.got == NO_ANSWER:",
         "if outcome is None:",
         JUDGED,
     ),
