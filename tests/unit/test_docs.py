@@ -21,6 +21,7 @@ from netpolicy.codes import CODES
 from netpolicy.document import parse_policy
 from netpolicy.expectations import run_tests
 from tools import reference
+from tools.size import PARTS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -155,6 +156,13 @@ def test_the_page_about_trouble_has_a_row_for_every_family_of_codes() -> None:
 def test_the_address_for_reports_is_a_marked_blank() -> None:
     """Whoever publishes fills it in, and takes this test out; nobody invents one."""
     assert "[ADDRESS FOR REPORTS" in text_of(SECURITY)
+
+
+def test_the_architecture_page_has_a_row_for_every_part() -> None:
+    _, heading, table = text_of(ROOT / "docs" / "architecture.md").partition("## Packages\n")
+    rows = re.findall(r"^\| `([\w/]+)/` \| (\w+) \|", table, re.MULTILINE)
+    assert heading and {kind for _, kind in rows} == {"program", "helper", "pure", "edge"}
+    assert sorted(folder.replace("/", ".") for folder, _ in rows) == sorted(PARTS)
 
 
 def test_the_readme_shows_the_whole_way() -> None:
