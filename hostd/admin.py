@@ -68,7 +68,7 @@ class Channel:
     def still_wanted(self) -> None:
         """Raises Failed if the client has gone."""
         if self._gone:
-            raise Failed("R101", "hostctl went away before its sandbox was made")
+            raise Failed("R101", "hostctl ended before its sandbox was made")
 
     def release(self) -> None:
         for descriptor in self._descriptors:

@@ -343,9 +343,9 @@ class Containers:
         except Failed as problem:
             _log.warn("docker was not asked for leftovers: {why}", why=str(problem))
             return set()
-        ours = [each for each in listed if (each.get("Labels") or {}).get(LABEL) == self.instance]
+        made = [each for each in listed if (each.get("Labels") or {}).get(LABEL) == self.instance]
         # An image can set labels (Dockerfile LABEL); only who creates the container sets its name.
-        names = [name.lstrip("/") for each in ours for name in each.get("Names") or ()]
+        names = [name.lstrip("/") for each in made for name in each.get("Names") or ()]
         return {
             name.removeprefix("gitmoat-").removesuffix("-net")
             for name in names

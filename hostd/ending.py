@@ -29,7 +29,7 @@ _TIMEOUT = 30.0  # a process that is killed while it waits for a disk ends when 
 
 
 async def destroy(host: Host, sandbox: Sandbox, reason: str) -> None:
-    """End it and remove all that was made for it, the workspace too."""
+    """Ends it and removes all that was made for it, the workspace too."""
     await end_for_removal(host, sandbox, reason)
     await remove_files(host, sandbox.plan.id)
 
@@ -42,7 +42,7 @@ async def end_for_removal(host: Host, sandbox: Sandbox, reason: str) -> None:
 
 
 async def stop(host: Host, sandbox: Sandbox, reason: str) -> None:
-    """End it and keep its files."""
+    """Ends it and keeps its files."""
     sandbox.record = sandbox.record.ending(reason)
     save_if_possible(host, sandbox, Step.ENDING)
     await end(host, sandbox, reason)
@@ -63,11 +63,11 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
     if sandbox.sidecar is not None:
         await sandbox.sidecar.stop(reason)
         sandbox.sidecar = None
-    ours = [sandbox.gate, sandbox.holder]
+    to_end = [sandbox.gate, sandbox.holder]
     if not sandbox.plan.foreign:
         thaw(sandbox.cgroups.get("sandbox", ()))
-        ours.insert(1, sandbox.first)
-    for first in ours:
+        to_end.insert(1, sandbox.first)
+    for first in to_end:
         if first is not None:
             first.end()
             if not await within(host.reactor, _TIMEOUT, first.monitor.wait()):
@@ -84,7 +84,7 @@ async def end(host: Host, sandbox: Sandbox, reason: str) -> None:
 
 
 async def end_processes(host: Host, identifier: str) -> None:
-    """Whatever is still in the sandbox's cgroups, and the cgroups."""
+    """Kills what is left in the sandbox's cgroups, and removes these."""
     for group in CGROUPS:
         host.cgroups.kill(f"{identifier}-{group}")
         await _remove_cgroup(host, f"{identifier}-{group}")

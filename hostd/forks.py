@@ -72,7 +72,9 @@ class _Awaited(Generic[T]):
             self.done.callback((answer, descriptors))
         else:
             _end_unwanted(answer, descriptors)
-            self.done.errback(Failed("R101", "the process that starts sandboxes is not understood"))
+            self.done.errback(
+                Failed("R101", "the process that starts sandboxes gave a wrong answer")
+            )
 
 
 @define(eq=False)
@@ -224,7 +226,7 @@ class ForkClient:
                 self._bound(each)
         for each in sorted(each for each in self._late if each < number):
             what = "the program did not start in time"
-            self._taken(each).done.errback(Failed("R117", what, why="nothing was heard of it"))
+            self._taken(each).done.errback(Failed("R117", what, why="nothing was reported of it"))
         if self._late:
             self._ping()
 

@@ -74,7 +74,7 @@ class GateProcesses:
         self.end(
             Failed(
                 "R105",
-                f"the git gate gave up after {self._times.whole} s",
+                f"the git gate's operation was ended after {self._times.whole} s",
                 why="one operation may not take longer",
                 fix="`whole` in [gate] of hostd.toml sets how long it may",
                 exit_code=124,
@@ -109,7 +109,7 @@ class GateProcesses:
         return await self._finished(command, running, timeout)
 
     async def talk(self, command: Command, stdio: Stdio) -> int:
-        """Run it with its output going to the admin."""
+        """Runs it with its output going to the admin's hostctl."""
         self._check()
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:

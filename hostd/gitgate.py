@@ -36,7 +36,7 @@ class GitGate:
         self._processes = GateProcesses(reactor, programs, times)
 
     def interrupt(self) -> None:
-        why = "nobody waits for it any more"
+        why = "the hostctl that asked for it has ended"
         self._processes.end(Failed("R105", "the git gate was interrupted", why=why, exit_code=130))
 
     async def clone(self, repository: Repository) -> None:

@@ -54,7 +54,7 @@ class Grants:
         elapsed = boot_seconds() - sandbox.record.began
         remaining = int(sandbox.record.ttl - elapsed)
         if remaining <= 0:
-            raise Failed("S101", "the sandbox's session is over", fix="start a new sandbox")
+            raise Failed("S101", "the sandbox's session has ended", fix="start a new sandbox")
         if len(self._keys.pins) > 1:  # a new connection shows which of the two the broker has
             await self._broker.healthy()
         grant = self._grant(sandbox, secrets.token_hex(12), public_key, remaining, elapsed)

@@ -112,7 +112,7 @@ class Command(_Child):
 
 @frozen
 class Probe(_Child):
-    """Attempts, in the place of a program."""
+    """Attempts of `hostd.attempts`, in the place of a program."""
 
     attempts: tuple[Sequence[Any], ...] = key(in_order(Shape(_read_attempt), most=LONGEST_MESSAGE))
 
@@ -150,7 +150,7 @@ class MapIds:
 
 @frozen
 class Sidecar:
-    """Descriptors: network namespace, configuration, log, and then the listeners."""
+    """A sidecar. Descriptors: network namespace, configuration, log, and then the listeners."""
 
     uid: int = key(_ID)
     empty_root: str = key(_WORD)

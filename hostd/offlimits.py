@@ -33,25 +33,25 @@ _CREDENTIALS = (
 )  # fmt: skip
 
 
-def why_not(path: str, descriptor: int, ours: Paths) -> str | None:
+def why_not(path: str, descriptor: int, own: Paths) -> str | None:
     """Why this directory may not be a work directory, or None."""
     place = PurePosixPath(path)
     above = lineage(descriptor)
-    for forbidden in map(PurePosixPath, (*_TOP, *_SYSTEM, *_own_places(ours))):
+    for forbidden in map(PurePosixPath, (*_TOP, *_SYSTEM, *_own_places(own))):
         if place == forbidden or above[0] in _identities([forbidden]):
             return f"{forbidden} is never a work directory"
         if forbidden.is_relative_to(place) or above[0] in _identities(forbidden.parents):
             return f"{forbidden} lies in it"
-    for forbidden in map(PurePosixPath, (*_SYSTEM, *_own_places(ours))):
+    for forbidden in map(PurePosixPath, (*_SYSTEM, *_own_places(own))):
         if place.is_relative_to(forbidden) or _identities([forbidden]) & set(above):
             return f"it lies in {forbidden}"
     return _why_credentials(place, descriptor)
 
 
-def forbidden_places(ours: Paths) -> list[tuple[str, bool]]:
+def forbidden_places(own: Paths) -> list[tuple[str, bool]]:
     """Path, and whether all that lies in it is forbidden too."""
     return [(path, False) for path in _TOP] + [
-        (path, True) for path in (*_SYSTEM, *_own_places(ours))
+        (path, True) for path in (*_SYSTEM, *_own_places(own))
     ]
 
 
@@ -60,9 +60,9 @@ def why_credentials(path: str, descriptor: int) -> str | None:
     return _why_credentials(PurePosixPath(path), descriptor)
 
 
-def _own_places(ours: Paths) -> tuple[str, ...]:
+def _own_places(own: Paths) -> tuple[str, ...]:
     """The directories of this instance, and of the instance at `/`."""
-    found = [place for paths in (ours, Paths("/")) for place in _places_of(paths)]
+    found = [place for paths in (own, Paths("/")) for place in _places_of(paths)]
     return tuple(dict.fromkeys(map(str, found)))
 
 

@@ -202,7 +202,7 @@ class Operations:
         sandbox = self._sandboxes.running(body.get("sandbox"))
         seconds = body.get("ttl")
         if type(seconds) is not int or not 0 < seconds <= _MONTH:
-            raise Failed("C105", "the time is not understood")
+            raise Failed("C105", "a session is extended by 1 second to 30 days")
         if sandbox.sidecar is None or sandbox.sidecar.session is None:
             raise Failed("R101", "the sidecar is being replaced; try again")
         session = sandbox.sidecar.session

@@ -65,7 +65,7 @@ def older_part(log: Path) -> Path:
 
 @implementer(IReadDescriptor)
 class OutputReader:
-    """Reads the FIFO until nobody holds it any more, or `close`."""
+    """Reads the FIFO until no process has it open for writing, or until `close`."""
 
     def __init__(self, reactor: Any, fifo: Path, log: Path) -> None:
         self._reactor = reactor
@@ -145,7 +145,7 @@ def resume_output(host: Host, sandbox: Sandbox) -> None:
     fifo = _fifo(host, sandbox)
     try:
         os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
-    except OSError:  # there is none, or nobody holds it
+    except OSError:  # there is no FIFO, or no process has it open for reading
         return
     sandbox.output = OutputReader(host.reactor, fifo, host.paths.sandbox_log(sandbox.plan.id))
 

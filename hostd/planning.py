@@ -96,7 +96,7 @@ def parse_run(body: Mapping[str, Any]) -> RunRequest:
     if not request.argv:
         raise Failed("C105", "there is no command to run", exit_code=2)
     if request.image == "":
-        raise Failed("C105", "an image has a name", exit_code=2)
+        raise Failed("C105", "the name of the image is empty", exit_code=2)
     check_variables(request.env)
     return request
 
@@ -196,7 +196,7 @@ def _limits(request: RunRequest) -> ResourceLimits:
     """A sandbox has limits below the host's resources even if the request gives none."""
     for name, value in (("memory", request.memory), ("pids", request.pids), ("cpus", request.cpus)):
         if value is not None and value <= 0:
-            raise Failed("C105", f"--{name} must be more than nothing", exit_code=2)
+            raise Failed("C105", f"--{name} must be greater than 0", exit_code=2)
     return ResourceLimits(
         memory=request.memory or _three_quarters_of_memory(),
         pids=request.pids or _DEFAULT_PIDS,

@@ -47,7 +47,7 @@ def _again(plan: Plan, source: PolicySource, policies: Mapping[str, Any]) -> Pol
     try:
         policy = narrow(read_policy(policies[source.name]), options)
     except PolicyError as problem:
-        what = f"the policy of {plan.name} would not be one any more: {problem}"
+        what = f"the policy of {plan.name} would not be valid: {problem}"
         raise Failed("P101", what, exit_code=8) from None
     return evolve(policy, session=plan.policy.session)
 

@@ -117,4 +117,4 @@ class Programs:
             return
         process.kill_session()
         if not await within(self._reactor, _GRACE, process.wait()):
-            raise Failed("R117", "a program was ended and does not go away", why=str(process.pid))
+            raise Failed("R117", "a program was killed and does not end", why=str(process.pid))

@@ -1,4 +1,4 @@
-"""Wires hostd together: checks and makes its directories, sweeps leftovers, opens its socket."""
+"""Wires hostd together: directories, parts, what an earlier hostd left, and the control socket."""
 
 from __future__ import annotations
 

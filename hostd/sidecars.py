@@ -1,5 +1,5 @@
-"""Keeps one sandbox served: starts its sidecar, gets it a session, and replaces it when it dies
-or hangs."""
+"""Keeps one sandbox served: starts its sidecar, registers its session, and replaces the sidecar
+when it ends or hangs."""
 
 from __future__ import annotations
 

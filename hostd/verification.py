@@ -241,9 +241,7 @@ async def _container(host: Host, sandbox: Sandbox) -> list[Row]:
 async def _sidecar(sandbox: Sandbox) -> list[Row]:
     sidecar = sandbox.sidecar
     if sidecar is None or sidecar.pid is None:
-        return [
-            _outside_row("sidecar", "the sidecar is away", ["it is being replaced"], "", "N205")
-        ]
+        return [_outside_row("sidecar", "the sidecar does not run", ["it is replaced"], "", "N205")]
     try:
         tested = await sidecar.selftest()
     except Failed as problem:
@@ -273,7 +271,7 @@ def _sidecar_from_outside(pid: int, uid: int, sandbox: Sandbox) -> list[Row]:
         readable = [] if Path(f"/proc/{pid}/mem").stat().st_uid == 0 else ["by its own uid"]
         elsewhere = [] if network_of(pid) == sandbox.record.netns else ["another namespace"]
     except OSError:
-        return [_outside_row("sidecar", "the sidecar is away", ["it has just ended"], "", "N205")]
+        return [_outside_row("sidecar", "the sidecar does not run", ["it has ended"], "", "N205")]
     strange = [
         each
         for each in held

@@ -170,7 +170,7 @@ def _processes(inputs: ProbeInputs) -> Iterator[Probe]:
             yield deny("processes", "it signals process 1", tier, "signal", 1, code="N205")
             where = ("/proc/1/environ", "read")
             yield deny("processes", "it reads process 1", tier, "open", *where, code="N205")
-        name = "it sees processes of others"
+        name = "it sees processes of other uids"
         yield deny("processes", name, tier, "foreign-processes", own, code="N205")
         other = {"the helper": uids.helper} if tier == _U else {"untrusted": uids.untrusted}
         for who, uid in (others | other).items():
@@ -184,9 +184,9 @@ def _path(upstream: Upstream, repository: RepositoryPath) -> str:
 def _credential(inputs: ProbeInputs) -> Iterator[Probe]:
     sockets = f"{RUN}/cred.sock"
     for tier in _TIERS:
-        name = "a socket of somebody else's"
+        name = "a socket of another uid"
         yield deny("credential", name, tier, "sockets", sockets, _uid(inputs, tier), code="N208")
-        name = "an abstract socket of somebody else's"
+        name = "an abstract socket of another uid"
         yield deny("credential", name, tier, "abstract", _uid(inputs, tier), code="N208")
     for path in _allowed(inputs, Tier.HELPER)[:1]:
         name = "a token for an allowed repository"

@@ -145,7 +145,7 @@ class Engine:
     async def remove(self, container: str) -> None:
         """By name or id; a container that does not exist counts as removed."""
 
-        def away(client: Client) -> None:
+        def remove(client: Client) -> None:
             from docker.errors import APIError, NotFound
 
             try:
@@ -156,7 +156,7 @@ class Engine:
                 if problem.status_code != 409:  # "removal is already in progress"
                     raise
 
-        await self._ask(away)
+        await self._ask(remove)
 
     async def _ask(
         self, question: Callable[[Client], Answer], within: int = _ANSWERS_WITHIN
