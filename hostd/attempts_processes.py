@@ -8,17 +8,16 @@ from collections.abc import Callable, Mapping
 
 from confine import linux
 from confine.syscalls import NUMBERS
-from hostd.proc import status
+from hostd.proc import CAPABILITY_SETS, status
 from hostd.refused import Refused
 
 _PTRACE_SEIZE = 0x4206
 _NOT_LET_THROUGH = (errno.ENOSYS, errno.EPERM)
-_CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 
 def privileges(found: Mapping[str, str], uid: int) -> list[str]:
     """The privileges of a process by its /proc/PID/status; a confined one has none."""
-    wrong = [f"{name} {found[name]}" for name in _CAPABILITIES if int(found[name], 16)]
+    wrong = [f"{name} {found[name]}" for name in CAPABILITY_SETS if int(found[name], 16)]
     wrong += [f"uid {found['Uid']}"] if set(found["Uid"].split()) != {str(uid)} else []
     # Docker gives the first process of a container its own gid as a supplementary group.
     wrong += [f"groups {found['Groups']}"] if set(found["Groups"].split()) - {str(uid)} else []

@@ -11,15 +11,19 @@ from attrs import frozen
 from gitmoat.boot import boot_seconds
 
 Pid = int | str  # or "self"
+CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")  # in its status
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
-def status(pid: Pid) -> dict[str, str]:
-    """The fields of /proc/PID/status by their names."""
-    with open(f"/proc/{pid}/status", "rb") as file:
-        lines = file.read().decode("latin-1").splitlines()
-    pairs = (line.partition(":") for line in lines)
+def parse_status(text: str) -> dict[str, str]:
+    """The fields of a /proc/PID/status by their names (proc_pid_status(5))."""
+    pairs = (line.partition(":") for line in text.split("\n"))  # its name may have other ends
     return {name: value.strip() for name, _, value in pairs}
+
+
+def status(pid: Pid) -> dict[str, str]:
+    with open(f"/proc/{pid}/status", "rb") as file:
+        return parse_status(file.read().decode("latin-1"))
 
 
 def text_of(pid: Pid, name: str) -> str:

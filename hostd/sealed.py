@@ -14,7 +14,8 @@ from typing import Any
 
 from attrs import frozen
 
-_CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+from hostd.proc import CAPABILITY_SETS, parse_status
+
 _RUNTIMES = ("", "runc", "io.containerd.runc.v2", "crun")
 _RUNNING = ("running", "paused", "restarting")
 _FILTERED = "2"
@@ -209,18 +210,18 @@ def strange_mounts(found: Mapping[str, Any], expected: Collection[Mount]) -> lis
 
 def wrong_in_kernel(status: str, uid: int) -> list[str]:
     """What is wrong with the first process by /proc/PID/status, whatever Docker was told."""
-    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    fields = parse_status(status)
     ids = [str(uid)] * 4
     wrong = []
     if fields.get("Uid", "").split() != ids or fields.get("Gid", "").split() != ids:
         wrong.append(f"its uid or gid is not {uid}")
     if not set(fields.get("Groups", "?").split()) <= {str(uid)}:
         wrong.append("it is in further groups")
-    if any(int(fields.get(name, "1"), 16) for name in _CAPABILITY_SETS):
+    if any(int(fields.get(name, "1"), 16) for name in CAPABILITY_SETS):
         wrong.append("it has capabilities")
-    if fields.get("NoNewPrivs", "").strip() != "1":
+    if fields.get("NoNewPrivs") != "1":
         wrong.append("it may gain privileges")
-    if fields.get("Seccomp", "").strip() != _FILTERED:
+    if fields.get("Seccomp") != _FILTERED:
         wrong.append("no system-call filter is in force")
     return wrong
 

@@ -123,7 +123,9 @@ APART = (
         "hostd/cgroups.py",
         "return ResourceLimits(memory=memory - reserve,",
         "return ResourceLimits(memory=memory,",
-        ("tests/unit/hostd/test_cgroups.py::test_all_rooms_together_leave_memory_for_the_rest",),
+        (
+            "tests/unit/hostd/test_cgroups.py::test_all_sandboxes_together_leave_memory_for_the_rest",
+        ),
     ),
     Mutation(
         "memory: sidecars are limited with the rooms",
@@ -132,7 +134,7 @@ APART = (
         "if name:",
         (
             "tests/unit/hostd/test_cgroups.py"
-            "::test_sidecars_are_beside_what_all_rooms_may_have_together",
+            "::test_sidecars_are_beside_what_all_sandboxes_may_have_together",
         ),
     ),
     Mutation(

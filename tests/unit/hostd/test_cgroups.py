@@ -86,10 +86,10 @@ def test_groups_are_made_named_and_removed(tmp_path: Path) -> None:
     assert groups.names() == set()
 
 
-def test_sidecars_are_beside_what_all_rooms_may_have_together(tmp_path: Path) -> None:
+def test_sidecars_are_beside_what_all_sandboxes_may_have_together(tmp_path: Path) -> None:
     groups = Cgroups("test", Hierarchies(tmp_path, {"memory": tmp_path / "m"}), together(1000, 80))
-    room, sidecar = groups.make("a-sandbox", ResourceLimits()), groups.make("a-sidecar", NONE)
-    assert room[1] == str(tmp_path / "m/gitmoat-test/a-sandbox")
+    sandbox, sidecar = groups.make("a-sandbox", ResourceLimits()), groups.make("a-sidecar", NONE)
+    assert sandbox[1] == str(tmp_path / "m/gitmoat-test/a-sandbox")
     assert sidecar[1] == str(tmp_path / "m/gitmoat-test-sidecars/a-sidecar")
     assert (tmp_path / "m/gitmoat-test/memory.limit_in_bytes").read_text() == "500"
     assert not list(tmp_path.glob("m/gitmoat-test-sidecars/*.*"))
@@ -110,7 +110,7 @@ def test_a_sidecars_group_of_an_earlier_version_is_found_where_that_made_it(
 @pytest.mark.parametrize(
     ("memory", "left"), [(512 << 20, 256 << 20), (8 << 30, 7 << 30), (256 << 30, 252 << 30)]
 )
-def test_all_rooms_together_leave_memory_for_the_rest(memory: int, left: int) -> None:
+def test_all_sandboxes_together_leave_memory_for_the_rest(memory: int, left: int) -> None:
     assert together(memory, 32768) == ResourceLimits(memory=left, pids=28672)
 
 

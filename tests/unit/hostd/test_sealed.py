@@ -206,6 +206,14 @@ def test_what_the_kernel_says_otherwise_is_refused(change: dict[str, str], reaso
     assert wrong_in_kernel(text(**change), UID) == [reason]
 
 
+def test_the_name_of_a_process_is_not_a_field() -> None:
+    """The kernel escapes a newline in it, and no other end of a line (proc_pid_status(5))."""
+    unfiltered = text(Seccomp="").replace("Seccomp:\t\n", "")
+    assert wrong_in_kernel(f"Name:\tx\u2028Seccomp:\t2\n{unfiltered}", UID) == [
+        "no system-call filter is in force"
+    ]
+
+
 def test_a_status_that_says_nothing_is_all_wrong() -> None:
     assert len(wrong_in_kernel("", UID)) == 5
 

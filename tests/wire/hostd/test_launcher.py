@@ -237,9 +237,9 @@ def test_a_hostd_that_does_not_read_holds_nothing_up_but_what_it_does_not_read(
     eventually(launcher.children, "a child")
     (held,) = launcher.children()
     sent = 0
-    room = select.poll()
-    room.register(launcher.link, select.POLLOUT)
-    while room.poll(2000):  # in the end neither direction takes any more
+    writable = select.poll()
+    writable.register(launcher.link, select.POLLOUT)
+    while writable.poll(2000):  # in the end neither direction takes any more
         sent += 1
         launcher.send(sent, evolve(_HERE, cwd="/" + "y" * 3500))
     eventually(lambda: not Path(f"/proc/{held}").exists(), "its end", 60)

@@ -43,19 +43,19 @@ def test_a_process_that_has_it_is_found(
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     """A file system as small as a sandbox's."""
     for name in ("tmp", "proc", "home/user/.config"):
         (tmp_path / name).mkdir(parents=True)
     return tmp_path
 
 
-def searched(room: Path, marker: str) -> str:
+def searched(root: Path, marker: str) -> str:
     """What the search says in there."""
     near, far = os.pipe()
     child = os.fork()
     if not child:
-        os.chroot(room)
+        os.chroot(root)
         try:
             said = search(marker)
         except Refused as refused:
@@ -68,18 +68,18 @@ def searched(room: Path, marker: str) -> str:
         return answer.read().decode()
 
 
-def test_a_file_that_has_it_is_found(room: Path, marker: str) -> None:
-    (room / "home/user/.config/token").write_text(f"password = {marker}\n")
-    assert searched(room, marker) == "found in /home/user/.config/token"
+def test_a_file_that_has_it_is_found(root: Path, marker: str) -> None:
+    (root / "home/user/.config/token").write_text(f"password = {marker}\n")
+    assert searched(root, marker) == "found in /home/user/.config/token"
 
 
-def test_without_it_nothing_is_found(room: Path, marker: str) -> None:
-    (room / "home/user/.config/token").write_text("password = other\n")
-    assert searched(room, marker) == "refused: in none of 2 files"
+def test_without_it_nothing_is_found(root: Path, marker: str) -> None:
+    (root / "home/user/.config/token").write_text("password = other\n")
+    assert searched(root, marker) == "refused: in none of 2 files"
 
 
-def test_a_search_that_cannot_see_is_none(room: Path, marker: str) -> None:
+def test_a_search_that_cannot_see_is_none(root: Path, marker: str) -> None:
     """Too many files in front of the one that it put there itself."""
     for number in range(20_001):
-        os.mknod(room / str(number))
-    assert searched(room, marker) == "the search does not even find its own canary"
+        os.mknod(root / str(number))
+    assert searched(root, marker) == "the search does not even find its own canary"
