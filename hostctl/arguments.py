@@ -38,7 +38,7 @@ class VerbModule(Protocol):
 
 
 class Parser(ArgumentParser):
-    """argparse whose errors have the shape of all our errors."""
+    """argparse, with errors of the same form as all others."""
 
     def error(self, message: str) -> NoReturn:
         verb = self.prog.removeprefix("hostctl").split() or [""]

@@ -26,10 +26,10 @@ attached to the same network. `hostctl rm NAME` removes the network."""
 
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("container", metavar="CONTAINER", nargs="?", help="id or name, as Docker knows it")
+    add("container", metavar="CONTAINER", nargs="?", help="id or name in Docker")
     add("--prepare", metavar="NAME", help="make the network and print the options")
     add("--policy", metavar="NAME|FILE", help="what the container may do")
-    add("--repo", action="append", default=[], metavar="URL", help="that it may use")
+    add("--repo", action="append", default=[], metavar="URL", help="a repository that it may use")
     add("--push", action="append", default=[], metavar="GLOB", help="branches that may be pushed")
     add("--agent", action="store_true", help="the container may use git by itself")
     add("--ttl", type=duration, metavar="8h", help="hard end of the session")

@@ -43,22 +43,22 @@ def arguments(parser: ArgumentParser) -> None:
         "--from", dest="source", metavar="DIR", help="a directory that `export` wrote"
     )
     export = add("export", "Copies both journals, their heads and their schema to a new directory.")
-    export.add_argument("directory", metavar="DIR")
+    export.add_argument("directory", metavar="DIR", help="a directory that does not exist yet")
 
 
 def _filters(query: ArgumentParser) -> None:
     add = query.add_argument
     add("--since", type=moment, metavar="T", help="a duration (90m, 2d) ago, or a UTC time")
-    add("--until", type=moment, metavar="T", help="the same, for the end")
+    add("--until", type=moment, metavar="T", help="likewise: where to end")
     add("--sandbox", metavar="S", help="only this sandbox, by id or name")
-    add("--session", metavar="ID")
-    add("--event", metavar="NAME", help="push.decision, session.revoked, ...")
-    add("--decision", choices=("allow", "deny"))
+    add("--session", metavar="ID", help="only this session")
+    add("--event", metavar="NAME", help="only this event: push.decision, session.revoked, ...")
+    add("--decision", choices=("allow", "deny"), help="only what was allowed, or denied")
     add("--denied", action="store_true", help="the same as --decision deny")
-    add("--code", metavar="CODE")
-    add("--repo", metavar="UPSTREAM:PATH")
-    add("--req", metavar="REQUEST-ID")
-    add("-n", "--lines", type=int, metavar="N", help="the last N only")
+    add("--code", metavar="CODE", help="only this error code")
+    add("--repo", metavar="UPSTREAM:PATH", help="only this repository")
+    add("--req", metavar="REQUEST-ID", help="only this request, by the id in its refusal")
+    add("-n", "--lines", type=int, metavar="N", help="only the last N")
     add("-f", "--follow", action="store_true", help="also print new records, until Ctrl-C")
 
 

@@ -28,7 +28,7 @@ def file_of(paths: Paths, kind: str, name: str) -> Path:
 
 
 def add_file(paths: Paths, kind: str, name: str, values: Mapping[str, Value]) -> Path:
-    """Writes the file and reloads; a refused file is taken back."""
+    """Writes the file and reloads; a refused file is removed again."""
     path = file_of(paths, kind, name)
     refuse_known(paths, kind, name)
     text = toml({f"{kind}.{name}": values})

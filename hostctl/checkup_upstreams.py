@@ -74,6 +74,6 @@ def _judge(name: str, path: Path, broker: int) -> Finding:
     own = owner[0] == broker and mode in (0o400, 0o600)
     shared = owner == (0, broker) and mode in (0o440, 0o640)
     if stat.S_ISREG(found.st_mode) and (own or shared):
-        return good("credentials", f"{name}: {path} is for the broker alone")
+        return good("credentials", f"{name}: only the broker can read {path}")
     fix = f"chown {broker}:{broker} {path} && chmod 0400 {path}"
-    return problem("credentials", f"{name}: {path} is not for the broker alone", fix)
+    return problem("credentials", f"{name}: {path} has the wrong owner or mode", fix)

@@ -73,7 +73,7 @@ SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", metavar="SHELL", choices=(*SCRIPTS, "words"))
+    parser.add_argument("shell", metavar="SHELL", choices=(*SCRIPTS, "words"), help="which shell")
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:

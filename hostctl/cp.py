@@ -60,9 +60,15 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--skip", action="store_true", help="leave out what cannot be copied")
     parser.add_argument(
-        "--max-entries", type=count, default=_ENTRIES, metavar="N", help=f"default {_ENTRIES}"
+        "--max-entries",
+        type=count,
+        default=_ENTRIES,
+        metavar="N",
+        help=f"most files (default {_ENTRIES})",
     )
-    parser.add_argument("--max-size", type=size, default=_SIZE, metavar="4g", help="default 4g")
+    parser.add_argument(
+        "--max-size", type=size, default=_SIZE, metavar="4g", help="most bytes (default 4g)"
+    )
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:

@@ -35,17 +35,21 @@ _HELPER = "a git credential helper you have: 'gh auth git-credential'"
 
 def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
-    new = add("add", "Adds a credential; its secret never passes the command line.")
-    new.add_argument("name", metavar="NAME")
+    new = add("add", "Adds a credential; its secret is never on the command line.")
+    new.add_argument("name", metavar="NAME", help="its name at the broker")
     source = new.add_mutually_exclusive_group(required=True)
-    source.add_argument("--file", metavar="F", help="read by the broker whenever it changes")
-    source.add_argument("--stdin", action="store_true", help="sealed into the broker's vault")
+    source.add_argument(
+        "--file", metavar="F", help="a file that the broker reads again when it changes"
+    )
+    source.add_argument(
+        "--stdin", action="store_true", help="read the secret from stdin, into the broker's vault"
+    )
     source.add_argument("--command", dest="helper", metavar="CMD", help=_HELPER)
     source.add_argument("--github-app", dest="app", metavar="ID", help="an App's id, or client id")
     new.add_argument("--username", metavar="U", help=f"with --file or --stdin: {_DEFAULT_USER}")
     new.add_argument("--user", metavar="U", help="with --command: whose login (default: sudo's)")
     new.add_argument("--private-key", metavar="F", help="with --github-app: the App's PEM file")
-    new.add_argument("--installation", metavar="ID", type=int, help="with --github-app")
+    new.add_argument("--installation", metavar="ID", type=int, help="with --github-app: its id")
     new.add_argument(
         "--api-url", metavar="URL", help="with --github-app: the API of a GitHub Enterprise Server"
     )

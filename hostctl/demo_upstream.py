@@ -1,4 +1,4 @@
-"""The demo's git server: bare repositories, served over TLS to whoever has the password.
+"""The demo's git server: bare repositories, served over TLS to clients that have the password.
 
 `git http-backend` behind Basic auth, in a process of its own that `hostctl demo --keep` leaves
 behind. The password goes in by a pipe, never by argv or environment; the log says only whether an
@@ -134,7 +134,7 @@ def _data(content: bytes) -> bytes:
 
 
 def _make_certificate(certificate: Path, key: Path) -> None:
-    """One that signs itself; whoever is told of it trusts this server alone."""
+    """A self-signed one: a client that is given it trusts this server alone."""
     # Not at the top: `hostctl demo --help` would load it.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization

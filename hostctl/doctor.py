@@ -17,7 +17,7 @@ from identity.paths import Paths
 from identity.version import VERSION
 
 ABOUT = """\
-Looks at everything that this host must have: kernel, settings, programs, rules, cgroups, Docker,
+Examines everything that this host must have: kernel, settings, programs, rules, cgroups, Docker,
 file modes, clock, uids, daemons, leftovers, free space, git servers. Each problem comes with the
 command that fixes it; exit 6 if there is one. Notes (!) do not change the exit code.
 

@@ -22,7 +22,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--as", dest="tier", choices=("untrusted", "helper"), default="untrusted", help="whose uid"
     )
-    parser.add_argument("-i", "--interactive", action="store_true", help="pass stdin on")
+    parser.add_argument(
+        "-i", "--interactive", action="store_true", help="pass stdin to the command"
+    )
     parser.add_argument("-t", "--tty", action="store_true", help="a terminal of its own")
 
 

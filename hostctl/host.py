@@ -19,10 +19,14 @@ ABOUT = "Manages the hosts that may grant sessions, and this host's own key."
 def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
     new = add("enrol", "Enrols a host; without a name, prints how to enrol this one elsewhere.")
-    new.add_argument("name", metavar="NAME", nargs="?")
+    new.add_argument("name", metavar="NAME", nargs="?", help="its name at the broker")
     new.add_argument("--key", metavar="K", help="its public key")
     new.add_argument(
-        "--repos", action="append", default=[], metavar="P", help="the most its grants may name"
+        "--repos",
+        action="append",
+        default=[],
+        metavar="P",
+        help="repositories its grants may name (default: all)",
     )
     new.add_argument("--fetch-only", action="store_true", help="its grants may not push")
     new.add_argument("--ttl", metavar="T", help="the longest its sessions can last")
@@ -32,7 +36,9 @@ def arguments(parser: ArgumentParser) -> None:
     rotate = add("rotate-key", "Replaces this host's key; sessions go on.")
     step = rotate.add_mutually_exclusive_group()
     step.add_argument("--prepare", action="store_true", help="only make it, and print it")
-    step.add_argument("--switch", action="store_true", help="use it: the broker elsewhere knows it")
+    step.add_argument(
+        "--switch", action="store_true", help="use the prepared key, which the broker has enrolled"
+    )
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:

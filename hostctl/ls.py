@@ -21,8 +21,8 @@ Lists the sandboxes of this host; -q prints only their ids.
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     which = parser.add_mutually_exclusive_group().add_argument
-    which("--fleet", action="store_true", help="the broker's sessions, of every host")
-    which("--watch", action="store_true", help="what each does now, until Ctrl-C")
+    which("--fleet", action="store_true", help="list the broker's sessions, of every host")
+    which("--watch", action="store_true", help="show what each sandbox does now, until Ctrl-C")
     add("--once", action="store_true", help="with --watch: one table, then exit")
     add("--interval", type=duration, default=2, metavar="T", help="with --watch: how often (2s)")
 

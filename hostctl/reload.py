@@ -56,7 +56,7 @@ def _pin(paths: Paths) -> None:
 
 
 def _replace(paths: Paths, policies: dict[str, Any]) -> list[dict[str, Any]]:
-    """On a host without a hostd there are no sandboxes to tell."""
+    """On a host without a hostd there are no sandboxes."""
     try:
         answer = ask(paths.hostd_socket, {"op": "policies", "policies": policies}, timeout=120)
     except Failure as failure:

@@ -54,9 +54,17 @@ def arguments(parser: ArgumentParser) -> None:
     add(
         "--cpus", type=cpus, metavar="C", help="the most processor time: 1.5 is one and a half CPUs"
     )
-    add("-e", "--env", action="append", default=[], type=_variable, metavar="K=V")
+    add(
+        "-e",
+        "--env",
+        action="append",
+        default=[],
+        type=_variable,
+        metavar="K=V",
+        help="an environment variable",
+    )
     add("--rm", action="store_true", help="remove the sandbox when the command ends")
-    add("-i", "--interactive", action="store_true", help="pass stdin on")
+    add("-i", "--interactive", action="store_true", help="pass stdin to the command")
     add("-t", "--tty", action="store_true", help="give the command a terminal of its own")
     add("-d", "--detach", action="store_true", help="do not wait; print the sandbox's id")
     add("--image", metavar="I", help="run in this Docker image, which must be on this host")
@@ -73,14 +81,14 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     try:
         return _run(args, out, paths, request)
     except Failure as failure:
-        if isinstance(policy, str) and _may_be_the_policys(failure):
+        if isinstance(policy, str) and _policy_may_be_the_cause(failure):
             _check_policy(paths, args.policy, policy)
         if failure.exit_code == FAILED:
             failure.exit_code = RUNTIME_FAILED
         raise
 
 
-def _may_be_the_policys(failure: Failure) -> bool:
+def _policy_may_be_the_cause(failure: Failure) -> bool:
     """hostd refused a policy, or could not be asked."""
     return failure.code.startswith("P") or isinstance(failure, NotReached)
 

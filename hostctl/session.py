@@ -20,11 +20,11 @@ def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
     longer = add("extend", "Moves a session's hard end, within its policy's max_ttl.")
     longer.add_argument("session", metavar="S", help=_WHICH)
-    longer.add_argument("--ttl", required=True, metavar="T", help="from now: 90m, 8h")
-    revoke = add("revoke", "Ends sessions now; live transfers are cut.")
+    longer.add_argument("--ttl", required=True, metavar="T", help="how long from now: 90m, 8h")
+    revoke = add("revoke", "Ends sessions now; transfers that run are cut.")
     revoke.add_argument("session", metavar="S", nargs="?", help=_WHICH)
     revoke.add_argument("--all", action="store_true", help="every session")
-    revoke.add_argument("--reason", default="", metavar="T", help="goes into the audit")
+    revoke.add_argument("--reason", default="", metavar="T", help="a text for the audit")
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:

@@ -20,11 +20,17 @@ github.com, else no: only the spelling in the policy is allowed)"""
 def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
     new = add("add", "Adds a git server.")
-    new.add_argument("name", metavar="NAME")
+    new.add_argument("name", metavar="NAME", help="its name here, as in NAME:PATH")
     new.add_argument("--url", required=True, metavar="URL", help="https://HOST[:PORT]")
     new.add_argument("--cred", required=True, metavar="NAME", help="a credential of `cred ls`")
     new.add_argument("--ca-file", metavar="F", help="trust this authority instead of the system's")
-    new.add_argument("--also", action="append", default=[], metavar="H", help="another host name")
+    new.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="H",
+        help="another host name of the same server",
+    )
     new.add_argument("--case-insensitive", choices=("yes", "no"), help=_CASE)
     new.add_argument("--proxy", metavar="URL", help="http://HOST:PORT: reach it through this proxy")
     new.add_argument("--proxy-cred", metavar="NAME", help="the credential that the proxy wants")
@@ -40,7 +46,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 
 def ignores_case(url: str) -> bool:
-    """Where nobody said. A wrong yes would widen rules, a wrong no only narrows them."""
+    """The default. A wrong yes would widen rules, a wrong no only narrows them."""
     try:
         return urlsplit(url).hostname == "github.com"
     except ValueError:  # the broker tells what is wrong with it

@@ -29,7 +29,7 @@ _TIMEOUT = 300.0
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("sandbox", metavar="S", nargs="?", help="id or name")
-    parser.add_argument("--only", metavar="GROUP,...", help="these groups of controls only")
+    parser.add_argument("--only", metavar="GROUP,...", help="only these groups of controls")
     parser.add_argument("--sign", action="store_true", help="print a report signed by this host")
     parser.add_argument("--check", metavar="FILE", help="check the signature of a saved report")
     parser.add_argument("--key", metavar="KEY", help="with --check: the public key of its host")

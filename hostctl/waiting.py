@@ -13,9 +13,9 @@ _WIDTH = 70
 
 
 class Waiting:
-    """One line that counts the seconds and is gone afterwards.
+    """One line that counts the seconds and is erased afterwards.
 
-    Where a line cannot be taken back (no terminal, NO_COLOR, a dumb one, -q) there is none.
+    Where a line cannot be erased (no terminal, NO_COLOR, a dumb one, -q) there is none.
     """
 
     quiet = False
@@ -27,7 +27,7 @@ class Waiting:
         self._thread: Thread | None = None
 
     def __enter__(self) -> Waiting:
-        if not self.quiet and _can_take_back():
+        if not self.quiet and _can_erase():
             self._over = Event()
             self._thread = Thread(target=self._tell, args=(self._over,), daemon=True)
             self._thread.start()
@@ -52,6 +52,6 @@ class Waiting:
         print(_CLEAR, end="", file=sys.stderr, flush=True)
 
 
-def _can_take_back() -> bool:
+def _can_erase() -> bool:
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return sys.stderr.isatty() and not plain
