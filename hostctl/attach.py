@@ -1,4 +1,4 @@
-"""`hostctl attach`: a sidecar for a container that others started."""
+"""`hostctl attach`: a sidecar for a container that something else started."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _number(event: Record) -> int:
 
 
 def _show_all(found: Iterable[Record], out: Output) -> int:
-    """How many there were."""
+    """Shows them, and returns how many there were."""
     count = 0
     for count, event in enumerate(found, 1):  # noqa: B007 -- the last one is the answer
         if out.json:
@@ -125,7 +125,7 @@ def _show_all(found: Iterable[Record], out: Output) -> int:
 
 
 def _head(socket: Path, journal: Path) -> tuple[int, str] | None:
-    """Where the writer says its chain ends; what it left behind when it does not run."""
+    """The number and hash of the last record: the writer is asked, or what it kept is read."""
     try:
         answer = ask(socket, {"op": "audit-head"})
     except Failure as failure:
@@ -137,7 +137,7 @@ def _head(socket: Path, journal: Path) -> tuple[int, str] | None:
 
 
 def _checked(paths: Paths) -> dict[str, dict[str, object]]:
-    """Both journals, verified; the heads are asked for first, so they must be in the files."""
+    """Verifies both journals. The heads are asked for first, so the files must have them."""
     sockets = {"broker": paths.broker_admin_socket, "hostd": paths.hostd_socket}
     journals = journal_paths(paths)
     heads = {name: _head(sockets[name], path) for name, path in journals.items() if path.exists()}
@@ -182,7 +182,7 @@ def _checked_export(directory: str) -> dict[str, dict[str, object]]:
 
 
 def _export(args: Namespace, out: Output, paths: Paths) -> int:
-    """The lines as they are, so that they can be verified elsewhere."""
+    """Copies the lines unchanged, so that they can be verified elsewhere."""
     found, where = _checked(paths), Path(args.directory)
     try:
         where.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""One file per credential or upstream in broker.d, in force only if the broker accepts it."""
+"""One file per credential, upstream or host in broker.d, in force only if the broker accepts it."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _files(paths: Paths) -> list[str]:
 
 
 def _sandboxes(paths: Paths) -> list[str]:
-    """Names before ids; nothing where hostd does not answer at once."""
+    """Names before ids; nothing if hostd does not answer within two seconds."""
     try:
         items = items_of(ask(paths.hostd_socket, {"op": "ls"}, timeout=_QUICK))
     except Failure:

@@ -37,7 +37,7 @@ class Carrier:
         self.errors = b""
 
     def run(self) -> int:
-        """Until the command has ended and what it printed is taken; its exit status."""
+        """Runs until the command has ended and its output is read; returns its exit status."""
         while self._result is None:
             self._turn()
         self._drain()
@@ -94,7 +94,7 @@ class Carrier:
         self._pending = b""
 
     def _read(self, source: int) -> bool:
-        """Whether there may be more."""
+        """Reads once; returns whether there may be more."""
         try:
             data = os.read(source, _CHUNK)
         except BlockingIOError:
@@ -123,7 +123,7 @@ def carry(
     feed: Iterator[bytes],
     take: Callable[[bytes], None],
 ) -> tuple[int, str]:
-    """Runs an `exec` request; its exit status and the first line of its stderr."""
+    """Runs an `exec` request; returns its exit status and the first line of its stderr."""
     ends = pipe_ends(interactive=True)
     with attached(path, request, ends) as connection:
         carrier = Carrier(connection, ends, feed, take)

@@ -169,14 +169,14 @@ def daemons(paths: Paths, version: str) -> Iterator[Finding]:
 
 
 def _keeps_no_space(name: str, status: Mapping[str, object]) -> Iterator[Finding]:
-    """A copy-on-write file system may promise space and not have it (ZFS), or keep none (NFS)."""
+    """Space that is reserved can still be missing on ZFS, and NFS before 4.2 reserves none."""
     if status.get("keeps_space") is False:
         what = f"the file system of {name}'s journal reserves no space: when it is full git stops"
         yield note("daemons", what, "put it on ext4, XFS, btrfs or tmpfs")
 
 
 def few_descriptors(name: str, pid: object, proc: Path = Path("/proc")) -> Iterator[Finding]:
-    """Both daemons raise their limit as they start; where they may not, fewer sandboxes fit."""
+    """Both daemons raise their limit at their start; if they may not, fewer sandboxes can run."""
     try:
         text = (proc / str(pid) / "limits").read_text(encoding="ascii")
     except OSError:

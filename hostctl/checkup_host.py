@@ -175,7 +175,7 @@ def _hierarchies(mounts: list[str]) -> tuple[bool, set[str]]:
 
 
 def clock(now: float | None = None) -> Iterator[Finding]:
-    """Certificates of upstreams are checked against it; sessions are not."""
+    """Certificates of upstreams are checked by this clock; sessions are not."""
     moment = time.time() if now is None else now
     if moment < _EARLIEST:
         what = f"the clock says {time.strftime('%Y-%m-%d', time.gmtime(moment))}"
@@ -227,7 +227,7 @@ def judge_docker(version: Mapping[str, Any], about: Mapping[str, Any]) -> Iterat
 
 
 def _ask_docker(path: str, what: str) -> Mapping[str, Any]:
-    """HTTP/1.0 answers whole and closes: no library is needed for two questions."""
+    """With HTTP/1.0 the server closes after its answer, so two requests need no library."""
     with socket.socket(socket.AF_UNIX) as engine:
         engine.settimeout(5)
         engine.connect(path)

@@ -61,7 +61,7 @@ def parse_message(line: bytes) -> Message:
 
 
 def line_of(message: Mapping[str, object]) -> bytes:
-    """In UTF-8. A byte of the command line that is none of it is `\\udcXX`, as in a Python text."""
+    """UTF-8. A byte of the command line that is not UTF-8 is sent as `\\udcXX` (PEP 383)."""
     text = json.dumps(message, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
@@ -93,7 +93,7 @@ class Connection:
             raise self._gone(error.strerror or "") from None
 
     def arrived(self) -> list[Message]:
-        """Reads once and returns the whole messages that are there; blocks if nothing is."""
+        """Reads once and returns the complete messages; blocks if there is nothing to read."""
         try:
             data = self._socket.recv(_READ)
         except TimeoutError:

@@ -68,7 +68,7 @@ def replace_secret(path: str, data: bytes) -> None:
 
 
 def replace_file(path: Path, data: bytes, mask: int = 0o755) -> bool:
-    """Puts new content in the place of a file in one step, with its owner and mode as they were."""
+    """Replaces a file in one step; its owner and mode stay."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     temporary = f".{path.name}.{secrets.token_hex(8)}"
     try:
@@ -82,7 +82,7 @@ def replace_file(path: Path, data: bytes, mask: int = 0o755) -> bool:
 
 
 def set_key(path: Path, table: str, keys: Sequence[str]) -> None:
-    """Writes `key` of [table] anew, one text or a list; the rest of the file stays as it is."""
+    """Replaces `key` of [table] by one text or a list; the rest of the file stays."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     _check_printable(keys)
     value = value_text(keys[0] if len(keys) == 1 else list(keys))

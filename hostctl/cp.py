@@ -39,7 +39,7 @@ _SIZE = 4 << 30
 
 
 class Place(NamedTuple):
-    """A path of the host, or with `sandbox` one in there; absolute, without `..`."""
+    """A path on this host, or in a sandbox if that is set; absolute, without `..`."""
 
     sandbox: str | None
     path: str

@@ -1,4 +1,4 @@
-"""`hostctl cred`: the credentials the broker uses at upstreams; they never pass argv or env."""
+"""`hostctl cred`: the credentials the broker uses at upstreams; none is ever in argv or env."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _test(args: Namespace, out: Output, paths: Paths) -> int:
 
 
 def lines_of_test(answer: Mapping[str, object]) -> list[str]:
-    """For people: what the server said, what it is good for, until when, and what to mind."""
+    """For people: the server's answer, the scope, the expiry and any warnings."""
     code = answer.get("code")
     place = f"{answer.get('upstream')}:{answer.get('repository')}"
     said = plain(answer.get("what", "")) + (f" [{code}]" if code else "")
@@ -219,7 +219,7 @@ def lines_of_test(answer: Mapping[str, object]) -> list[str]:
 
 
 def _rotate(args: Namespace, out: Output, paths: Paths) -> int:
-    """Kept tokens go with the reload; the vault and files are read for every use anyway."""
+    """The reload makes the broker forget kept tokens; vault and files are read at each use."""
     known = _known(paths, args.name)
     kind, file = known.get("type"), known.get("file")
     if kind == "git-credential":
@@ -255,7 +255,7 @@ def _refuse_needed(paths: Paths, name: str) -> None:
 
 
 def _rm(args: Namespace, out: Output, paths: Paths) -> int:
-    """The configuration first: then nothing asks for what leaves the vault."""
+    """Removes the configuration first, so that nothing uses what is then removed from the vault."""
     name = check_name(args.name)
     known = _known(paths, name)
     _refuse_needed(paths, name)

@@ -1,4 +1,4 @@
-"""Which repository a credential can be tried at: one that a policy of this host names whole."""
+"""The repository at which a credential is tried: one that a policy names without a wildcard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts and stops broker and hostd: detached, logged, and known to be ready."""
+"""Starts broker and hostd, detached, and waits until they are ready; stops them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Wanted(NamedTuple):
 
 
 def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
-    """Directories, keys and the two configuration files; leaves what exists as it is."""
+    """Writes directories, keys and the two configuration files; what exists stays as it is."""
     from identity.keyfile import KeyFileUnsafe, load_or_create_key, public_text
 
     broker = broker_uid(paths)

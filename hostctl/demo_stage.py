@@ -37,7 +37,7 @@ PYTHON = 'exec python3 -I -c "$1"'
 
 
 class CheckFailed(Exception):
-    """A check did not see what it must see; the text says what it saw."""
+    """A check did not find what it must; the text says what it found."""
 
 
 @frozen
@@ -105,7 +105,7 @@ class Stage:
         return Ran(done.returncode, out, err)
 
     def start(self, sandbox: str, *words: str) -> None:
-        """A sandbox in the background."""
+        """Starts a sandbox in the background."""
         image = ("--image", self.image) if self.image else ()
         started = self.hostctl("run", "-d", "--name", sandbox, *image, *words)
         started.expect_success("starting the sandbox")

@@ -72,7 +72,7 @@ def password_is_nowhere(stage: Stage) -> str:
 
 
 def token_is_worthless(stage: Stage) -> str:
-    """Good on 418 for the helper, and nowhere else."""
+    """The token is accepted on 418 from the helper, and nowhere else."""
     question: Row = {"ports": [418], "path": _path(stage)}
     helper = stage.probe(SPLIT, CREDENTIAL, question, "helper")
     (with_it, _), (without, _) = helper["ports"]["418"]
@@ -97,7 +97,7 @@ def _path(stage: Stage) -> str:
 
 
 def _ask_broker(stage: Stage, token: str) -> int:
-    """As somebody with a key that is no sidecar's and the stolen token; 0 when TLS refuses it."""
+    """Asks with the stolen token and a key that is no sidecar's; 0 when TLS refuses it."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # an attacker does not check whom it talks to

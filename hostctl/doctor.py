@@ -60,7 +60,7 @@ def _checks(paths: Paths) -> list[Check]:
 
 
 class Repair(NamedTuple):
-    """What became of a finding's fix; `why` it failed, if it was tried and did."""
+    """Whether a finding's repair was tried, and why it failed if it did."""
 
     tried: bool = False
     why: str = ""

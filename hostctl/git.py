@@ -1,4 +1,4 @@
-"""`hostctl git`: the git gate of a sandbox, driven by the admin."""
+"""`hostctl git`: runs the git gate of a sandbox for the admin."""
 
 from __future__ import annotations
 

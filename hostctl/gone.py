@@ -1,4 +1,4 @@
-"""Spellings of earlier versions: each answers for one release with what to type instead."""
+"""Verbs and options of earlier versions: for one release the error says what to type instead."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ GONE = {
 
 
 def refuse_gone(verb: str, rest: Sequence[str]) -> None:
-    """`rest` is what stands behind the verb, without the command that a verb is to run."""
+    """`rest` are the words after the verb, without the command that a verb is to run."""
     named = [verb, *(word for word in rest if not word.startswith("-"))]
     options = {word.partition("=")[0] for word in rest if word.startswith("-")}
     for spelling, (why, instead) in GONE.items():

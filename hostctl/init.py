@@ -72,7 +72,7 @@ def _user(args: Namespace) -> pwd.struct_passwd:
 
 
 def _choose(args: Namespace, user: pwd.struct_passwd, found: list[Login]) -> tuple[str, Login]:
-    """The server and the login for it; a helper for every host needs to be told which."""
+    """The server and the login for it. A helper that serves any host does not say which one."""
     host = _host(args.url) if args.url else ""
     fitting = [each for each in found if not host or each.host in ("", host)]
     if not fitting:
@@ -132,7 +132,7 @@ def _confirm(
 
 
 def _configure(paths: Paths, name: str, url: str, user: str, login: Login) -> bool:
-    """False when this server is configured already: then nothing is changed."""
+    """Adds credential and upstream; returns False if the server is configured already."""
     known = configured(paths, "upstream").values()
     if any(str(values.get("url", "")).rstrip("/") == url for _, values in known):
         return False

@@ -31,7 +31,7 @@ def events(paths: Paths) -> list[Record]:
 
 
 def records(paths: Paths) -> Iterator[Record]:
-    """The same one by one, so that a long journal needs no memory."""
+    """The same, one by one, so that a long journal is not held in memory."""
     each = [_read(path) for path in journal_paths(paths).values()]
     return merge(*each, key=lambda event: str(event.get("ts", "")))
 
@@ -48,7 +48,7 @@ def _read(path: Path) -> Iterator[Record]:
 
 
 class Follower:
-    """What is added to a journal from now on, also when its writer begins another file."""
+    """Reads what is added to a journal from now on, also after its writer began another file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -58,7 +58,7 @@ class Follower:
             self._skip()
 
     def arrived(self) -> list[Record]:
-        """The whole lines that have come since."""
+        """The complete lines that were written since."""
         found = self._rest()
         if self._replaced():
             found += self._rest()  # what was written between the two reads
@@ -157,7 +157,7 @@ def event_line(event: Record) -> str:
 
 
 def _ref_name(ref: Record) -> str:
-    """With the hash of a name that was cut."""
+    """A name that was cut is followed by the hash of all of it."""
     return f"{ref.get('ref')} sha256={ref['sha256']}" if "sha256" in ref else str(ref.get("ref"))
 
 

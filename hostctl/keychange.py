@@ -1,4 +1,4 @@
-"""Replacing a key while everything runs: both are known before the old one goes."""
+"""Replaces a key while everything runs: both keys are accepted before the old one is dropped."""
 
 from __future__ import annotations
 

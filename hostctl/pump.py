@@ -32,7 +32,7 @@ _WRITABLE = select.POLLOUT | select.POLLHUP | select.POLLERR
 
 
 class Pump:
-    """The life of one attached command, from its request to its exit code."""
+    """Runs one attached command, from its request to its exit code."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ def is_interactive() -> bool:
 
 
 def ask(question: str, default: str = "", check: Check = str) -> str:
-    """Asked on stderr: stdout is for results. Again, with the reason, while `check` fails."""
+    """Asks on stderr: stdout is for results. Asks again, with the reason, while `check` fails."""
     shown = f"{question} [{default}]: " if default else f"{question}: "
     while True:
         answer = _line(shown) or default

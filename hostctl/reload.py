@@ -47,7 +47,7 @@ def _policies(paths: Paths) -> dict[str, Any]:
 
 
 def _pin(paths: Paths) -> None:
-    """A hostd that does not run now reads its file when it starts."""
+    """Makes hostd read its pinned keys; one that does not run reads them at its start."""
     try:
         ask(paths.hostd_socket, {"op": "pins"})
     except Failure as failure:

@@ -186,7 +186,7 @@ def _variable(text: str) -> tuple[str, str]:
 
 
 def _workdir(text: str) -> dict[str, object]:
-    """Made absolute and no more: hostd refuses symbolic links, so none is followed here."""
+    """Only made absolute: hostd refuses symbolic links, so none is followed here."""
     path = text.removesuffix(":ro")
     if not path or "\0" in path:
         raise ArgumentTypeError("write DIR, or DIR:ro to only read it")

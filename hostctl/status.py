@@ -44,7 +44,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 
 def daemon_status(socket: Path) -> dict[str, object]:
-    """What a daemon says of itself; healthy false when it does not answer."""
+    """The daemon's own report; `healthy` is false when it does not answer."""
     try:
         answer = ask(socket, {"op": "status"}, timeout=10)
     except Failure as failure:
@@ -66,7 +66,7 @@ def _line(name: str, status: Mapping[str, object], more: str = "") -> str:
 
 
 def _age(status: Mapping[str, object]) -> str:
-    """The age of the daemon's key in days: keys should be replaced now and then."""
+    """The age of the daemon's key in days, as a reminder to replace it."""
     since = status.get("key_since")
     if not isinstance(since, int):
         return ""

@@ -102,7 +102,7 @@ def null_ends(directory: Path) -> Ends:
 
 
 def copy_window_size(terminal: int) -> None:
-    """Setting it on the master makes the kernel tell the command's foreground group."""
+    """The kernel then sends SIGWINCH to the command's foreground group (tty_ioctl(4))."""
     try:
         size = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(_WINDOW.size))
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)

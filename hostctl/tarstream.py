@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 
 class TarMalformed(Exception):
-    """The stream is not what our own tar writes."""
+    """The stream is not in the form that the tar in the sandbox was told to write."""
 
 
 Event = Entry | bytes
@@ -150,7 +150,7 @@ class TarReader:
 
 
 def _checked(block: bytes) -> bytes:
-    """The type of an entry, if its header is whole."""
+    """The type of an entry, if its header has the magic and a correct checksum."""
     if block[257:265] != _MAGIC or _number(block[148:156]) != _sum(block):
         raise TarMalformed("this is not a header of tar's GNU format")
     return block[156:157]
@@ -161,7 +161,7 @@ def _sum(block: bytes) -> int:
 
 
 def _number(field: bytes) -> int:
-    """Octal digits, or GNU's binary for what has too many of them."""
+    """Octal digits, or GNU tar's base-256 form of a number that has too many of them."""
     if field[:1] == b"\x80":
         value = int.from_bytes(field[1:], "big")
     else:

@@ -27,7 +27,7 @@ class Bounds(NamedTuple):
 
 
 class Refused(Exception):
-    """One entry is refused; the rest of the stream may still be unpacked."""
+    """This entry is refused; the rest of the stream may still be unpacked."""
 
 
 class Extractor:
@@ -176,7 +176,7 @@ def _make_directory(name: bytes, directory: int) -> None:
 
 
 def _clear(name: bytes, directory: int) -> None:
-    """What has the name already is replaced, as tar does; never written to or followed."""
+    """Removes what has the name already, as tar does; it is never written to or followed."""
     try:
         there = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

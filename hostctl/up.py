@@ -36,7 +36,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 
 def start_missing(paths: Paths, out: Output) -> list[Daemon]:
-    """Starts what does not run; if one cannot start, nothing of this call is left running."""
+    """Starts the daemons that do not run; if one cannot start, those started here are stopped."""
     started: list[Daemon] = []
     sockets = {"broker": paths.broker_admin_socket, "hostd": paths.hostd_socket}
     try:

@@ -11,7 +11,7 @@ from netpolicy.upstreams import Upstream, UpstreamTable
 
 
 def known_upstreams(paths: Paths) -> UpstreamTable:
-    """Empty where we may not read the broker's files; then URLs mean nothing, only names do."""
+    """Empty if we may not read the broker's files: then UPSTREAM:PATH is understood, no URL."""
     try:
         tables = configured(paths, "upstream")
     except Failure as failure:

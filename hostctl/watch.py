@@ -21,7 +21,7 @@ Row = Mapping[str, object]
 
 
 def watch(paths: Paths, once: bool, interval: float, out: Output) -> int:
-    """A rate needs two samples; with `once` they are one second apart."""
+    """Until Ctrl-C. A rate needs two samples; with `once` they are one second apart."""
     need_root("`hostctl ls --watch`")
     live = sys.stdout.isatty() and not out.json and not once
     before, at = _look(paths), time.monotonic()

@@ -22,7 +22,7 @@ class Difference:
 
 
 def compare(before: Policy, after: Policy) -> list[Difference]:
-    """What `after` says otherwise than `before`; tests are expectations and do not count."""
+    """What differs in `after`; the tests of a policy allow nothing and are not compared."""
     found = list(_numbers("session", SESSION, before.session, after.session))
     found += _numbers("limits", LIMITS, before.limits, after.limits)
     for kind in KINDS:

@@ -15,7 +15,7 @@ from netpolicy.policy import EgressRule, Policy, Scheme
 
 @frozen
 class EgressAllow(Allow):
-    """What the rules that allow it give together; `methods` is empty but for plain HTTP."""
+    """The union of what the rules that allow it give; `methods` is empty except for plain HTTP."""
 
     allow_private: bool
     methods: frozenset[str]
@@ -24,7 +24,7 @@ class EgressAllow(Allow):
 def decide_egress(
     policy: Policy, to: Destination, scheme: Scheme, git_hosts: Collection[str]
 ) -> EgressAllow | Deny:
-    """`git_hosts` are the names of git servers: no wildcard takes them in."""
+    """`git_hosts` are the names of git servers, which no wildcard matches."""
     for rule in policy.egress:
         if rule.effect != "allow" and rule.applies(to.host) and rule.covers(to.port):
             return Deny("E101", "a rule denies it", rule.id)
@@ -71,7 +71,7 @@ def opens_anything(policy: Policy) -> bool:
 
 
 def rules_naming(policy: Policy, host: HostName, git_hosts: Collection[str]) -> list[EgressRule]:
-    """The rules that allow something of this host."""
+    """The rules that allow some connection to this host."""
     allowing = [rule for rule in policy.egress if rule.effect == "allow"]
     if host.text in git_hosts:
         return [rule for rule in allowing if rule.names(host)]

@@ -1,4 +1,4 @@
-"""The tests that a policy carries, tried."""
+"""Runs the tests that a policy carries."""
 
 from collections.abc import Collection
 

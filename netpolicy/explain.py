@@ -33,7 +33,7 @@ def refusal_lines(
 
 
 def allowed_lines(policy: Policy, tier: Tier) -> list[str]:
-    """The rules that allow this tier something, one line each, at most five lines."""
+    """One line for each rule that allows this tier something, at most five lines."""
     rules = [rule for rule in policy.git if rule.effect == "allow" and tier in rule.who]
     if not rules:
         return [_nothing(tier)]

@@ -47,7 +47,7 @@ class Companion:
 
 
 def companion(path: str) -> Companion | None:
-    """Of a repository's path, or of a pattern that spells what a companion is called."""
+    """The companion that a repository's path, or a pattern that spells the tail, names."""
     found = _BESIDE.fullmatch(path) or _BELOW.fullmatch(path)
     return Companion(found["owner"], found["tail"]) if found is not None else None
 

@@ -114,7 +114,7 @@ def choice(name: str, choices: Sequence[str]) -> Key:
 
 
 def listed(name: str, parse: Callable[[str], Any], write: Callable[[Any], str] = str) -> Key:
-    """Parsed texts; the default, or else nothing, where the key is missing."""
+    """A list of texts, each parsed; without the key the default, or an empty list."""
 
     def read(table: Table, key: str, default: Any) -> Any:
         given = table.has(key)

@@ -68,7 +68,7 @@ def _given(args: Namespace) -> Answers:
 
 
 def _asked(args: Namespace, paths: Paths, upstreams: UpstreamTable) -> Answers:
-    """What the options do not say; each answer is checked while it can still be corrected."""
+    """Asks for what the options do not say; each answer is checked at once, and asked for again."""
     name = args.name or ask("name of the policy", _DEFAULT_NAME, lambda n: _new(args, paths, n))
     known = ", ".join(each.name for each in upstreams.upstreams) or "none yet"
     question = f"repositories, as UPSTREAM:PATH or URL (upstreams: {known})"

@@ -1,4 +1,4 @@
-"""`hostctl policy learn`: what a sandbox was refused, as rules its owner may add."""
+"""`hostctl policy learn`: prints rules that would allow what a sandbox was refused."""
 
 from __future__ import annotations
 

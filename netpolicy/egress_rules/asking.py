@@ -16,7 +16,7 @@ OPERATIONS: Final = tuple(TESTS)
 
 
 def as_test(question: Question) -> EgressTest:
-    """BadPattern for what is no host."""
+    """The question as a test; BadPattern for what is no host."""
     if question.ref is not None:
         raise BadPattern("a host is named alone", "write HOST or HOST:PORT")
     scheme = TESTS[question.operation]

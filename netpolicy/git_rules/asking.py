@@ -32,7 +32,7 @@ OPERATIONS: Final = tuple(_CHANGES)
 
 
 def as_test(question: Question) -> GitTest:
-    """BadPattern for what is no repository or no ref."""
+    """The question as a test; BadPattern for what is no repository or no ref."""
     upstream, path = question.locate(question.subject)
     full = _full_name(question)
     try:

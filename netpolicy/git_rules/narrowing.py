@@ -67,7 +67,7 @@ def _covered(pattern: RepoPattern, within: Sequence[RepoPattern]) -> bool:
 def _each(
     rules: Sequence[GitRule], change: Callable[[GitRule], GitRule | None]
 ) -> Iterator[GitRule]:
-    """Rules that allow, changed, unless nothing is left of them; rules that deny, as they are."""
+    """Changes each rule that allows and drops it if nothing is left; rules that deny stay."""
     for rule in rules:
         changed = change(rule) if rule.effect == "allow" else rule
         if changed is not None:
@@ -89,7 +89,7 @@ def _only_refs(rule: GitRule, globs: Sequence[RefPattern]) -> GitRule | None:
 
 
 def _common_push(push: PushRule, globs: Sequence[RefPattern]) -> PushRule | None:
-    """--push speaks of branches, and of making and updating them."""
+    """`--push` covers branches only, and creating and updating them."""
     patterns = (*push.branches, *push.tags, *push.refs)
     common = tuple(dict.fromkeys(ref for known in patterns for ref in _common(known, globs)))
     if not common or not (push.create or push.update):
