@@ -19,8 +19,6 @@ from tests.stage.instance import Instance
 from tests.stage.kernel_view import processes
 from tests.stage.repositories import ALLOWED
 
-pytestmark = pytest.mark.live
-
 PAGES = Path(__file__).parents[2] / "docs" / "howto"
 
 
