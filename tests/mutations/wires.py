@@ -179,4 +179,11 @@ WIRES = (
             "::test_a_kept_connection_that_is_silent_is_not_asked_twice",
         ),
     ),
+    Mutation(
+        "http: a request has two Hosts",
+        "gitwire/http.py",
+        '_ONCE: Final = (b"host", *_FRAMING, b"expect", b"connection")',
+        '_ONCE: Final = (*_FRAMING, b"expect", b"connection")',
+        ("tests/smuggling/test_sidecar.py::test_form_is_refused_and_reaches_nobody[two Hosts]",),
+    ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from tests.fakes.vectors import Spelling, Vector, answers, refused, status_of
+from tests.fakes.vectors import ADDED, Spelling, Vector, answers, refused, status_of
 from tests.smuggling.raw_probe import ASK_TOKEN, PORTS, exchange, text
 from tests.stage.boxes import Box
 from tests.stage.gitmoat import Gitmoat
@@ -82,6 +82,21 @@ def test_the_upstream_saw_only_what_was_allowed(
     others = set(sent[1]) - set(gets)
     assert others <= {"POST /play/one.git/git-upload-pack HTTP/1.1"}
     assert refs(raw_stage, "play/one") == {}
+
+
+def test_what_a_sandbox_claims_of_itself_decides_nothing(
+    box: Box, raw_stage: Gitmoat, spelling: Spelling
+) -> None:
+    """A tier, a number, a credential or an address in its own headers."""
+    claims = b"\r\n".join([*ADDED, b"Connection: close", b"", b""])
+    secret = evolve(spelling, app="x-secret")
+    before = len(raw_stage.upstream.log())
+    asked = [{"say": [text(each.bytes_of("<GET>") + claims)]} for each in (spelling, secret)]
+    own, other = (base64.b64decode(one["heard"]) for one in exchange(box, *asked))
+    assert own.startswith(b"HTTP/1.1 200 ") and SERVED in own
+    assert other.startswith(b"HTTP/1.1 404 ") and b"G101" in other
+    assert b"0000000000000000" not in other  # the number that it claimed
+    assert [entry.status for entry in raw_stage.upstream.log()[before:]] == [200]
 
 
 def fetch_request(spelling: Spelling, more: str = "") -> bytes:
