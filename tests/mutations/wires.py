@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.mutations.table import BROKER_GIT, BROKER_PUSH, GATE, SIDECAR_DECIDES, Mutation
 
+ONE_SOURCE = "tests/unit/test_one_source.py"
+
 RELAY = "tests/wire/streams/test_relay.py"
 TUNNEL = "tests/wire/streams/test_tunnel.py"
 BROKER_CLIENT = "tests/wire/hostd/test_broker_client.py"
@@ -185,5 +187,19 @@ WIRES = (
         '_ONCE: Final = (b"host", *_FRAMING, b"expect", b"connection")',
         '_ONCE: Final = (*_FRAMING, b"expect", b"connection")',
         ("tests/smuggling/test_sidecar.py::test_form_is_refused_and_reaches_nobody[two Hosts]",),
+    ),
+    Mutation(
+        "sidecar: every host may be tunnelled to",
+        "sidecar/kinds/egress.py",
+        "    if isinstance(verdict, EgressAllow):\n        return Allow(request)\n",
+        "    return Allow(request)\n",
+        (f"{ONE_SOURCE}::test_the_sidecars_ports_say_what_the_policy_says",),
+    ),
+    Mutation(
+        "dns: every name has an address",
+        "sidecar/dns_answers.py",
+        "        if not ways_to(self._scope.policy, name, self._scope.upstreams.names):\n",
+        "        if False:\n",
+        (f"{ONE_SOURCE}::test_dns_knows_a_name_exactly_if_some_connection_to_it_is_allowed",),
     ),
 )
