@@ -180,11 +180,10 @@ class GateProcesses:
             process.kill_session()
 
     async def _finished(self, command: Command, running: Running, timeout: float) -> Finished:
-        late = self._reactor.callLater(timeout, running.process.kill_session)
-        await running.process.wait()
-        in_time = cancel(late)
-        finished = await running.printed(self._reactor, _GRACE)
-        self._check()
+        try:
+            finished, in_time = await self._programs.finish(running, timeout, _GRACE)
+        finally:
+            self._check()
         if not in_time:
             raise _no_answer(command, timeout)
         return finished

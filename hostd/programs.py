@@ -103,18 +103,24 @@ class Programs:
         self, child: Command | Probe, stdin: bytes = b"", timeout: float = 60
     ) -> Finished:
         running = await self.start_with(child, stdin, _OUTPUT_LIMIT)
+        finished, _ = await self.finish(running, timeout, _GRACE)
+        return finished
+
+    async def finish(self, running: Running, timeout: float, grace: float) -> tuple[Finished, bool]:
+        """Its result, and whether it ended in time; if not it was killed."""
         try:
-            await self._end_within(running.process, timeout)
+            in_time = await self._end_within(running.process, timeout)
         except Failed:
             running.cut()
             raise
-        return await running.printed(self._reactor, _GRACE)
+        return await running.printed(self._reactor, grace), in_time
 
-    async def _end_within(self, process: Process, timeout: float) -> None:
+    async def _end_within(self, process: Process, timeout: float) -> bool:
         """A program that was killed may not end, in a frozen cgroup for example: that is an error
         after some seconds."""
         if await within(self._reactor, timeout, process.wait()):
-            return
+            return True
         process.kill_session()
-        if not await within(self._reactor, _GRACE, process.wait()):
-            raise Failed("R117", "a program was killed and does not end", why=str(process.pid))
+        if await within(self._reactor, _GRACE, process.wait()):
+            return False
+        raise Failed("R117", "a program was killed and does not end", why=str(process.pid))

@@ -12,7 +12,9 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from hostd.config import GateTimes
 from hostd.failures import Failed
+from hostd.gate_processes import GateProcesses
 from hostd.messages import Command
 from hostd.process import Process
 from hostd.programs import Finished, Programs
@@ -84,5 +86,21 @@ def test_who_still_holds_its_pipes_when_it_has_ended_is_not_waited_for(
     reactor.advance(6)
     (finished,) = ended
     assert isinstance(finished, Finished) and finished.status == 3
+    for descriptor in spawner.kept:
+        os.close(descriptor)
+
+
+def test_the_git_gate_does_not_wait_for_it_either(sleeper: subprocess.Popen[bytes]) -> None:
+    reactor = Reactor()
+    spawner = Spawner(Process(sleeper.pid, os.pidfd_open(sleeper.pid)))
+    gate = GateProcesses(reactor, Programs(reactor, cast(Any, spawner)), GateTimes(answer=20))
+    ended: list[Any] = []
+    work = gate.ask_untrusted(Command(argv=("git", "status"), environment={}))
+    Deferred.fromCoroutine(work).addBoth(ended.append)
+    reactor.advance(21)
+    assert sleeper.wait() == -9 and ended == []
+    reactor.advance(6)
+    assert isinstance(ended[0].value, Failed) and ended[0].value.code == "R117"
+    assert reactor.readers == [] and reactor.getDelayedCalls() == []
     for descriptor in spawner.kept:
         os.close(descriptor)
