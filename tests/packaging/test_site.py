@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hostctl.arguments import VERBS
+from tests.stage.sources import files
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -46,5 +47,5 @@ def test_every_verb_has_a_page_and_a_man_page(built: Path) -> None:
 
 def test_every_page_of_the_documentation_is_reachable(built: Path) -> None:
     made = {path.relative_to(built / "html").with_suffix("") for path in built.rglob("*.html")}
-    written = {path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")}
+    written = {path.relative_to(DOCS).with_suffix("") for path in files(DOCS, "*.md")}
     assert {path for path in written if "made" not in path.parts} <= made

@@ -20,10 +20,10 @@ from hostd.config import parse_config
 from netpolicy.codes import CODES
 from netpolicy.document import parse_policy
 from netpolicy.expectations import run_tests
+from tests.stage.sources import ROOT, files
 from tools import reference
 from tools.size import PARTS
 
-ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 SECURITY = ROOT / "SECURITY.md"
@@ -34,12 +34,12 @@ _MADE_TABLES = ROOT / "docs" / "reference" / "made"
 _MADE = (ROOT / "docs" / "reference" / "cli", _MADE_TABLES)
 PAGES = sorted(
     page
-    for page in (README, CONTRIBUTING, SECURITY, CHANGELOG, *(ROOT / "docs").rglob("*.md"))
+    for page in (README, CONTRIBUTING, SECURITY, CHANGELOG, *files(ROOT / "docs", "*.md"))
     if page.parent not in _MADE
 )
-POLICIES = sorted((ROOT / "examples" / "policies").glob("*.toml"))
-BROKER_EXAMPLES = sorted((ROOT / "examples" / "broker").glob("*.toml"))
-DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+POLICIES = files(ROOT / "examples" / "policies", "*.toml")
+BROKER_EXAMPLES = files(ROOT / "examples" / "broker", "*.toml")
+DECISIONS = files(ROOT / "docs" / "decisions", "*.md")
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

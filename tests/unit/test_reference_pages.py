@@ -16,10 +16,11 @@ from hostctl.arguments import VERBS, verb_parser
 from hostctl.demo import CHECKS
 from limits.table import GROUPS
 from netpolicy.codes import CODES
+from tests.stage.sources import files
 from tools import cli_pages, reference
 
 DOCS = Path(__file__).parents[2] / "docs"
-PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
+PICTURES = files(DOCS / "pictures", "*.svg")
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -77,7 +78,7 @@ def test_the_schema_that_is_published_is_the_one_that_records_are_checked_with()
 
 @pytest.mark.parametrize("page", sorted(reference.made()))
 def test_what_is_made_at_a_build_is_shown_by_a_page(page: str) -> None:
-    pages = [path for path in DOCS.rglob("*.md") if path.parent.name != "made"]
+    pages = [path for path in files(DOCS, "*.md") if path.parent.name != "made"]
     assert any(f"made/{page}" in path.read_text() for path in pages)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.__main__ import HERE, NOT_HERE, counted, suites, without_history
 from tests.releases import Release, parse
 
@@ -21,6 +23,10 @@ def test_foreign_peers_have_a_target_of_their_own() -> None:
     targets = Path(HERE.parent, "Makefile").read_text()
     assert 'pytest tests/peers -m "not long"' in targets
     assert "pytest tests/peers -m long" in targets
+
+
+def test_a_table_of_cases_that_is_empty_fails(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.getini("empty_parameter_set_mark") == "fail_at_collect"
 
 
 def test_what_a_suite_says_of_itself_is_counted() -> None:

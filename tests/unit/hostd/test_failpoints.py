@@ -5,15 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from hostd.failpoints import Failpoints
+from tests.stage.sources import ROOT, files
 from tests.waiting import PATIENCE
 
 Pair = tuple[socket.socket, Failpoints]
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -77,12 +76,9 @@ def test_it_takes_nothing_but_a_socket_of_packets() -> None:
 
 def test_nobody_in_the_product_hands_any_over() -> None:
     """hostd's own modules have the option; whatever starts hostd does not name it."""
-    places = [*(ROOT / "hostctl").rglob("*.py"), *(ROOT / "packaging" / "systemd").iterdir()]
-    assert len(places) > 50
+    places = [*files(ROOT / "hostctl"), *files(ROOT / "packaging" / "systemd", "*")]
     assert [path.name for path in places if "failpoint" in path.read_text().lower()] == []
     naming = {
-        path.name
-        for path in (ROOT / "hostd").rglob("*.py")
-        if "failpoint" in path.read_text().lower()
+        path.name for path in files(ROOT / "hostd") if "failpoint" in path.read_text().lower()
     }
     assert naming == {"__main__.py", "failpoints.py", "registry.py", "service.py"}
