@@ -77,6 +77,7 @@ def attach_request(args: Namespace, policy: object) -> dict[str, object]:
 def _attach(args: Namespace, out: Output, paths: Paths) -> int:
     mapping = None
     if args.policy is not None:
+        # What reads policies takes long to import, and a container may have none.
         from hostctl.policyfile import load_policy_mapping
 
         mapping = load_policy_mapping(paths, args.policy)

@@ -198,6 +198,7 @@ def _opened_target(target: Place, name: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _open(path: str) -> int:
+    # ctypes takes long to import, and `cp --help` needs none of it.
     from confine.directories import open_directory
 
     try:

@@ -30,6 +30,7 @@ class Wanted(NamedTuple):
 
 def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
     """Writes directories, keys and the two configuration files; what exists stays as it is."""
+    # PyNaCl takes long to import, and most who import this module want no key.
     from identity.keyfile import KeyFileUnsafe, load_or_create_key, public_text
 
     broker = broker_uid(paths)

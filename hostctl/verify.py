@@ -85,6 +85,7 @@ def _wrong(row: Mapping[str, Any]) -> str:
 
 def _check(args: Namespace, paths: Paths, out: Output) -> int:
     """Needs no daemon: the key is that of this host, or the one that is named."""
+    # PyNaCl takes long to import, and only --check needs it.
     from identity.report import ReportRefused, check_report
 
     key = args.key if args.key is not None else _own_key(paths)
