@@ -79,9 +79,10 @@ def remarks_of(paths: Paths, path: Path, policy: Policy) -> list[Remark]:
 
 
 def is_shared(domain: str) -> bool:
-    from netpolicy import publicsuffix  # reads a long list: only when it is needed
+    # It reads a long list, which most commands do not need.
+    from netpolicy.publicsuffix import is_shared as is_public_suffix
 
-    return publicsuffix.is_shared(domain)
+    return is_public_suffix(domain)
 
 
 def sandbox_policy(paths: Paths, sandbox: str) -> Policy:
