@@ -144,9 +144,7 @@ class Operations:
         try:
             return {"exit": await gate.serve(request, Stdio(output, problems))}
         except Failed:
-            self._sandboxes.running(
-                sandbox.plan.id
-            )  # the reason, if the sandbox was ended meanwhile
+            self._sandboxes.running(sandbox.plan.id)  # raises the reason if it has ended
             raise
 
     async def list_all(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:

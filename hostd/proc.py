@@ -17,7 +17,8 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 def parse_status(text: str) -> dict[str, str]:
     """The fields of a /proc/PID/status by their names (proc_pid_status(5))."""
-    pairs = (line.partition(":") for line in text.split("\n"))  # its name may have other ends
+    lines = text.split("\n")  # and at nothing else: the kernel escapes only that in a name
+    pairs = (line.partition(":") for line in lines)
     return {name: value.strip() for name, _, value in pairs}
 
 
@@ -65,7 +66,7 @@ def _unescaped(text: str) -> str:
 def parse_mountinfo(text: str) -> list[MountLine]:
     """See proc_pid_mountinfo(5): space, tab, newline and backslash are octal escapes."""
     found = []
-    for line in filter(None, text.split("\n")):  # a name may have other ends of lines in it
+    for line in filter(None, text.split("\n")):  # the kernel escapes no other end of a line
         fields, _, rest = line.partition(" - ")
         _, _, device, root, target, options = fields.split(" ")[:6]
         place = Place(device, PurePosixPath(_unescaped(root)))
