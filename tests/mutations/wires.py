@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.table import BROKER_GIT, BROKER_PUSH, GATE, SIDECAR_DECIDES, Mutation
 
+DEMO = "tests/unit/hostctl/test_demo_checks.py"
 ONE_SOURCE = "tests/unit/test_one_source.py"
 
 RELAY = "tests/wire/streams/test_relay.py"
@@ -201,5 +202,29 @@ WIRES = (
         "        if not ways_to(self._scope.policy, name, self._scope.upstreams.names):\n",
         "        if False:\n",
         (f"{ONE_SOURCE}::test_dns_knows_a_name_exactly_if_some_connection_to_it_is_allowed",),
+    ),
+    # What `make demo` and `hostctl demo` promise to look at
+    Mutation(
+        "demo: main may have moved",
+        "hostctl/demo_agent.py",
+        '    if stage.upstream_ref("refs/heads/main") != stage.head:\n',
+        "    if False:\n",
+        (
+            f"{DEMO}::test_push_to_main_must_be_refused_with_our_reason_before_the_upstream_hears_of_it",
+        ),
+    ),
+    Mutation(
+        "demo: forbidden and unknown may differ",
+        "hostctl/demo_agent.py",
+        "    if said[0] != said[1]:\n",
+        "    if False:\n",
+        (f"{DEMO}::test_forbidden_and_unknown_must_look_the_same",),
+    ),
+    Mutation(
+        "demo: the scan for the password need not find its canary",
+        "hostctl/demo_walls.py",
+        '        if not answer["seen"]["canary"]:\n',
+        "        if False:\n",
+        (f"{DEMO}::test_the_password_must_not_be_found_by_a_scan_that_works",),
     ),
 )
