@@ -16,6 +16,7 @@ from pathlib import Path
 from attrs import frozen
 
 from bench.authority import Authority
+from bench.nginx import beginning
 from bench.processes import Programs, free_port
 
 USER = "bench"
@@ -74,19 +75,8 @@ def _advertisement(refs: int) -> bytes:
 def _config(upstream: Upstream, directory: Path, take: int, stall: int) -> str:
     authority, files = upstream.authority, directory / "files"
     return f"""
-user root;
-worker_processes auto;
-pid {directory}/nginx.pid;
-error_log {directory}/error.log;
-events {{ worker_connections 4096; }}
-http {{
-  access_log off;
+{beginning(directory)}
   default_type application/octet-stream;
-  client_body_temp_path {directory}/body;
-  proxy_temp_path {directory}/proxy;
-  fastcgi_temp_path {directory}/fastcgi;
-  uwsgi_temp_path {directory}/uwsgi;
-  scgi_temp_path {directory}/scgi;
   client_max_body_size 0;
   keepalive_requests 10000000;
   keepalive_timeout 600;

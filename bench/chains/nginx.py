@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.chains.way import Setting, Way
+from bench.nginx import beginning
 from bench.processes import free_port
 
 NAME = "nginx"
@@ -72,18 +73,7 @@ def _onwards(setting: Setting) -> str:
 
 def _config(place: Path, server: str, onwards: int, keep: str) -> str:
     return f"""
-user root;
-worker_processes auto;
-pid {place}/nginx.pid;
-error_log {place}/error.log;
-events {{ worker_connections 4096; }}
-http {{
-  access_log off;
-  client_body_temp_path {place}/body;
-  proxy_temp_path {place}/proxy;
-  fastcgi_temp_path {place}/fastcgi;
-  uwsgi_temp_path {place}/uwsgi;
-  scgi_temp_path {place}/scgi;
+{beginning(place)}
   client_max_body_size 0;
   client_body_buffer_size 128k;
   keepalive_requests 10000000;

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from bench.chains.way import OURS
 from bench.figures import Book
+from bench.nginx import beginning
 from tests.stage.internet import POLICY, WEB, Internet, NetBox, open_box, open_internet
 
 PEERS = ("squid", "dnsmasq")
@@ -156,18 +157,7 @@ def _nginx(internet: Internet, place: Path) -> tuple[str, ...]:
     config = place / "nginx.conf"
     tls = internet.authority.parent
     config.write_text(f"""
-user root;
-worker_processes auto;
-pid {place}/nginx.pid;
-error_log {place}/error.log;
-events {{ }}
-http {{
-  access_log off;
-  client_body_temp_path {place}/body;
-  proxy_temp_path {place}/proxy;
-  fastcgi_temp_path {place}/fastcgi;
-  uwsgi_temp_path {place}/uwsgi;
-  scgi_temp_path {place}/scgi;
+{beginning(place)}
   output_buffers 4 128k;
   server {{
     listen {WEB}:{_PORT} ssl;
