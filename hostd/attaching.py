@@ -85,12 +85,12 @@ async def look_for_sockets(host: Host, sandbox: Sandbox) -> None:
     places = host.containers.mount_check.shared(sandbox.first.pid)
     uid = sandbox.plan.uids.untrusted
     probe = deny("mounts", "a socket of the host", "untrusted", "sockets-below", places, uid)
-    for judged in await try_all(host, sandbox, [probe] if places else []):
-        if not judged.ok:
+    for result in await try_all(host, sandbox, [probe] if places else []):
+        if not result.ok:
             raise Failed(
                 "R115",
                 "the container is not sealed",
-                why=f"what is mounted in it leads to a socket of the host: {judged.got}",
+                why=f"what is mounted in it leads to a socket of the host: {result.got}",
             )
 
 

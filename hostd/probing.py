@@ -16,11 +16,11 @@ _TIMEOUT = 30.0
 
 async def try_all(host: Host, sandbox: Sandbox, probes: Sequence[Probe]) -> list[ProbeResult]:
     """Runs each tier's probes in one process; if it is killed, the rest has not been tried."""
-    judged: list[ProbeResult] = []
+    results: list[ProbeResult] = []
     for tier in ("untrusted", "helper"):
         chosen = [probe for probe in probes if probe.tier == tier]
-        judged += await _try_as(host, sandbox, tier, chosen) if chosen else []
-    return judged
+        results += await _try_as(host, sandbox, tier, chosen) if chosen else []
+    return results
 
 
 async def _try_as(

@@ -121,12 +121,12 @@ async def probe(host: Host, sandbox: Sandbox) -> None:
         raise Failed("N101", "the sandbox's network has an interface besides lo", why=names)
     if found.sysctls:
         raise Failed("N206", "a setting of the sandbox's network is wrong", why=found.sysctls[0])
-    for judged in await try_all(host, sandbox, ACTIVATION):
-        if judged.outcome is None:
+    for result in await try_all(host, sandbox, ACTIVATION):
+        if result.outcome is None:
             what = "the sandbox's protections could not all be tried in time"
-            raise Failed("R117", what, why=str(judged), fix="try again when the host is less busy")
-        if not judged.ok:
-            raise Failed(judged.probe.code, "a protection does not hold", why=str(judged))
+            raise Failed("R117", what, why=str(result), fix="try again when the host is less busy")
+        if not result.ok:
+            raise Failed(result.probe.code, "a protection does not hold", why=str(result))
     if sandbox.holder is not None:
         await _admit_container(host, sandbox)
 

@@ -71,8 +71,8 @@ async def verify(host: Host, sandbox: Sandbox, groups: tuple[str, ...]) -> dict[
         probes = all_probes(ProbeInputs(sandbox.plan, marker))
         chosen = [probe for probe in probes if probe.group in groups]
         async with _announced(host, sandbox):
-            judged = await try_all(host, sandbox, chosen)
-        rows = [_row(sandbox, each) for each in judged]
+            results = await try_all(host, sandbox, chosen)
+        rows = [_row(sandbox, each) for each in results]
     rows += await _seen_from_outside(host, sandbox)
     rows = [row for row in rows if row.group in groups]
     rows.sort(key=lambda row: GROUPS.index(row.group))
@@ -139,16 +139,16 @@ async def _announced(host: Host, sandbox: Sandbox) -> AsyncIterator[None]:
         await host.grants.verifying(session, 0)
 
 
-def _row(sandbox: Sandbox, judged: ProbeResult) -> Row:
-    probe, uids = judged.probe, sandbox.plan.uids
+def _row(sandbox: Sandbox, result: ProbeResult) -> Row:
+    probe, uids = result.probe, sandbox.plan.uids
     return Row(
         group=probe.group,
         probe=probe.name,
         tier=probe.tier,
         uid=uids.untrusted if probe.tier == "untrusted" else uids.helper,
         expect="allow" if probe.allowed else "deny",
-        got=judged.got,
-        ok=judged.ok,
+        got=result.got,
+        ok=result.ok,
         code=probe.code,
     )
 

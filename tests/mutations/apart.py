@@ -313,7 +313,7 @@ APART = (
     Mutation(
         "activation: what was not tried is said not to hold",
         "hostd/serving.py",
-        "if judged.outcome is None:",
+        "if result.outcome is None:",
         "if False:",
         (f"{BESIDE}::test_a_protection_that_was_not_tried_is_not_said_not_to_hold",),
     ),

@@ -285,7 +285,7 @@ MUTATIONS = (
     Mutation(
         "hostd: probes are not judged",
         "hostd/serving.py",
-        "        if not judged.ok:\n",
+        "        if not result.ok:\n",
         "        if False:\n",
         (f"{UNRULED}[losing a rule]", f"{UNRULED}[letting everybody in]"),
     ),
