@@ -35,7 +35,7 @@ class Reactor(Clock):
 
 
 @define
-class Spawner:
+class Launcher:
     process: Process
     kept: list[int] = field(factory=list)
 
@@ -53,47 +53,47 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def begin(sleeper: subprocess.Popen[bytes]) -> tuple[Reactor, Spawner, list[Any]]:
+def begin(sleeper: subprocess.Popen[bytes]) -> tuple[Reactor, Launcher, list[Any]]:
     reactor = Reactor()
-    spawner = Spawner(Process(sleeper.pid, os.pidfd_open(sleeper.pid)))
+    launcher = Launcher(Process(sleeper.pid, os.pidfd_open(sleeper.pid)))
     ended: list[Any] = []
     command = Command(argv=("x",), environment={})
-    work = Programs(reactor, cast(Any, spawner)).run(command, timeout=20)
+    work = Programs(reactor, cast(Any, launcher)).run(command, timeout=20)
     Deferred.fromCoroutine(work).addBoth(ended.append)
-    return reactor, spawner, ended
+    return reactor, launcher, ended
 
 
 def test_a_program_that_is_killed_and_does_not_go_is_not_waited_for(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
     """As in a group that is frozen: nobody ever hears of its end."""
-    reactor, spawner, ended = begin(sleeper)
+    reactor, launcher, ended = begin(sleeper)
     reactor.advance(21)
     assert sleeper.wait() == -9 and ended == []
     reactor.advance(6)
     assert isinstance(ended[0].value, Failed) and ended[0].value.code == "R117"
     assert reactor.readers == [] and reactor.getDelayedCalls() == []
-    for descriptor in spawner.kept:
+    for descriptor in launcher.kept:
         os.close(descriptor)
 
 
 def test_who_still_holds_its_pipes_when_it_has_ended_is_not_waited_for(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
-    reactor, spawner, ended = begin(sleeper)
-    spawner.process.ended(3)
+    reactor, launcher, ended = begin(sleeper)
+    launcher.process.ended(3)
     assert ended == []
     reactor.advance(6)
     (finished,) = ended
     assert isinstance(finished, Finished) and finished.status == 3
-    for descriptor in spawner.kept:
+    for descriptor in launcher.kept:
         os.close(descriptor)
 
 
 def test_the_git_gate_does_not_wait_for_it_either(sleeper: subprocess.Popen[bytes]) -> None:
     reactor = Reactor()
-    spawner = Spawner(Process(sleeper.pid, os.pidfd_open(sleeper.pid)))
-    gate = GateProcesses(reactor, Programs(reactor, cast(Any, spawner)), GateTimes(answer=20))
+    launcher = Launcher(Process(sleeper.pid, os.pidfd_open(sleeper.pid)))
+    gate = GateProcesses(reactor, Programs(reactor, cast(Any, launcher)), GateTimes(answer=20))
     ended: list[Any] = []
     work = gate.ask_untrusted(Command(argv=("git", "status"), environment={}))
     Deferred.fromCoroutine(work).addBoth(ended.append)
@@ -102,5 +102,5 @@ def test_the_git_gate_does_not_wait_for_it_either(sleeper: subprocess.Popen[byte
     reactor.advance(6)
     assert isinstance(ended[0].value, Failed) and ended[0].value.code == "R117"
     assert reactor.readers == [] and reactor.getDelayedCalls() == []
-    for descriptor in spawner.kept:
+    for descriptor in launcher.kept:
         os.close(descriptor)
