@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,7 +15,7 @@ from attrs import frozen
 from bench.chains.way import OURS, Door, Way
 from bench.upstream import USER, Upstream
 from hostctl.daemons import clean_environment
-from tests.stage.command import Ran
+from tests.stage.command import Ran, command
 from tests.stage.instance import Instance, make_instance
 
 DISK, MEMORY = "/tmp", "/dev/shm"
@@ -78,7 +77,7 @@ def installed(
 def hostctl(instance: Instance, *words: str, stdin: str = "") -> str:
     """What it prints; raises when it fails."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "hostctl", "--root", str(instance.root), *words],
+        command(instance.root, *words),
         input=stdin.encode(),
         capture_output=True,
         env=clean_environment(),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 
 from bench.chains.gitmoat import hostctl
 from bench.chains.way import OURS
 from bench.figures import Book
 from bench.flooding import FLOOD
+from tests.stage.command import command
 from tests.stage.instance import Instance
 
 IDLE = "idle command"
@@ -38,10 +38,10 @@ def _gate(instance: Instance) -> float:
 
 
 def _begin(instance: Instance) -> subprocess.Popen[bytes]:
-    command = ["/usr/bin/python3", "-I", "-c", FLOOD, "500", "100000"]
-    words = [sys.executable, "-P", "-m", "hostctl", "--root", str(instance.root), "exec", _BOX]
+    flood = ["/usr/bin/python3", "-I", "-c", FLOOD, "500", "100000"]
+    words = command(instance.root, "exec", _BOX)
     process = subprocess.Popen(
-        [*words, "--", *command],
+        [*words, "--", *flood],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import select
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -32,7 +31,7 @@ from bench.processes import Programs
 from bench.suite import took
 from bench.upstream import start_upstream
 from hostctl.daemons import clean_environment
-from tests.stage.command import CommandFailed, last_words
+from tests.stage.command import CommandFailed, command, last_words
 from tests.stage.instance import Instance
 
 A, B = "bench-a", "bench-b"
@@ -220,7 +219,7 @@ def _owner(instance: Instance, load: Load) -> Iterator[None]:
 
 def _begin(instance: Instance, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "hostctl", "--root", str(instance.root), *words],
+        command(instance.root, *words),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

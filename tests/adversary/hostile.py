@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from attrs import define, field, frozen
 
 from hostctl.daemons import clean_environment
 from tests.stage.boxes import HOME, Box
-from tests.stage.command import Ran
+from tests.stage.command import Ran, command
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, commit_upstream
 from tests.waiting import PATIENCE, end, ends_with_its_test, eventually
@@ -84,8 +83,7 @@ class Session:
 
     def __attrs_post_init__(self) -> None:
         program = ("/usr/bin/python3", "-I", "-c", (HERE / "shell.py").read_text())
-        root = str(self.box.stage.root)
-        hostctl = (sys.executable, "-P", "-m", "hostctl", "--root", root)
+        hostctl = command(self.box.stage.root)
         process = subprocess.Popen(
             [*hostctl, "exec", "-i", self.box.name, "--", *program],
             stdin=subprocess.PIPE,

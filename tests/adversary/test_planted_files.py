@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from hostctl.daemons import clean_environment
 from tests.adversary.hostile import APP, INLINE, Hostile, MakeHostile
 from tests.fakes.long_cases import one_in
 from tests.stage.boxes import Box
+from tests.stage.command import command
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, commit_upstream
 from tests.waiting import PATIENCE
@@ -213,11 +213,10 @@ def test_variables_and_directory_of_the_admin_reach_no_git_of_the_gate(
     hostile.plant("")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, cwd="/")
     (tmp_path / "json.py").write_text("raise SystemExit('imported from the directory')\n")
-    root = str(hostile.box.stage.root)
     variables = {name: value for name, value in VARIABLES.items() if name not in ("PATH",)}
     for name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP", "BASH_ENV"):
         del variables[name]  # what changes hostctl itself is the admin's own affair
-    hostctl = (sys.executable, "-P", "-m", "hostctl", "--root", root)
+    hostctl = command(hostile.box.stage.root)
     done = subprocess.run(
         [*hostctl, "git", hostile.box.name, "--", "push", "app", f"HEAD:ci/{uuid.uuid4().hex[:8]}"],
         env=clean_environment() | variables,

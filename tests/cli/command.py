@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 Hostctl = Callable[..., "subprocess.CompletedProcess[str]"]
 PIP_CONF = "[global]\nindex-url = https://pip.corp.example/simple\n"
-
-
-def command(root: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "hostctl", "--root", str(root), *words]
 
 
 def environment() -> dict[str, str]:

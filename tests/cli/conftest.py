@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Hostctl, command, environment
+from tests.cli.command import Hostctl, environment
+from tests.stage.command import command
 from tests.waiting import PATIENCE
 
 

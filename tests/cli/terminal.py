@@ -12,7 +12,8 @@ import termios
 from contextlib import suppress
 from pathlib import Path
 
-from tests.cli.command import command, environment
+from tests.cli.command import environment
+from tests.stage.command import command
 from tests.waiting import PATIENCE, ends_with_its_test, readable
 
 

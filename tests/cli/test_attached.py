@@ -17,9 +17,10 @@ from typing import IO
 
 import pytest
 
-from tests.cli.command import Hostctl, command, environment
+from tests.cli.command import Hostctl, environment
 from tests.cli.terminal import Terminal
 from tests.fakes.daemon import Call, FakeDaemon, Message, run_locally
+from tests.stage.command import command
 from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
 

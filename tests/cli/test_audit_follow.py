@@ -9,7 +9,8 @@ from pathlib import Path
 from audit.events import DaemonStarted, DaemonStopped
 from audit.journal import open_journal
 from identity.paths import Paths
-from tests.cli.command import command, environment
+from tests.cli.command import environment
+from tests.stage.command import command
 from tests.waiting import PATIENCE
 
 

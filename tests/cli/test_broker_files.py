@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Hostctl, command, environment
+from tests.cli.command import Hostctl, environment
 from tests.fakes.daemon import FakeDaemon, Message
+from tests.stage.command import command
 from tests.waiting import PATIENCE
 
 REFUSAL: Message = {

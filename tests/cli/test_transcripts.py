@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import command, environment
+from tests.cli.command import environment
 from tests.cli.steps import FILES, Step, steps
 from tests.cli.worlds import TRANSCRIPTS, World, fresh_world, quiet_world, running_world
+from tests.stage.command import command
 from tests.waiting import PATIENCE
 
 _ELISION = re.compile(r"^\.\.\.$|\[\.\.\.\]", re.MULTILINE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from hostctl.daemons import clean_environment
 from tests.docker.engines import TestEngine, image
 from tests.stage.boxes import Box, MakeBox
+from tests.stage.command import command
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, refs
 from tests.waiting import PATIENCE, ends_with_its_test, eventually
@@ -119,11 +119,11 @@ def test_files_are_copied_in_and_out(make_box: MakeBox, tmp_path: Path, name: st
 
 def test_a_terminal_is_a_terminal(stage: Gitmoat) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root)]
+    hostctl = command(stage.root)
     words = ("run", "--rm", "-it", "--image", image("busybox"), "--", "sh", "-c")
     script = "test -t 0 && test -t 1 && test -t 2 && exit 42"
     process = subprocess.Popen(
-        [*command, *words, script],
+        [*hostctl, *words, script],
         stdin=theirs, stdout=theirs, stderr=theirs, env=clean_environment(), start_new_session=True,
     )  # fmt: skip
     os.close(theirs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from hostctl.daemons import clean_environment
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import World
+from tests.stage.command import command
 
 REAL = "/usr/sbin/nft"
 # What stands in nft's place, what `hostctl run` then says, and why.
@@ -48,7 +48,7 @@ def fake(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
     fake = tmp_path_factory.mktemp("nft") / "nft"
     fake.touch()
     shutil.copy(REAL, fake.with_name("real"))
-    up = shlex.join([sys.executable, "-P", "-m", "hostctl", "--root", str(world.stage.root), "up"])
+    up = shlex.join(command(world.stage.root, "up"))
     enter = ["unshare", "--mount", "sh", "-c", f"mount --bind {fake} {REAL} && exec {up}"]
     world.kill("hostd")
     subprocess.run(enter, env=clean_environment(), capture_output=True, check=True)

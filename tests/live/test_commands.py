@@ -6,7 +6,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -14,7 +13,7 @@ from hostctl.daemons import clean_environment
 from tests.live.inventory import Inventory, at_rest, differences, inventory
 from tests.live.play import LARGE
 from tests.stage.boxes import Box, alive
-from tests.stage.command import Ran, outcome
+from tests.stage.command import Ran, command, outcome
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.kernel_view import namespace, processes_in
 from tests.stage.repositories import ALLOWED
@@ -77,10 +76,10 @@ def test_stdin_reaches_the_command_with_i_and_is_empty_without(agent: Box, stage
 
 def test_the_terminal_of_a_command_is_not_ours(agent: Box, stage: Gitmoat) -> None:
     master, slave = pty.openpty()
-    command = [sys.executable, "-P", "-m", "hostctl", "--root", str(stage.root)]
+    hostctl = command(stage.root)
     script = "readlink /proc/self/fd/0; test -t 0 && test -t 1 && test -t 2 && echo three"
     process = subprocess.Popen(
-        [*command, "exec", "-it", agent.name, "--", "sh", "-c", script],
+        [*hostctl, "exec", "-it", agent.name, "--", "sh", "-c", script],
         stdin=slave,
         stdout=slave,
         stderr=slave,

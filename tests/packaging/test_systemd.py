@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from tests.stage.command import command
 from tests.stage.instance import Instance, make_instance
 from tests.waiting import PATIENCE, ends_with_its_test, eventually
 
@@ -202,7 +203,7 @@ def test_the_broker_runs_as_its_unit_says(started: Started) -> None:
     assert shown["Seccomp_filters"] == "2", "the unit's filter, and then the broker's own"
     words = ("cred", "add", "bot", "--stdin")
     added = subprocess.run(
-        [sys.executable, "-m", "hostctl", "--root", str(started.instance.root), *words],
+        command(started.instance.root, *words),
         input=b"not-a-real-token\n",
         capture_output=True,
         cwd=ROOT,

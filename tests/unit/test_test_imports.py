@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,12 @@ OF_THE_DEMO = {
     "tests/unit/hostctl/test_demo.py",
     "tests/unit/hostctl/test_demo_checks.py",
     "tests/unit/test_reference_pages.py",
+}
+# The one, and two with an interpreter of their own: another version's, one with fewer capabilities.
+SPELL_HOSTCTL = {
+    "tests/packaging/test_systemd.py",
+    "tests/stage/command.py",
+    "tests/upgrade/older.py",
 }
 
 
@@ -77,6 +84,15 @@ def test_no_test_file_is_imported() -> None:
 )
 def test_an_import_of_a_test_file_is_seen(planted: str) -> None:
     assert any(map(file_of, imported(planted)))
+
+
+def spells_hostctl(source: str) -> bool:
+    return re.search(r'"-m",\s*"hostctl",\s*"--root"', source) is not None
+
+
+def test_hostctl_on_a_root_is_spelt_once() -> None:
+    assert {name for name, source in files().items() if spells_hostctl(source)} == SPELL_HOSTCTL
+    assert spells_hostctl('[sys.executable, "-m", {}, "--root", root]'.format('"hostctl"'))
 
 
 @pytest.mark.parametrize(
