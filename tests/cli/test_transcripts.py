@@ -18,14 +18,14 @@ import pytest
 
 from tests.cli.command import environment
 from tests.cli.steps import FILES, Step, steps
-from tests.cli.worlds import TRANSCRIPTS, World, fresh_world, quiet_world, running_world
+from tests.cli.worlds import TRANSCRIPTS, TypedIn, fresh_world, quiet_world, running_world
 from tests.stage.command import command
 from tests.waiting import PATIENCE
 
 _ELISION = re.compile(r"^\.\.\.$|\[\.\.\.\]", re.MULTILINE)
 
 
-def play(world: World, step: Step) -> tuple[str, int]:
+def play(world: TypedIn, step: Step) -> tuple[str, int]:
     file = step.typed.partition(" < ")[2]
     done = subprocess.run(
         command(world.root, *(world.here(word) for word in step.words)),
@@ -48,12 +48,12 @@ def fits(expected: str, shown: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[World]:
+def running() -> Iterator[TypedIn]:
     with running_world() as world:
         yield world
 
 
-def check(world: World, text: str) -> None:
+def check(world: TypedIn, text: str) -> None:
     for step in steps(text):
         shown, code = play(world, step)
         if not (code == step.exit_code and fits(step.expected, shown)):
@@ -75,7 +75,7 @@ def test_transcript(file: Path, request: pytest.FixtureRequest) -> None:
         check(world, text)
 
 
-def empty(world: World) -> None:
+def empty(world: TypedIn) -> None:
     def hostctl(*words: str) -> str:
         whole = command(world.root, *words)
         given = {"capture_output": True, "text": True, "env": environment(), "timeout": PATIENCE}
@@ -85,7 +85,7 @@ def empty(world: World) -> None:
         hostctl("rm", "--force", identifier)
 
 
-def rewrite(file: Path, world: World) -> None:
+def rewrite(file: Path, world: TypedIn) -> None:
     """What hostctl says now, into the transcript; to be read before it is believed."""
     text = file.read_text(encoding="utf-8")
     blocks = [text.partition("\n")[0]]
@@ -101,7 +101,7 @@ def main() -> None:
     files = [TRANSCRIPTS / f"{name}.txt" for name in sys.argv[1:]]
     texts = {file: file.read_text(encoding="utf-8") for file in files}
     with ExitStack() as stack:
-        shared: World | None = None
+        shared: TypedIn | None = None
         for file, text in texts.items():
             if text.startswith("# running"):
                 shared = shared or stack.enter_context(running_world())

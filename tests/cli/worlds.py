@@ -50,7 +50,7 @@ _IN_SCRIPT = 1  # scripted answers have numbers that are meant
 
 
 @define(eq=False)
-class World:
+class TypedIn:
     """A root, a directory to type in, and names for what differs from one time to the next."""
 
     root: Path
@@ -86,7 +86,7 @@ def typing_place() -> Iterator[Path]:
 
 
 @contextmanager
-def quiet_world(text: str) -> Iterator[World]:
+def quiet_world(text: str) -> Iterator[TypedIn]:
     """Without daemons, or with those that answer by script."""
     with ExitStack() as stack:
         directory = stack.enter_context(typing_place())
@@ -97,11 +97,11 @@ def quiet_world(text: str) -> Iterator[World]:
             run = root / "run" / "gitmoat"
             stack.enter_context(FakeDaemon(run / "hostd.sock", HOSTD))
             stack.enter_context(FakeDaemon(run / "broker-admin.sock", BROKER))
-        yield World(root, directory)
+        yield TypedIn(root, directory)
 
 
 @contextmanager
-def fresh_world() -> Iterator[World]:
+def fresh_world() -> Iterator[TypedIn]:
     """Configured, with a login to find, and not started."""
     instance: Instance = make_instance()
     config = '[credential "https://git.example.com"]\n\thelper = store\n'
@@ -109,13 +109,13 @@ def fresh_world() -> Iterator[World]:
     log_in(instance.root, "git.example.com")
     try:
         with typing_place() as directory:
-            yield World(instance.root, directory, real=True)
+            yield TypedIn(instance.root, directory, real=True)
     finally:
         instance.remove()
 
 
 @contextmanager
-def running_world() -> Iterator[World]:
+def running_world() -> Iterator[TypedIn]:
     """Broker, hostd and a git server that wants a password."""
     with opened() as made, typing_place() as directory:
         files = {"notes": b"first\n", "test.sh": b"echo all tests pass\n"}
@@ -123,4 +123,4 @@ def running_world() -> Iterator[World]:
         (directory / "password.txt").write_text(made.upstream.password + "\n")
         shutil.copy(made.upstream.ca_file, directory / "ca.pem")
         names = {"localhost:PORT": f"localhost:{made.upstream.port}"}
-        yield World(made.root, directory, real=True, names=names)
+        yield TypedIn(made.root, directory, real=True, names=names)

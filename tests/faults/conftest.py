@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.world import World, watched
+from tests.faults.world import Machine, watched
 from tests.stage.gitmoat import opened
 
 
 @pytest.fixture(scope="session")
-def world() -> Iterator[World]:
+def world() -> Iterator[Machine]:
     """Shared by all: each test leaves it running and empty."""
     with opened() as stage, watched(stage) as world:
         with world.box():  # what is made once for all, and stays, is there before any inventory
@@ -20,7 +20,7 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was(world: World) -> Iterator[None]:
+def _as_it_was(world: Machine) -> Iterator[None]:
     """What a failed test left, dead or alive, is no reason for the next one to fail."""
     world.up()
     before = set(world.items())
@@ -31,6 +31,6 @@ def _as_it_was(world: World) -> Iterator[None]:
 
 
 @pytest.fixture
-def fresh_world() -> Iterator[World]:
+def fresh_world() -> Iterator[Machine]:
     with opened() as stage, watched(stage) as world:
         yield world

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.world import World
+from tests.faults.world import Machine
 from tests.waiting import PATIENCE
 
 Inventory = dict[str, Counter[str]]
@@ -28,7 +28,7 @@ _PASSING = (
 _NUMBERED = re.compile(r"\[[0-9]+\]")
 
 
-def inventory(world: World) -> Inventory:
+def inventory(world: Machine) -> Inventory:
     ours = _processes(world)
     return {
         "sandboxes": Counter(list(world.items())),
@@ -45,7 +45,7 @@ def inventory(world: World) -> Inventory:
     }
 
 
-def at_rest(world: World) -> Inventory:
+def at_rest(world: Machine) -> Inventory:
     """What is there all the time: nothing that is just being closed or only looked with."""
     last = always = inventory(world)
     deadline = time.monotonic() + PATIENCE
@@ -59,7 +59,7 @@ def at_rest(world: World) -> Inventory:
         last = now
 
 
-def assert_settles(world: World, before: Inventory) -> None:
+def assert_settles(world: Machine, before: Inventory) -> None:
     """Equal again, once what was just told to end has ended.
 
     The watchdog's own looks come and go: what is left over is there whenever we look, what is
@@ -107,7 +107,7 @@ def _text(path: str) -> str:
         return ""
 
 
-def _processes(world: World) -> set[int]:
+def _processes(world: Machine) -> set[int]:
     daemons = {world.pid("hostd"), world.pid("broker")}
     root, instance = f"{world.stage.root}/", _instance(world)
     parents, found = {}, set(daemons)
@@ -127,7 +127,7 @@ def _foreign(pid: int) -> bool:
     return left or not status or "tests.stage.git_server" in _text(f"/proc/{pid}/cmdline")
 
 
-def _instance(world: World) -> str:
+def _instance(world: Machine) -> str:
     found = world.stage.root.stat()
     return f"gitmoat-{found.st_dev:x}-{found.st_ino:x}"
 
@@ -149,19 +149,19 @@ def _inodes(pids: set[int], kind: str) -> Iterator[int]:
             pass
 
 
-def _cgroups(world: World) -> Iterator[str]:
+def _cgroups(world: Machine) -> Iterator[str]:
     top = Path("/sys/fs/cgroup")
     for hierarchy in (top, *top.iterdir()):
         yield from (str(group) for group in hierarchy.glob(f"{_instance(world)}*/*/"))
 
 
-def _mounts(world: World) -> Iterator[str]:
+def _mounts(world: Machine) -> Iterator[str]:
     for line in _text("/proc/self/mountinfo").splitlines():
         if str(world.stage.root) in line:
             yield line.split(" ")[4]
 
 
-def _files(world: World) -> Iterator[str]:
+def _files(world: Machine) -> Iterator[str]:
     for folder in ("etc", "run", "var"):
         for path in (world.stage.root / folder).rglob("*"):
             if not path.name.endswith(_PASSING):
@@ -174,7 +174,7 @@ def _our_tables() -> list[str]:
     return [line for line in listed.stdout.splitlines() if "gitmoat" in line]
 
 
-def _to_upstream(world: World) -> set[str]:
+def _to_upstream(world: Machine) -> set[str]:
     """Connections to the git server: the broker keeps one for a while, to use it again."""
     lines = [line.split() for line in _text("/proc/net/tcp").splitlines()[1:]]
     port = f":{world.stage.upstream.port:04X}"

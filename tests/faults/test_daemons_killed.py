@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.long_cases import also_long
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.transfers import LARGE, PUSHED, begin_clone, begin_push, prepare
-from tests.faults.world import World, git_works, kill_and_wait, new_name
+from tests.faults.world import Machine, git_works, kill_and_wait, new_name
 from tests.stage.boxes import HOME
 from tests.stage.command import outcome
 from tests.stage.repositories import create_repository, objects, refs
@@ -22,7 +22,7 @@ FORKERS = ("launcher", "zygote")
 
 @pytest.mark.parametrize("forker", FORKERS)
 def test_an_idle_one_that_is_killed_is_replaced_and_nobody_notices(
-    world: World, forker: str
+    world: Machine, forker: str
 ) -> None:
     with world.guarded_box() as (box, sentinel):
         before = at_rest(world)
@@ -43,7 +43,7 @@ def test_an_idle_one_that_is_killed_is_replaced_and_nobody_notices(
     "step", also_long("rooms", "sidecar", long=("directories", "rules", "workspace"))
 )
 def test_one_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
-    world: World, step: str, forker: str
+    world: Machine, step: str, forker: str
 ) -> None:
     before = at_rest(world)
     name, victim = new_name(), world.pid(forker)
@@ -63,7 +63,7 @@ def test_one_killed_under_a_creation_leaves_a_whole_sandbox_or_none(
     assert_settles(world, before)
 
 
-def test_a_command_that_is_too_long_is_refused_and_harms_nobody(world: World) -> None:
+def test_a_command_that_is_too_long_is_refused_and_harms_nobody(world: Machine) -> None:
     with world.box(repo=None) as box:
         launcher = world.pid("launcher")
         ran = box.run("true", *["x" * 100_000] * 3)
@@ -73,7 +73,7 @@ def test_a_command_that_is_too_long_is_refused_and_harms_nobody(world: World) ->
 
 
 @pytest.mark.long
-def test_a_launcher_that_hangs_is_replaced(world: World) -> None:
+def test_a_launcher_that_hangs_is_replaced(world: Machine) -> None:
     with world.box(repo=None) as box:
         old = world.pid("launcher")
         os.kill(old, signal.SIGSTOP)
@@ -83,7 +83,7 @@ def test_a_launcher_that_hangs_is_replaced(world: World) -> None:
 
 
 @pytest.mark.long
-def test_a_launcher_killed_while_the_watchdog_looks_stops_no_sandbox(world: World) -> None:
+def test_a_launcher_killed_while_the_watchdog_looks_stops_no_sandbox(world: Machine) -> None:
     with world.guarded_box() as (box, sentinel):
         for _ in range(25):
             kill_and_wait(world.pid("launcher"))
@@ -94,7 +94,7 @@ def test_a_launcher_killed_while_the_watchdog_looks_stops_no_sandbox(world: Worl
         sentinel.assert_held()
 
 
-def test_an_idle_broker_that_is_killed_keeps_its_sessions(world: World) -> None:
+def test_an_idle_broker_that_is_killed_keeps_its_sessions(world: Machine) -> None:
     with world.guarded_box() as (box, sentinel):
         sessions, about = world.sessions(), world.inspect(box.name)
         world.kill("broker")
@@ -107,7 +107,7 @@ def test_an_idle_broker_that_is_killed_keeps_its_sessions(world: World) -> None:
 
 
 def test_a_broker_killed_in_a_clone_ends_it_with_an_error_and_the_next_works(
-    world: World,
+    world: Machine,
 ) -> None:
     prepare(world.stage)
     with world.box("--policy", "play", repo=None) as box:
@@ -120,7 +120,7 @@ def test_a_broker_killed_in_a_clone_ends_it_with_an_error_and_the_next_works(
         assert box.run("ls", f"{HOME}/big").code != 0  # git removes what it has not finished
 
 
-def test_a_broker_killed_in_a_push_leaves_nothing_half_applied(world: World) -> None:
+def test_a_broker_killed_in_a_push_leaves_nothing_half_applied(world: Machine) -> None:
     stage, branch = world.stage, f"agent/{new_name()}"
     create_repository(stage.upstream.repositories, PUSHED, {"a.txt": b"a\n"})
     before = refs(stage, PUSHED), objects(stage, PUSHED)
@@ -140,7 +140,7 @@ def test_a_broker_killed_in_a_push_leaves_nothing_half_applied(world: World) -> 
 
 
 @pytest.mark.long
-def test_a_broker_that_hangs_hangs_nobody_else(world: World) -> None:
+def test_a_broker_that_hangs_hangs_nobody_else(world: Machine) -> None:
     """Bounded: what does not need it works, what does says so in time."""
     with world.box("--agent") as box:
         broker = world.pid("broker")
@@ -155,7 +155,7 @@ def test_a_broker_that_hangs_hangs_nobody_else(world: World) -> None:
 
 
 def test_a_sandbox_removed_while_the_broker_is_away_loses_its_session_when_it_returns(
-    world: World,
+    world: Machine,
 ) -> None:
     with world.box() as box:
         world.kill("broker")

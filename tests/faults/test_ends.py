@@ -8,11 +8,11 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.faults.world import World, kill_and_wait
+from tests.faults.world import Machine, kill_and_wait
 from tests.waiting import eventually
 
 
-def reasons(world: World, identifier: object) -> list[str]:
+def reasons(world: Machine, identifier: object) -> list[str]:
     """Of its ends, from hostd's journal."""
     lines = world.stage.paths.hostd_audit.read_text(encoding="utf-8").splitlines()
     return [
@@ -23,7 +23,7 @@ def reasons(world: World, identifier: object) -> list[str]:
     ]
 
 
-def told(world: World, name: str) -> str:
+def told(world: Machine, name: str) -> str:
     """What is told of a sandbox that was ended, once it is."""
     eventually(lambda: world.items()[name]["state"] == "stopped", "its end")
     about = world.inspect(name)
@@ -33,7 +33,7 @@ def told(world: World, name: str) -> str:
     return reason
 
 
-def test_a_stop_says_who_stopped_it_and_a_start_forgets_it(world: World) -> None:
+def test_a_stop_says_who_stopped_it_and_a_start_forgets_it(world: Machine) -> None:
     with world.box(repo=None) as box:
         world.ask("stop", sandbox=box.name)
         assert told(world, box.name) == "hostctl stop"
@@ -43,20 +43,20 @@ def test_a_stop_says_who_stopped_it_and_a_start_forgets_it(world: World) -> None
         assert world.inspect(box.name)["ended"] is None
 
 
-def test_a_first_process_that_was_killed_is_named(world: World) -> None:
+def test_a_first_process_that_was_killed_is_named(world: Machine) -> None:
     with world.box(repo=None) as box:
         os.kill(world.inspect(box.name)["pid"], signal.SIGKILL)
         assert told(world, box.name) == "its first process ended from outside"
 
 
-def test_what_the_watchdog_saw_is_named(world: World) -> None:
+def test_what_the_watchdog_saw_is_named(world: Machine) -> None:
     with world.box(repo=None) as box:
         network = f"/proc/{world.inspect(box.name)['pid']}/ns/net"
         subprocess.run(["nsenter", f"--net={network}", "nft", "flush", "ruleset"], check=True)
         assert told(world, box.name).startswith("frozen: ")
 
 
-def test_one_that_died_while_hostd_was_away_says_so(world: World) -> None:
+def test_one_that_died_while_hostd_was_away_says_so(world: Machine) -> None:
     with world.box(repo=None) as box:
         pid = world.inspect(box.name)["pid"]
         world.kill("hostd")
@@ -65,7 +65,7 @@ def test_one_that_died_while_hostd_was_away_says_so(world: World) -> None:
         assert told(world, box.name) == "its processes were gone when hostd started"
 
 
-def test_one_from_before_a_reboot_says_so(world: World) -> None:
+def test_one_from_before_a_reboot_says_so(world: Machine) -> None:
     with world.box(repo=None) as box:
         state = world.state(str(world.inspect(box.name)["sandbox"])) / "state.json"
         world.kill("hostd")
@@ -74,7 +74,7 @@ def test_one_from_before_a_reboot_says_so(world: World) -> None:
         assert told(world, box.name) == "the machine was restarted"
 
 
-def test_a_removal_is_recorded_with_who_asked(world: World) -> None:
+def test_a_removal_is_recorded_with_who_asked(world: Machine) -> None:
     with world.box(repo=None) as box:
         identifier = world.inspect(box.name)["sandbox"]
         world.ask("rm", sandbox=box.name, force=True)

@@ -14,7 +14,7 @@ from hostctl.failure import Failure
 from tests.fakes.long_cases import also_long
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.sentinel import Sentinel
-from tests.faults.world import World, ended, git_works, kill_and_wait, new_name
+from tests.faults.world import Machine, ended, git_works, kill_and_wait, new_name
 from tests.stage.boxes import Box
 from tests.stage.command import outcome
 from tests.waiting import eventually
@@ -31,7 +31,7 @@ SEED = 20261
 
 
 @pytest.fixture(scope="module")
-def guarded(world: World) -> Iterator[tuple[Box, Sentinel]]:
+def guarded(world: Machine) -> Iterator[tuple[Box, Sentinel]]:
     """One sandbox that lives through all of it."""
     with world.guarded_box() as (box, sentinel):
         yield box, sentinel
@@ -41,7 +41,7 @@ def guarded(world: World) -> Iterator[tuple[Box, Sentinel]]:
 
 @pytest.mark.parametrize("step", CREATION)
 def test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on(
-    world: World, guarded: tuple[Box, Sentinel], step: str
+    world: Machine, guarded: tuple[Box, Sentinel], step: str
 ) -> None:
     box, sentinel = guarded
     about = world.inspect(box.name)
@@ -64,7 +64,7 @@ def test_a_sandbox_that_was_half_made_is_gone_and_the_others_go_on(
 
 
 def test_a_served_sandbox_is_adopted_with_all_that_runs_in_it(
-    world: World, guarded: tuple[Box, Sentinel]
+    world: Machine, guarded: tuple[Box, Sentinel]
 ) -> None:
     box, sentinel = guarded
     before = world.inspect(box.name)
@@ -87,7 +87,7 @@ def test_a_served_sandbox_is_adopted_with_all_that_runs_in_it(
 
 
 def test_a_terminated_hostd_leaves_its_sandboxes_to_the_next(
-    world: World, guarded: tuple[Box, Sentinel]
+    world: Machine, guarded: tuple[Box, Sentinel]
 ) -> None:
     box, sentinel = guarded
     before = world.inspect(box.name)
@@ -99,7 +99,7 @@ def test_a_terminated_hostd_leaves_its_sandboxes_to_the_next(
 
 
 def test_an_adopted_sandbox_gets_a_new_sidecar_with_fresh_listeners(
-    world: World, guarded: tuple[Box, Sentinel]
+    world: Machine, guarded: tuple[Box, Sentinel]
 ) -> None:
     box, sentinel = guarded
     world.kill("hostd")
@@ -116,7 +116,7 @@ def test_an_adopted_sandbox_gets_a_new_sidecar_with_fresh_listeners(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_sidecar_that_died_or_hangs_when_hostd_starts_is_replaced(
-    world: World, guarded: tuple[Box, Sentinel], number: signal.Signals
+    world: Machine, guarded: tuple[Box, Sentinel], number: signal.Signals
 ) -> None:
     box, sentinel = guarded
     old = box.sidecar
@@ -131,7 +131,7 @@ def test_a_sidecar_that_died_or_hangs_when_hostd_starts_is_replaced(
 
 
 @pytest.mark.parametrize("moment", ["noted", "processes ended"])
-def test_a_sandbox_that_was_half_removed_is_gone(world: World, moment: str) -> None:
+def test_a_sandbox_that_was_half_removed_is_gone(world: Machine, moment: str) -> None:
     world.kill("hostd")  # both times a hostd that has just started
     world.up()
     before = at_rest(world)
@@ -155,7 +155,7 @@ def test_a_sandbox_that_was_half_removed_is_gone(world: World, moment: str) -> N
 
 @pytest.mark.parametrize("step", ["ending", "stopped"])
 def test_a_sandbox_that_was_half_stopped_is_stopped_and_keeps_its_files(
-    world: World, step: str
+    world: Machine, step: str
 ) -> None:
     with world.box("--agent") as box:
         identifier = str(world.inspect(box.name)["sandbox"])
@@ -177,7 +177,7 @@ def test_a_sandbox_that_was_half_stopped_is_stopped_and_keeps_its_files(
 
 @pytest.mark.parametrize(("step", "count", "state"), STARTS)
 def test_a_stopped_sandbox_that_was_being_started_is_stopped_again_or_runs(
-    world: World, step: str, count: int, state: str
+    world: Machine, step: str, count: int, state: str
 ) -> None:
     with world.box() as box:
         identifier = str(world.inspect(box.name)["sandbox"])
@@ -194,7 +194,7 @@ def test_a_stopped_sandbox_that_was_being_started_is_stopped_again_or_runs(
         box.git("fetch").expect_success("hostctl git fetch")
 
 
-def test_an_attached_run_with_rm_goes_with_the_hostd_it_was_attached_to(world: World) -> None:
+def test_an_attached_run_with_rm_goes_with_the_hostd_it_was_attached_to(world: Machine) -> None:
     world.kill("hostd")
     world.up()
     before = at_rest(world)
@@ -212,7 +212,7 @@ def test_an_attached_run_with_rm_goes_with_the_hostd_it_was_attached_to(world: W
 
 
 def test_a_detached_run_with_rm_is_removed_when_its_command_ends_under_another_hostd(
-    world: World,
+    world: Machine,
 ) -> None:
     name = new_name()
     waiting = "until [ -e /workspace/go ]; do sleep 0.1; done"
@@ -226,7 +226,7 @@ def test_a_detached_run_with_rm_is_removed_when_its_command_ends_under_another_h
     eventually(lambda: name not in world.items(), "its removal")
 
 
-def kill_at_random(world: World, box: Box, times: int, seed: int) -> None:
+def kill_at_random(world: Machine, box: Box, times: int, seed: int) -> None:
     """kill -9 at moments spread over a whole life; the same ones for the same seed."""
     moments = random.Random(seed)
     world.kill("hostd")
@@ -247,6 +247,6 @@ def kill_at_random(world: World, box: Box, times: int, seed: int) -> None:
 
 @pytest.mark.long
 def test_hostd_killed_at_many_random_moments_leaves_nothing(
-    world: World, guarded: tuple[Box, Sentinel]
+    world: Machine, guarded: tuple[Box, Sentinel]
 ) -> None:
     kill_at_random(world, guarded[0], 40, SEED)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.faults.inventory import assert_settles, at_rest
-from tests.faults.world import World, git_works, kill_and_wait
+from tests.faults.world import Machine, git_works, kill_and_wait
 from tests.stage.command import outcome
 from tests.waiting import PATIENCE, eventually
 
@@ -16,7 +16,7 @@ SEED = 42  # its first five have one of each
 VICTIMS = ("sidecar", "zygote", "broker", "hostd", "launcher")
 
 
-def live_and_die(world: World, cycles: int) -> None:
+def live_and_die(world: Machine, cycles: int) -> None:
     before = at_rest(world)
     for cycle in range(cycles):
         repo = ("--repo", world.stage.url("acme/app")) if cycle % 5 == 0 else ()
@@ -25,16 +25,16 @@ def live_and_die(world: World, cycles: int) -> None:
     assert_settles(world, before)
 
 
-def test_ten_sandboxes_leave_nothing(world: World) -> None:
+def test_ten_sandboxes_leave_nothing(world: Machine) -> None:
     live_and_die(world, 10)
 
 
 @pytest.mark.long
-def test_two_hundred_sandboxes_leave_nothing(world: World) -> None:
+def test_two_hundred_sandboxes_leave_nothing(world: Machine) -> None:
     live_and_die(world, 200)
 
 
-def kill_anything(world: World, times: int, seed: int) -> None:
+def kill_anything(world: Machine, times: int, seed: int) -> None:
     """Each kill at a random moment of work that never stops, and everything comes back."""
     chance = random.Random(seed)
     world.kill("hostd")
@@ -71,10 +71,10 @@ def is_forker(pid: int) -> bool:
         return False
 
 
-def test_five_random_kills_leave_nothing(world: World) -> None:
+def test_five_random_kills_leave_nothing(world: Machine) -> None:
     kill_anything(world, 5, SEED)
 
 
 @pytest.mark.long
-def test_fifty_random_kills_leave_nothing(world: World) -> None:
+def test_fifty_random_kills_leave_nothing(world: Machine) -> None:
     kill_anything(world, 50, SEED + 1)

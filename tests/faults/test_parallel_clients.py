@@ -13,14 +13,14 @@ import pytest
 
 from hostctl.failure import Failure
 from tests.faults.inventory import assert_settles, at_rest
-from tests.faults.world import World, new_name
+from tests.faults.world import Machine, new_name
 from tests.stage.command import Ran, outcome
 from tests.waiting import eventually
 
 SEED = 7
 
 
-def at_once(world: World, *commands: tuple[str, ...]) -> list[Ran]:
+def at_once(world: Machine, *commands: tuple[str, ...]) -> list[Ran]:
     processes = [world.stage.begin(*words) for words in commands]
     return [outcome(process) for process in processes]
 
@@ -44,11 +44,11 @@ def together(*calls: Callable[[], object]) -> list[str]:
     return answers
 
 
-def remover(world: World, name: str) -> Callable[[], object]:
+def remover(world: Machine, name: str) -> Callable[[], object]:
     return lambda: world.ask("rm", sandbox=name, force=True)
 
 
-def test_of_several_removals_one_removes_and_the_others_say_that_it_is_gone(world: World) -> None:
+def test_of_several_removals_one_removes_and_the_others_say_that_it_is_gone(world: Machine) -> None:
     before = at_rest(world)
     with world.box(repo=None) as box:
         answers = together(*[remover(world, box.name)] * 4)
@@ -61,7 +61,7 @@ def test_of_several_removals_one_removes_and_the_others_say_that_it_is_gone(worl
     assert_settles(world, before)
 
 
-def test_a_stopped_sandbox_is_removed_or_started_but_not_both(world: World) -> None:
+def test_a_stopped_sandbox_is_removed_or_started_but_not_both(world: Machine) -> None:
     before = at_rest(world)
     with world.box(repo=None) as box:
         world.ask("stop", sandbox=box.name)
@@ -79,7 +79,7 @@ def test_a_stopped_sandbox_is_removed_or_started_but_not_both(world: World) -> N
     assert_settles(world, before)
 
 
-def test_a_command_that_starts_while_its_sandbox_is_removed_ends(world: World) -> None:
+def test_a_command_that_starts_while_its_sandbox_is_removed_ends(world: Machine) -> None:
     before = at_rest(world)
     for delay in (0.0, 0.3, 0.6):  # any moment is right
         with world.box(repo=None) as box:
@@ -91,7 +91,7 @@ def test_a_command_that_starts_while_its_sandbox_is_removed_ends(world: World) -
     assert_settles(world, before)
 
 
-def test_a_command_that_runs_ends_with_its_sandbox(world: World) -> None:
+def test_a_command_that_runs_ends_with_its_sandbox(world: Machine) -> None:
     before = at_rest(world)
     with world.box(repo=None) as box:
         command = box.begin("sh", "-c", "echo up; exec sleep infinity")
@@ -101,7 +101,7 @@ def test_a_command_that_runs_ends_with_its_sandbox(world: World) -> None:
     assert_settles(world, before)
 
 
-def test_a_fetch_ends_with_its_sandbox_and_says_why(world: World) -> None:
+def test_a_fetch_ends_with_its_sandbox_and_says_why(world: Machine) -> None:
     before = at_rest(world)
     for delay in (0.0, 0.3, 0.6):  # any moment is right
         with world.box() as box:
@@ -113,7 +113,7 @@ def test_a_fetch_ends_with_its_sandbox_and_says_why(world: World) -> None:
     assert_settles(world, before)
 
 
-def test_of_two_sandboxes_with_one_name_one_is_made(world: World) -> None:
+def test_of_two_sandboxes_with_one_name_one_is_made(world: Machine) -> None:
     before = at_rest(world)
     name = new_name()
     runs = [world.begin_run("-d", "--", "sleep", "infinity", name=name) for _ in range(2)]
@@ -125,7 +125,7 @@ def test_of_two_sandboxes_with_one_name_one_is_made(world: World) -> None:
     assert_settles(world, before)
 
 
-def kill_clients(world: World, times: int, seed: int) -> None:
+def kill_clients(world: Machine, times: int, seed: int) -> None:
     moments, before = random.Random(seed), at_rest(world)
     for _ in range(times):
         name = new_name()
@@ -140,26 +140,26 @@ def kill_clients(world: World, times: int, seed: int) -> None:
         assert_settles(world, before)
 
 
-def _is_whole_or_gone(world: World) -> bool:
+def _is_whole_or_gone(world: Machine) -> bool:
     """What is on disk is what hostd lists, and is complete."""
     listed = {str(item["sandbox"]) for item in world.items().values()}
     return listed == world.known() and all(world.step(each) == "served" for each in listed)
 
 
 def test_a_client_killed_while_its_sandbox_is_made_leaves_a_whole_one_or_none(
-    world: World,
+    world: Machine,
 ) -> None:
     kill_clients(world, 3, SEED)
 
 
 @pytest.mark.long
-def test_many_clients_killed_while_their_sandboxes_are_made(world: World) -> None:
+def test_many_clients_killed_while_their_sandboxes_are_made(world: Machine) -> None:
     kill_clients(world, 60, SEED + 1)
 
 
 @pytest.mark.parametrize("step", ["directories", "rules", "listeners"])
 def test_a_client_killed_before_its_command_starts_leaves_no_sandbox(
-    world: World, step: str
+    world: Machine, step: str
 ) -> None:
     before = at_rest(world)
     with world.stopped_at(step) as stop:
@@ -170,7 +170,7 @@ def test_a_client_killed_before_its_command_starts_leaves_no_sandbox(
     assert_settles(world, before)
 
 
-def test_an_attached_run_with_rm_goes_with_its_client(world: World) -> None:
+def test_an_attached_run_with_rm_goes_with_its_client(world: Machine) -> None:
     before = at_rest(world)
     name = new_name()
     run: subprocess.Popen[bytes] = world.begin_run("--rm", "--", "sleep", "infinity", name=name)

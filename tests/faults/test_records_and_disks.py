@@ -14,13 +14,13 @@ import pytest
 
 from hostctl.failure import Failure
 from tests.faults.inventory import assert_settles, at_rest
-from tests.faults.world import World, ended, git_works, kill_and_wait
+from tests.faults.world import Machine, ended, git_works, kill_and_wait
 from tests.stage.boxes import Box
 from tests.stage.repositories import ALLOWED
 from tests.waiting import eventually
 
 
-def identifier(world: World, box: Box) -> str:
+def identifier(world: Machine, box: Box) -> str:
     return str(world.inspect(box.name)["sandbox"])
 
 
@@ -32,7 +32,7 @@ def has_kept_it(box: Box) -> bool:
     return box.sh("cat /workspace/kept").out == "kept\n"
 
 
-def test_down_stops_everything_and_keeps_the_workspaces(world: World) -> None:
+def test_down_stops_everything_and_keeps_the_workspaces(world: Machine) -> None:
     with world.box("--agent") as box:
         identifier = str(world.inspect(box.name)["sandbox"])
         sidecar = box.sidecar
@@ -49,7 +49,7 @@ def test_down_stops_everything_and_keeps_the_workspaces(world: World) -> None:
 
 
 def test_after_everything_was_killed_sandboxes_are_stopped_and_can_be_started(
-    world: World,
+    world: Machine,
 ) -> None:
     """As after a power cut, but for the boot id."""
     with world.box("--agent") as box:
@@ -70,7 +70,7 @@ def test_after_everything_was_killed_sandboxes_are_stopped_and_can_be_started(
         assert after["session"]["id"] != about["session"]["id"]
 
 
-def test_nothing_of_another_boot_is_adopted(world: World) -> None:
+def test_nothing_of_another_boot_is_adopted(world: Machine) -> None:
     with world.box("--agent") as box:
         keep_something(box)
         about = world.inspect(box.name)
@@ -87,7 +87,7 @@ def test_nothing_of_another_boot_is_adopted(world: World) -> None:
         git_works(box)
 
 
-def test_a_record_that_cannot_be_read_costs_no_files_and_stops_nobody_else(world: World) -> None:
+def test_a_record_that_cannot_be_read_costs_no_files_and_stops_nobody_else(world: Machine) -> None:
     before = at_rest(world)
     with world.box() as other, world.box() as box:
         keep_something(box)
@@ -112,7 +112,7 @@ def test_a_record_that_cannot_be_read_costs_no_files_and_stops_nobody_else(world
 
 
 @pytest.mark.parametrize("room", ["room", "gate", "room-monitor"])
-def test_a_sandbox_that_lost_one_of_its_rooms_is_stopped_at_once(world: World, room: str) -> None:
+def test_a_sandbox_that_lost_one_of_its_rooms_is_stopped_at_once(world: Machine, room: str) -> None:
     with world.box("--agent") as box:
         name = identifier(world, box)
         record = json.loads((world.state(name) / "state.json").read_text())
@@ -137,7 +137,7 @@ def kept_busy(directory: Path) -> Iterator[None]:
         subprocess.run(["umount", directory], check=True)
 
 
-def test_a_sandbox_whose_removal_failed_can_only_be_removed(world: World) -> None:
+def test_a_sandbox_whose_removal_failed_can_only_be_removed(world: Machine) -> None:
     with world.box("--agent") as box:
         keep_something(box)
         state = world.state(identifier(world, box))
@@ -155,7 +155,7 @@ def test_a_sandbox_whose_removal_failed_can_only_be_removed(world: World) -> Non
 
 
 @contextmanager
-def small_disk(world: World) -> Iterator[Path]:
+def small_disk(world: Machine) -> Iterator[Path]:
     """The sandboxes' own file system, of a few megabytes."""
     world.kill("hostd")
     options = ["-o", "size=16m,mode=0700"]
@@ -177,7 +177,7 @@ def fill(filler: Path) -> None:
             file.write(bytes(4096))
 
 
-def test_a_full_disk_refuses_new_sandboxes_and_lets_old_ones_go(world: World) -> None:
+def test_a_full_disk_refuses_new_sandboxes_and_lets_old_ones_go(world: Machine) -> None:
     with small_disk(world) as filler, world.box() as box, world.box(repo=None) as other:
         fill(filler)
         before = at_rest(world)
@@ -195,7 +195,7 @@ def test_a_full_disk_refuses_new_sandboxes_and_lets_old_ones_go(world: World) ->
 
 
 @contextmanager
-def one_small_disk(world: World, options: str) -> Iterator[Path]:
+def one_small_disk(world: Machine, options: str) -> Iterator[Path]:
     """All that broker, hostd and sandboxes write, logs too, on one small file system."""
     world.down()
     var, aside = world.stage.root / "var", world.stage.root / "var.aside"
@@ -228,7 +228,7 @@ def is_full(var: Path) -> bool:
     ids=["space", "files"],
 )
 def test_a_sandbox_that_fills_the_disk_stops_neither_git_of_another_nor_a_revocation(
-    fresh_world: World, options: str, hostile: str
+    fresh_world: Machine, options: str, hostile: str
 ) -> None:
     world = fresh_world
     with one_small_disk(world, options) as var, world.box("--agent", "--push", "agent/**") as box:

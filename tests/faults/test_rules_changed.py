@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.faults.world import World, ended
+from tests.faults.world import Machine, ended
 from tests.waiting import eventually
 
 CHANGES = {
@@ -20,7 +20,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_sandbox_whose_network_was_changed_is_stopped_and_says_so(
-    world: World, change: str
+    world: Machine, change: str
 ) -> None:
     with world.box(repo=None) as box:
         about = world.inspect(box.name)

@@ -12,7 +12,7 @@ import pytest
 
 from hostctl.daemons import clean_environment
 from tests.faults.inventory import assert_settles, at_rest
-from tests.faults.world import World
+from tests.faults.world import Machine
 from tests.stage.command import command
 
 REAL = "/usr/sbin/nft"
@@ -43,7 +43,7 @@ BROKEN = {
 
 
 @pytest.fixture(scope="module")
-def fake(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def fake(world: Machine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """nft as hostd finds it, which runs in a mount namespace of its own."""
     fake = tmp_path_factory.mktemp("nft") / "nft"
     fake.touch()
@@ -57,7 +57,7 @@ def fake(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_sandbox_without_its_rules_is_never_made(world: World, kind: str, fake: Path) -> None:
+def test_a_sandbox_without_its_rules_is_never_made(world: Machine, kind: str, fake: Path) -> None:
     script, code = BROKEN[kind]
     real = fake.with_name("real")
     fake.write_text(f'#!/bin/sh\nREAL={real}\n[ "$1" = list ] && exec $REAL "$@"\n{script}\n')

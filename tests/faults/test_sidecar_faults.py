@@ -9,13 +9,13 @@ import time
 import pytest
 
 from hostd.proc import wakeups
-from tests.faults.world import World, ended, git_works, kill_and_wait
+from tests.faults.world import Machine, ended, git_works, kill_and_wait
 from tests.stage.boxes import Box
 from tests.stage.command import outcome
 from tests.waiting import eventually
 
 
-def sidecar(world: World, box: Box, old: int | None = None) -> int:
+def sidecar(world: Machine, box: Box, old: int | None = None) -> int:
     """The pid of a sidecar that is not the old one; while one is replaced there is none."""
     found: list[int] = []
 
@@ -29,7 +29,7 @@ def sidecar(world: World, box: Box, old: int | None = None) -> int:
 
 
 @pytest.mark.long
-def test_a_sidecar_killed_ten_times_in_a_row_comes_back_with_growing_delays(world: World) -> None:
+def test_a_sidecar_killed_ten_times_in_a_row_comes_back_with_growing_delays(world: Machine) -> None:
     with world.guarded_box() as (box, sentinel):
         delays, pid = [], sidecar(world, box)
         for _ in range(10):
@@ -43,7 +43,7 @@ def test_a_sidecar_killed_ten_times_in_a_row_comes_back_with_growing_delays(worl
         assert list(world.sessions().values()).count(box.name) == 1
 
 
-def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: World) -> None:
+def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: Machine) -> None:
     with world.guarded_box() as (box, sentinel):
         old = box.sidecar
         os.kill(old, signal.SIGSTOP)
@@ -55,7 +55,7 @@ def test_a_sidecar_that_hangs_is_replaced_and_git_does_not_hang_with_it(world: W
         sentinel.assert_held()
 
 
-def test_a_sidecar_that_has_nothing_to_do_is_never_woken(world: World) -> None:
+def test_a_sidecar_that_has_nothing_to_do_is_never_woken(world: Machine) -> None:
     """While the watchdog looks every second; one that is used meanwhile is the control."""
     with world.box("--agent") as idle, world.box("--agent") as used:
         watched = {name: sidecar(world, box) for name, box in (("idle", idle), ("used", used))}
@@ -73,7 +73,7 @@ def test_a_sidecar_that_has_nothing_to_do_is_never_woken(world: World) -> None:
         eventually(slept_through, "the idle one to sleep all the time")
 
 
-def test_a_sidecar_that_answers_is_left_alone_by_the_watchdog(world: World) -> None:
+def test_a_sidecar_that_answers_is_left_alone_by_the_watchdog(world: Machine) -> None:
     with world.guarded_box() as (box, _):
         old = box.sidecar
         for _ in range(3):
@@ -83,7 +83,7 @@ def test_a_sidecar_that_answers_is_left_alone_by_the_watchdog(world: World) -> N
         assert box.sidecar == old
 
 
-def test_a_sandbox_can_be_removed_while_its_sidecar_is_dead_or_hangs(world: World) -> None:
+def test_a_sandbox_can_be_removed_while_its_sidecar_is_dead_or_hangs(world: Machine) -> None:
     with world.box() as box:
         pid = sidecar(world, box)
         for _ in range(5):
@@ -101,7 +101,7 @@ def test_a_sandbox_can_be_removed_while_its_sidecar_is_dead_or_hangs(world: Worl
 
 
 def test_a_sidecar_that_dies_while_the_broker_is_away_is_replaced_when_it_returns(
-    world: World,
+    world: Machine,
 ) -> None:
     with world.guarded_box() as (box, sentinel):
         world.kill("broker")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.faults.world import World
+from tests.faults.world import Machine
 from tests.stage.boxes import Box
 from tests.waiting import PATIENCE, end, ends_with_its_test, eventually
 
@@ -29,12 +29,12 @@ print(json.dumps(answer))
 """
 
 
-def uids(world: World, box: Box) -> dict[str, int]:
+def uids(world: Machine, box: Box) -> dict[str, int]:
     found: dict[str, int] = world.inspect(box.name)["uids"]
     return found
 
 
-def test_uids_are_not_used_again_at_once_not_even_by_another_hostd(world: World) -> None:
+def test_uids_are_not_used_again_at_once_not_even_by_another_hostd(world: Machine) -> None:
     seen: list[int] = []
     for _ in range(3):
         with world.box(repo=None) as box:
@@ -45,7 +45,7 @@ def test_uids_are_not_used_again_at_once_not_even_by_another_hostd(world: World)
     assert seen == sorted(seen)
 
 
-def test_uids_of_a_running_process_are_passed_over(world: World) -> None:
+def test_uids_of_a_running_process_are_passed_over(world: Machine) -> None:
     with world.box(repo=None) as box:
         last = uids(world, box)["untrusted"]
     for stranger in (last + 1, last + 5):  # of the next sandbox, and of the one after it
@@ -69,12 +69,12 @@ def as_uid(uid: int) -> list[str]:
     return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
 
 
-def request(world: World) -> str:
+def request(world: Machine) -> str:
     place = f"localhost:{world.stage.upstream.port}/acme/app.git"
     return f"action=get\ntimeout=900\nprotocol=http\nhost=127.0.0.1:418\npath={place}\n"
 
 
-def ask_from_outside(world: World, box: Box, uid: int) -> str:
+def ask_from_outside(world: Machine, box: Box, uid: int) -> str:
     """A process of the host, in its cgroup; only the working directory lets it reach the socket."""
     folder = world.stage.paths.sandboxes_run / str(world.inspect(box.name)["sandbox"])
     python = ("/usr/bin/python3", "-I", "-c", _ASK, "cred.sock", request(world))
@@ -83,14 +83,14 @@ def ask_from_outside(world: World, box: Box, uid: int) -> str:
     return answer
 
 
-def ask_as_helper(world: World, box: Box) -> str:
+def ask_as_helper(world: Machine, box: Box) -> str:
     words = ("exec", "--as", "helper", box.name, "--", "/usr/bin/python3", "-I", "-c", _ASK)
     ran = world.stage.hostctl(*words, "/run/gitmoat/cred.sock", request(world))
     answer: str = json.loads(ran.expect_success("asking from the gate"))
     return answer
 
 
-def refused(world: World, uid: int, code: str) -> list[dict[str, Any]]:
+def refused(world: Machine, uid: int, code: str) -> list[dict[str, Any]]:
     """The broker's records of a peer that a sidecar has refused."""
     lines = world.stage.paths.broker_audit.read_text().splitlines()
     return [
@@ -100,7 +100,7 @@ def refused(world: World, uid: int, code: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_helpers_uid_in_another_cgroup_is_refused_and_recorded(world: World) -> None:
+def test_the_helpers_uid_in_another_cgroup_is_refused_and_recorded(world: Machine) -> None:
     with world.box() as box, world.box(repo=None) as other:
         assert "password=" in ask_as_helper(world, box)
         mine, theirs = uids(world, box)["helper"], uids(world, other)["helper"]
@@ -111,7 +111,7 @@ def test_the_helpers_uid_in_another_cgroup_is_refused_and_recorded(world: World)
         assert "password=" in ask_as_helper(world, box)
 
 
-def test_the_sockets_of_another_sandbox_are_not_to_be_seen(world: World) -> None:
+def test_the_sockets_of_another_sandbox_are_not_to_be_seen(world: Machine) -> None:
     with world.box(repo=None) as box, world.box(repo=None) as other:
         identifier = str(world.inspect(other.name)["sandbox"])
         found = box.sh("find / -type s 2>/dev/null; true", as_helper=True).out.split()
@@ -121,7 +121,7 @@ def test_the_sockets_of_another_sandbox_are_not_to_be_seen(world: World) -> None
 
 
 def test_a_range_that_belongs_to_somebody_stops_hostd_with_a_reason(
-    world: World, tmp_path: Path
+    world: Machine, tmp_path: Path
 ) -> None:
     """In a mount namespace of its own, where another /etc gives the range away."""
     for name in ("passwd", "group"):

@@ -54,7 +54,7 @@ def ended(pid: int) -> bool:
 
 
 @frozen
-class World:
+class Machine:
     stage: Gitmoat
     stands_still: StandsStill = Factory(StandsStill)
 
@@ -193,8 +193,8 @@ def git_works(box: Box) -> None:
 
 
 @contextmanager
-def watched(stage: Gitmoat) -> Iterator[World]:
-    world = World(stage)
+def watched(stage: Gitmoat) -> Iterator[Machine]:
+    world = Machine(stage)
     with stage.paths.hostd_toml.open("a") as file:
         file.write(WATCHDOG)
     world.kill("hostd", signal.SIGTERM)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.world import World
+from tests.faults.world import Machine
 from tests.stage.boxes import Box
 from tests.stage.command import outcome
 from tests.stage.gitmoat import Gitmoat
@@ -91,7 +91,7 @@ def test_output_without_end_is_bounded_and_hostd_answers_beside_it(
         return sum((place / name).stat().st_size for name in log_files(stage))
 
     eventually(lambda: len(log_files(stage)) == 2 and size() > 12 << 20, "the second part")
-    hostd = World(stage).pid("hostd")
+    hostd = Machine(stage).pid("hostd")
     for _ in range(8):
         assert size() <= 16 << 20
         assert stage.hostctl("ls").code == 0
@@ -100,7 +100,7 @@ def test_output_without_end_is_bounded_and_hostd_answers_beside_it(
 
 
 def test_a_command_does_not_notice_that_hostd_is_killed(fresh_stage: Gitmoat) -> None:
-    world = World(fresh_stage)
+    world = Machine(fresh_stage)
     box = detached(fresh_stage, COUNT)
     eventually(lambda: "5\n" in logs(box), "the first lines")
     world.kill("hostd")

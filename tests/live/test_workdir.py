@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.world import World
+from tests.faults.world import Machine
 from tests.stage.boxes import Box, MakeBox
 from tests.stage.command import Ran
 from tests.stage.gitmoat import Gitmoat
@@ -294,7 +294,7 @@ def test_a_directory_belongs_to_one_live_sandbox(
 
 
 def test_it_still_belongs_to_it_when_hostd_was_killed(fresh_stage: Gitmoat, work: Path) -> None:
-    world = World(fresh_stage)
+    world = Machine(fresh_stage)
     run = ("run", "-d", "--name", "one", "--workdir", str(work), "--", "sleep", "infinity")
     fresh_stage.hostctl(*run).expect_success("run")
     left = fresh_stage.paths.workdir_mounts / "0123456789ab"  # as if killed while a room was made

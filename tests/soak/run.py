@@ -8,7 +8,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from tests.faults.inventory import Inventory, assert_settles, at_rest
-from tests.faults.world import World, watched
+from tests.faults.world import Machine, watched
 from tests.soak.storm import Storm
 from tests.stage.gitmoat import opened
 from tests.stage.internet import RESOLVER, surroundings
@@ -67,7 +67,7 @@ def soak(
 
 
 def _run(
-    world: World,
+    world: Machine,
     storm: Storm,
     before: Inventory,
     seed: int,

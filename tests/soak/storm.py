@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from hostctl.failure import Failure
 from tests.faults.sentinel import SENTINEL, Sentinel
-from tests.faults.world import World, ended, kill_and_wait, new_name
+from tests.faults.world import Machine, ended, kill_and_wait, new_name
 from tests.soak.watch import Watch
 from tests.stage.boxes import Box
 from tests.stage.command import Ran, outcome
@@ -81,7 +81,7 @@ class Action:
 
 @define(eq=False)
 class Storm:
-    world: World
+    world: Machine
     around: Surroundings
     chance: random.Random
     most: int
@@ -92,7 +92,7 @@ class Storm:
     slowest: tuple[float, str] = (0.0, "")
 
     @classmethod
-    def over(cls, world: World, around: Surroundings, seed: int, most: int) -> Storm:
+    def over(cls, world: Machine, around: Surroundings, seed: int, most: int) -> Storm:
         policies = world.stage.paths.policies
         (policies / "soak.toml").write_text(POLICY)
         storm = cls(world, around, random.Random(seed), most, Watch(world.stage))

@@ -82,7 +82,7 @@ class ByHand:
 
 
 @frozen
-class World:
+class SlowDisk:
     """A recorder whose turns and whose thread wait for the test."""
 
     disk: Disk
@@ -95,11 +95,11 @@ class World:
 
 
 @pytest.fixture
-def world(disk: Disk, journal: Journal) -> World:
-    return World(disk, journal)
+def world(disk: Disk, journal: Journal) -> SlowDisk:
+    return SlowDisk(disk, journal)
 
 
-def test_one_sync_for_all_of_a_turn_and_nobody_before_it(world: World) -> None:
+def test_one_sync_for_all_of_a_turn_and_nobody_before_it(world: SlowDisk) -> None:
     recorder = world.recorder()
     waiting = [recorder.record(decision(number)) for number in range(50)]
     assert (world.journal.head()[0], world.disk.syncs) == (50, 0)
@@ -110,7 +110,7 @@ def test_one_sync_for_all_of_a_turn_and_nobody_before_it(world: World) -> None:
     assert world.disk.syncs == 1
 
 
-def test_what_comes_while_a_sync_is_under_way_waits_for_the_next(world: World) -> None:
+def test_what_comes_while_a_sync_is_under_way_waits_for_the_next(world: SlowDisk) -> None:
     recorder = world.recorder()
     first = recorder.record(decision(1))
     world.clock.advance(0)
@@ -124,7 +124,7 @@ def test_what_comes_while_a_sync_is_under_way_waits_for_the_next(world: World) -
     assert world.disk.syncs == 2 and not world.apart.work
 
 
-def test_so_does_what_comes_when_the_others_go_on(world: World) -> None:
+def test_so_does_what_comes_when_the_others_go_on(world: SlowDisk) -> None:
     recorder = world.recorder()
     later: list[Deferred[None]] = []
     recorder.record(decision(1)).addCallback(lambda _: later.append(recorder.record(decision(2))))
@@ -135,7 +135,7 @@ def test_so_does_what_comes_when_the_others_go_on(world: World) -> None:
     assert world.disk.syncs == 2
 
 
-def test_a_disk_that_does_not_sync_lets_nobody_go_on_until_it_does(world: World) -> None:
+def test_a_disk_that_does_not_sync_lets_nobody_go_on_until_it_does(world: SlowDisk) -> None:
     recorder = world.recorder()
     world.disk.broken = True
     waiting = [recorder.record(decision(number)) for number in range(3)]

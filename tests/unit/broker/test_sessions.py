@@ -45,7 +45,7 @@ def stored(number: int = 1, **changes: Any) -> StoredSession:
     return evolve(session, **changes)
 
 
-class World:
+class SessionsOnDisk:
     def __init__(self, path: Path) -> None:
         self.now = 1000.0
         self.path = path
@@ -58,11 +58,11 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "store.sqlite")
+def world(tmp_path: Path) -> SessionsOnDisk:
+    return SessionsOnDisk(tmp_path / "store.sqlite")
 
 
-def test_a_session_is_found_by_its_key_and_starts_closed(world: World) -> None:
+def test_a_session_is_found_by_its_key_and_starts_closed(world: SessionsOnDisk) -> None:
     session = world.sessions.register(stored())
     assert world.sessions.by_key((1).to_bytes(32)) is session
     assert session.state.value == "closed"
@@ -71,7 +71,7 @@ def test_a_session_is_found_by_its_key_and_starts_closed(world: World) -> None:
     assert (session.stored.pid, session.stored.netns) == (5, 6)
 
 
-def test_a_replayed_counter_or_a_bad_scope_registers_nothing(world: World) -> None:
+def test_a_replayed_counter_or_a_bad_scope_registers_nothing(world: SessionsOnDisk) -> None:
     world.sessions.register(stored())
     with pytest.raises(CounterSeen):
         world.sessions.register(stored(2, counter=1))
@@ -81,7 +81,7 @@ def test_a_replayed_counter_or_a_bad_scope_registers_nothing(world: World) -> No
     assert world.sessions.by_key((2).to_bytes(32)) is None
 
 
-def test_an_end_cuts_live_streams_and_lasts(world: World) -> None:
+def test_an_end_cuts_live_streams_and_lasts(world: SessionsOnDisk) -> None:
     session = world.sessions.register(stored())
     finished, live = FakeTask(), FakeTask()
     session.running.enter(finished).leave()
@@ -96,7 +96,7 @@ def test_an_end_cuts_live_streams_and_lasts(world: World) -> None:
 
 
 def test_an_end_that_cannot_be_stored_holds_and_is_stored_as_soon_as_it_can_be(
-    world: World,
+    world: SessionsOnDisk,
 ) -> None:
     disk = FullStore(world.sessions._store)
     world.sessions._store = disk
@@ -118,7 +118,7 @@ def test_an_end_that_cannot_be_stored_holds_and_is_stored_as_soon_as_it_can_be(
     assert [one.moved for one in after.ended("s1")] == [Moved(7, 8)]
 
 
-def test_an_end_that_is_stored_does_not_fail_for_one_that_is_not(world: World) -> None:
+def test_an_end_that_is_stored_does_not_fail_for_one_that_is_not(world: SessionsOnDisk) -> None:
     disk = FullStore(world.sessions._store)
     world.sessions._store = disk
     bad, good = world.sessions.register(stored(1)), world.sessions.register(stored(2))
@@ -129,7 +129,9 @@ def test_an_end_that_is_stored_does_not_fail_for_one_that_is_not(world: World) -
     assert world.start().over_for_good("h", "sb2") == "revoked"
 
 
-def test_the_hard_end_is_the_deadline_and_a_live_stream_does_not_move_it(world: World) -> None:
+def test_the_hard_end_is_the_deadline_and_a_live_stream_does_not_move_it(
+    world: SessionsOnDisk,
+) -> None:
     session = world.sessions.register(stored())
     session.running.enter(FakeTask())
     world.now = 1099.9
@@ -138,7 +140,7 @@ def test_the_hard_end_is_the_deadline_and_a_live_stream_does_not_move_it(world: 
     assert world.sessions.overdue() == [(session, "expired")]
 
 
-def test_silence_ends_a_session_and_use_prolongs_it(world: World) -> None:
+def test_silence_ends_a_session_and_use_prolongs_it(world: SessionsOnDisk) -> None:
     session = world.sessions.register(stored(deadline=1e9))
     idle = session.policy.session.idle
     world.now = 1000.0 + idle - 1
@@ -148,7 +150,7 @@ def test_silence_ends_a_session_and_use_prolongs_it(world: World) -> None:
     assert world.sessions.overdue() == [(session, "idle")]
 
 
-def test_a_live_stream_is_not_silence(world: World) -> None:
+def test_a_live_stream_is_not_silence(world: SessionsOnDisk) -> None:
     session = world.sessions.register(stored(deadline=1e9))
     live = session.running.enter(FakeTask())
     world.now += session.policy.session.idle
@@ -157,7 +159,7 @@ def test_a_live_stream_is_not_silence(world: World) -> None:
     assert world.sessions.overdue() == [(session, "idle")]
 
 
-def test_sessions_survive_a_restart_of_the_broker(world: World) -> None:
+def test_sessions_survive_a_restart_of_the_broker(world: SessionsOnDisk) -> None:
     session = world.sessions.register(stored())
     world.sessions.activate(session, 5, 6, 7)
     again = world.start()
@@ -167,14 +169,14 @@ def test_sessions_survive_a_restart_of_the_broker(world: World) -> None:
     assert [one.id for one, _ in again.overdue()] == ["s1"]
 
 
-def test_after_a_reboot_nothing_is_valid(world: World) -> None:
+def test_after_a_reboot_nothing_is_valid(world: SessionsOnDisk) -> None:
     world.sessions.register(stored())
     again = world.start(boot="another")
     assert list(again.everyone()) == []
     assert list(world.start().everyone()) == []
 
 
-def test_a_scope_that_this_version_cannot_read_is_not_taken_up(world: World) -> None:
+def test_a_scope_that_this_version_cannot_read_is_not_taken_up(world: SessionsOnDisk) -> None:
     world.sessions.register(stored())
     world.sessions._store.end("s1", "")
     database = open_sqlite(world.path)
@@ -183,7 +185,7 @@ def test_a_scope_that_this_version_cannot_read_is_not_taken_up(world: World) -> 
     assert list(world.start().everyone()) == []
 
 
-def test_sessions_are_found_by_id_sandbox_or_name(world: World) -> None:
+def test_sessions_are_found_by_id_sandbox_or_name(world: SessionsOnDisk) -> None:
     first, second = (world.sessions.register(stored(number)) for number in (1, 2))
     assert world.sessions.named("s1") == [first]
     assert world.sessions.named("sb2") == [second]
@@ -192,7 +194,7 @@ def test_sessions_are_found_by_id_sandbox_or_name(world: World) -> None:
     assert world.sessions.named("name2") == []
 
 
-def test_an_ended_session_is_remembered_for_a_day(world: World) -> None:
+def test_an_ended_session_is_remembered_for_a_day(world: SessionsOnDisk) -> None:
     session = world.sessions.register(stored())
     world.sessions.end(session, "x")
     world.now += 24 * 3600
@@ -207,7 +209,7 @@ def test_an_ended_session_is_remembered_for_a_day(world: World) -> None:
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired", "idle"])
-def test_a_sandbox_whose_session_was_ended_gets_no_other(world: World, how: str) -> None:
+def test_a_sandbox_whose_session_was_ended_gets_no_other(world: SessionsOnDisk, how: str) -> None:
     session = world.sessions.register(stored())
     assert world.sessions.over_for_good("h", "sb1") is None
     world.sessions.end(session, how)
@@ -217,12 +219,16 @@ def test_a_sandbox_whose_session_was_ended_gets_no_other(world: World, how: str)
     assert world.sessions.over_for_good("another host", "sb1") is None
 
 
-def test_a_session_that_its_host_gave_back_can_be_followed_by_another(world: World) -> None:
+def test_a_session_that_its_host_gave_back_can_be_followed_by_another(
+    world: SessionsOnDisk,
+) -> None:
     world.sessions.end(world.sessions.register(stored()), RELEASED)
     assert world.sessions.over_for_good("h", "sb1") is None
 
 
-def test_a_revocation_is_remembered_as_long_as_the_grant_would_have_lasted(world: World) -> None:
+def test_a_revocation_is_remembered_as_long_as_the_grant_would_have_lasted(
+    world: SessionsOnDisk,
+) -> None:
     session = world.sessions.register(stored(deadline=world.now + 7 * 86400))
     world.sessions.end(session, "revoked")
     world.now += 2 * 86400
@@ -230,7 +236,7 @@ def test_a_revocation_is_remembered_as_long_as_the_grant_would_have_lasted(world
     assert world.sessions.over_for_good("h", "sb1") == "revoked"
 
 
-def test_a_reboot_brings_no_revoked_sandbox_back(world: World) -> None:
+def test_a_reboot_brings_no_revoked_sandbox_back(world: SessionsOnDisk) -> None:
     world.sessions.end(world.sessions.register(stored()), "revoked")
     world.sessions.end(world.sessions.register(stored(2)), RELEASED)
     after = world.start(boot="another")
@@ -238,7 +244,7 @@ def test_a_reboot_brings_no_revoked_sandbox_back(world: World) -> None:
     assert after.over_for_good("h", "sb2") is None
 
 
-def test_an_extension_moves_the_end_within_its_bound_and_never_back(world: World) -> None:
+def test_an_extension_moves_the_end_within_its_bound_and_never_back(world: SessionsOnDisk) -> None:
     session = world.sessions.register(stored(deadline=1100.0, latest=1500.0))
     world.sessions.extend(session, 300)
     assert session.stored.deadline == 1300.0
@@ -250,7 +256,9 @@ def test_an_extension_moves_the_end_within_its_bound_and_never_back(world: World
     assert found is not None and found.stored.deadline == 1500.0
 
 
-def test_bytes_to_other_hosts_are_counted_over_all_sessions_of_a_sandbox(world: World) -> None:
+def test_bytes_to_other_hosts_are_counted_over_all_sessions_of_a_sandbox(
+    world: SessionsOnDisk,
+) -> None:
     first = world.sessions.register(stored())
     assert first.egress.bytes.spend(1000)
     world.sessions.end(first, RELEASED)
@@ -267,7 +275,7 @@ def test_bytes_to_other_hosts_are_counted_over_all_sessions_of_a_sandbox(world: 
     assert not third.egress.bytes.spend(1)
 
 
-def test_what_an_ended_session_moved_is_on_disk_with_its_end(world: World) -> None:
+def test_what_an_ended_session_moved_is_on_disk_with_its_end(world: SessionsOnDisk) -> None:
     session = world.sessions.register(stored())
     session.bytes.spend(10)
     session.egress.bytes.spend(20)

@@ -27,7 +27,7 @@ class FakeUpstream(Upstream):
         self.port = 4433
 
 
-class World(Stage):
+class ScriptedStage(Stage):
     """A stage without anything behind it: every command and probe answers from a script."""
 
     def __init__(
@@ -60,7 +60,7 @@ class World(Stage):
         return more * (self._looks - 1)
 
 
-def failed(check: Callable[[Stage], str], world: World) -> str:
+def failed(check: Callable[[Stage], str], world: ScriptedStage) -> str:
     with pytest.raises(CheckFailed) as caught:
         check(world)
     return str(caught.value)
@@ -75,40 +75,42 @@ MAIN = {"refs/heads/main": HEAD}
 
 
 def test_clone_must_succeed_and_be_the_upstreams() -> None:
-    assert HEAD[:9] in demo_agent.clone_works(World())
-    assert "ended with 128" in failed(demo_agent.clone_works, World(git_says(128, "fatal: no")))
-    assert "upstream has" in failed(demo_agent.clone_works, World(Ran(0, COMMIT, "")))
+    assert HEAD[:9] in demo_agent.clone_works(ScriptedStage())
+    assert "ended with 128" in failed(
+        demo_agent.clone_works, ScriptedStage(git_says(128, "fatal: no"))
+    )
+    assert "upstream has" in failed(demo_agent.clone_works, ScriptedStage(Ran(0, COMMIT, "")))
 
 
 def test_push_must_arrive() -> None:
     arrived = {"refs/heads/agent/demo": HEAD}
-    assert demo_agent.push_works(World(refs=arrived))
-    failed(demo_agent.push_works, World())
-    failed(demo_agent.push_works, World(git_says(1, "rejected"), refs=arrived))
+    assert demo_agent.push_works(ScriptedStage(refs=arrived))
+    failed(demo_agent.push_works, ScriptedStage())
+    failed(demo_agent.push_works, ScriptedStage(git_says(1, "rejected"), refs=arrived))
 
 
 def test_push_to_main_must_be_refused_with_our_reason_before_the_upstream_hears_of_it() -> None:
     check = demo_agent.push_to_main_is_refused
-    assert "[remote rejected]" in check(World(REJECTED, refs=MAIN))
-    assert "succeeded" in failed(check, World(refs=MAIN))
-    assert "did not show" in failed(check, World(git_says(1, "fatal: hung up"), refs=MAIN))
-    assert "has moved" in failed(check, World(REJECTED, refs={"refs/heads/main": COMMIT}))
-    assert "was asked" in failed(check, World(REJECTED, refs=MAIN, asked=True))
+    assert "[remote rejected]" in check(ScriptedStage(REJECTED, refs=MAIN))
+    assert "succeeded" in failed(check, ScriptedStage(refs=MAIN))
+    assert "did not show" in failed(check, ScriptedStage(git_says(1, "fatal: hung up"), refs=MAIN))
+    assert "has moved" in failed(check, ScriptedStage(REJECTED, refs={"refs/heads/main": COMMIT}))
+    assert "was asked" in failed(check, ScriptedStage(REJECTED, refs=MAIN, asked=True))
 
 
 def test_forbidden_and_unknown_must_look_the_same() -> None:
     check = demo_agent.foreign_is_unknown
     same = git_says(128, "remote: gitmoat: not available (G101)\nfatal: repository not found\n")
-    assert check(World(same))
-    assert "was asked" in failed(check, World(same, asked=True))
-    assert "succeeded" in failed(check, World())
-    assert "not a 404" in failed(check, World(git_says(128, "fatal: 403")))
+    assert check(ScriptedStage(same))
+    assert "was asked" in failed(check, ScriptedStage(same, asked=True))
+    assert "succeeded" in failed(check, ScriptedStage())
+    assert "not a 404" in failed(check, ScriptedStage(git_says(128, "fatal: 403")))
 
     def telling(words: tuple[str, ...]) -> Ran:
         more = "it exists\n" if "secrets" in words[-1] else ""
         return git_says(128, same.err + more)
 
-    assert "differ" in failed(check, World(telling))
+    assert "differ" in failed(check, ScriptedStage(telling))
 
 
 def test_a_revoked_session_must_be_refused() -> None:
@@ -124,22 +126,22 @@ def test_a_revoked_session_must_be_refused() -> None:
         return answer
 
     ended = git_says(128, "remote: gitmoat: this session has ended (S101)\n")
-    assert check(World(world(ended))) == "gitmoat: this session has ended (S101)"
-    assert "succeeded" in failed(check, World(world(Ran(0, "", ""))))
-    assert "did not show" in failed(check, World(world(git_says(128, "fatal: hung up"))))
-    assert "was asked" in failed(check, World(world(ended), asked=True))
+    assert check(ScriptedStage(world(ended))) == "gitmoat: this session has ended (S101)"
+    assert "succeeded" in failed(check, ScriptedStage(world(Ran(0, "", ""))))
+    assert "did not show" in failed(check, ScriptedStage(world(git_says(128, "fatal: hung up"))))
+    assert "was asked" in failed(check, ScriptedStage(world(ended), asked=True))
 
 
 def test_the_command_must_have_no_git_network() -> None:
     check = demo_split.command_has_no_network
-    assert check(World(git_says(128, "fatal")))
-    assert "succeeded" in failed(check, World())
-    assert "was asked" in failed(check, World(git_says(128, "fatal"), asked=True))
+    assert check(ScriptedStage(git_says(128, "fatal")))
+    assert "succeeded" in failed(check, ScriptedStage())
+    assert "was asked" in failed(check, ScriptedStage(git_says(128, "fatal"), asked=True))
 
 
 def test_the_gates_push_must_arrive() -> None:
-    assert demo_split.gate_pushes(World(refs={"refs/heads/ci/demo": HEAD}))
-    failed(demo_split.gate_pushes, World())
+    assert demo_split.gate_pushes(ScriptedStage(refs={"refs/heads/ci/demo": HEAD}))
+    failed(demo_split.gate_pushes, ScriptedStage())
 
 
 def row(group: str, ok: bool = True, **more: object) -> dict[str, object]:
@@ -161,8 +163,8 @@ REPORT = {
 }
 
 
-def measured(report: object) -> World:
-    world = World()
+def measured(report: object) -> ScriptedStage:
+    world = ScriptedStage()
     world.reports = {AGENT: report, SPLIT: report}
     return world
 
@@ -200,11 +202,11 @@ def test_the_password_must_not_be_found_by_a_scan_that_works(scan: dict[str, Any
     good: dict[str, Mapping[str, Any]]
     good = {"scan untrusted": clean, "scan helper": clean, "token untrusted": reply}
     check = demo_walls.password_is_nowhere
-    assert check(World(probes=good))
-    failed(check, World(probes={**good, "scan helper": scan}))
+    assert check(ScriptedStage(probes=good))
+    failed(check, ScriptedStage(probes={**good, "scan helper": scan}))
     for wrong in ([200, "0123456789abcdef"], [502, ""]):
         answer = {"ports": {"419": [wrong, wrong]}}
-        failed(check, World(probes={**good, "token untrusted": answer}))
+        failed(check, ScriptedStage(probes={**good, "token untrusted": answer}))
 
 
 def answers(token: str | None, **ports: tuple[int, int]) -> dict[str, object]:
@@ -230,7 +232,7 @@ def test_a_token_must_be_good_for_the_helper_only(
     helper: dict[str, Any], thief: dict[str, Any]
 ) -> None:
     probes = {"token helper": helper, "token untrusted": thief}
-    failed(demo_walls.token_is_worthless, World(probes=probes))
+    failed(demo_walls.token_is_worthless, ScriptedStage(probes=probes))
 
 
 def test_the_audit_must_tell_the_whole_story() -> None:

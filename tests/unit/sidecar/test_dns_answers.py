@@ -26,7 +26,7 @@ hosts = ["logs.cdn.example"]
 OTHER = 'version = 1\nname = "t"\n[[egress]]\nhosts = ["other.example"]'
 
 
-class World:
+class Resolver:
     def __init__(self) -> None:
         upstreams = UpstreamTable((Upstream("forge", ("git.forge.example",), False),))
         self.scope = Scope(parse_policy(POLICY), upstreams)
@@ -57,7 +57,7 @@ class World:
 
 
 def test_an_allowed_name_has_an_address_of_its_own_that_stays() -> None:
-    world = World()
+    world = Resolver()
     web, cdn = world.address("web.example"), world.address("a.cdn.example")
     assert web != cdn
     assert {web, cdn} <= set(IPv4Network(SYNTHETIC))
@@ -68,7 +68,7 @@ def test_an_allowed_name_has_an_address_of_its_own_that_stays() -> None:
 
 
 def test_other_kinds_of_record_are_empty_so_that_clients_use_the_address() -> None:
-    world = World()
+    world = Resolver()
     for kind in (dns.AAAA, 65, 64, dns.MX, dns.TXT, dns.ALL_RECORDS):
         for number in (1, 2):
             answered = world.ask("web.example", kind, number)
@@ -76,7 +76,7 @@ def test_other_kinds_of_record_are_empty_so_that_clients_use_the_address() -> No
 
 
 def test_everything_else_does_not_exist_and_is_reported() -> None:
-    world = World()
+    world = Resolver()
     wanted = {
         "evil.example": "E101",
         "cdn.example": "E101",
@@ -94,7 +94,7 @@ def test_everything_else_does_not_exist_and_is_reported() -> None:
 
 
 def test_another_policy_counts_at_once() -> None:
-    world = World()
+    world = Resolver()
     world.ask("web.example", dns.AAAA)
     world.scope.policy = parse_policy(OTHER)
     world.answers.forget()
@@ -125,7 +125,7 @@ def test_every_address_is_inside_the_network_wherever_the_table_starts() -> None
 
 
 def test_what_is_no_question_is_answered_shortly_or_not_at_all() -> None:
-    world = World()
+    world = Resolver()
     assert world.answers.reply(b"\x12\x34\1\0" + bytes(8)) == b"\x12\x34\x80\1" + bytes(8)
     assert world.answers.reply(b"x") is None
     question = dns.Message(id=1, recDes=1)
@@ -134,7 +134,7 @@ def test_what_is_no_question_is_answered_shortly_or_not_at_all() -> None:
 
 
 def test_what_is_kept_is_reported_again_and_forgotten_when_an_address_is_taken_back() -> None:
-    world = World()
+    world = Resolver()
     first = world.address("a.cdn.example")
     for _ in range(3):
         assert world.ask("evil.example").rCode == dns.ENAME
@@ -147,7 +147,7 @@ def test_what_is_kept_is_reported_again_and_forgotten_when_an_address_is_taken_b
 
 
 def test_a_flood_of_refused_questions_is_one_report_for_each_name() -> None:
-    world = World()
+    world = Resolver()
     reports: list[tuple[str | None, str, int]] = []
     answers = DnsAnswers(world.scope, world.addresses, lambda *told: reports.append(told))
     allowed, refused = (encoded(name) for name in ("web.example", "evil.example"))

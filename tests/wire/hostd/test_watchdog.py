@@ -99,7 +99,7 @@ class Host:
         return self.docker
 
 
-class World:
+class Watched:
     def __init__(self) -> None:
         self.host, self.sandbox = Host(), Sandbox()
         self.frozen: list[str] = []
@@ -116,7 +116,7 @@ class World:
 
 
 def test_a_sandbox_that_is_as_it_was_left_is_left_alone() -> None:
-    world = World()
+    world = Watched()
     world.rounds(10)
     assert world.frozen == []
     assert (world.sandbox.sidecar.checks, world.host.reaped) == (10, 10)
@@ -124,7 +124,7 @@ def test_a_sandbox_that_is_as_it_was_left_is_left_alone() -> None:
 
 
 def test_rules_are_read_again_when_the_kernel_counted_a_change_or_others_are_wanted() -> None:
-    world = World()
+    world = Watched()
     world.rounds(5)
     assert world.host.listed == 1
     world.host.found = evolve(FINE, generation=3)
@@ -147,7 +147,7 @@ def test_rules_are_read_again_when_the_kernel_counted_a_change_or_others_are_wan
     ],
 )
 def test_a_change_ends_its_access_in_the_next_round(change: dict[str, Any], word: str) -> None:
-    world = World()
+    world = Watched()
     for name, value in change.items():
         setattr(world.host, name, value)
     world.rounds(3)
@@ -167,14 +167,14 @@ def test_a_change_ends_its_access_in_the_next_round(change: dict[str, Any], word
 def test_what_docker_says_of_a_container_ends_its_access_and_its_silence_does_not(
     holder: str | None, said: str | Failed | None, frozen: list[str]
 ) -> None:
-    world = World()
+    world = Watched()
     world.sandbox.holder, world.host.docker = holder, said
     world.rounds(3)
     assert world.frozen == frozen
 
 
 def test_a_look_that_fails_is_taken_again_but_not_for_ever() -> None:
-    world = World()
+    world = Watched()
     world.host.problem = Failed("R101", "the process that starts sandboxes ended")
     world.rounds(3)
     assert world.frozen == []
@@ -188,7 +188,7 @@ def test_a_look_that_fails_is_taken_again_but_not_for_ever() -> None:
 
 
 def test_a_look_that_fails_as_nobody_foresaw_is_taken_again_but_not_for_ever() -> None:
-    world = World()
+    world = Watched()
     world.host.problem = UnicodeDecodeError("ascii", b"\xc3", 0, 1, "ordinal not in range")
     world.rounds(3)
     assert world.frozen == []
@@ -197,7 +197,7 @@ def test_a_look_that_fails_as_nobody_foresaw_is_taken_again_but_not_for_ever() -
 
 
 def test_a_sandbox_that_ended_unseen_is_forgotten() -> None:
-    world = World()
+    world = Watched()
     world.host.problem = Failed("R101", "the process that starts sandboxes ended")
     world.rounds(2)
     world.sandbox.running = False
@@ -207,7 +207,7 @@ def test_a_sandbox_that_ended_unseen_is_forgotten() -> None:
 
 def test_a_tool_that_fails_says_nothing_of_the_rules() -> None:
     """It was killed, or had no memory, on a machine that is busy with other things."""
-    world = World()
+    world = Watched()
     world.host.status = -9
     world.rounds(2)
     world.host.status = 0
@@ -252,7 +252,7 @@ def test_one_that_ends_while_it_waits_for_its_turn_is_not_looked_at() -> None:
 
 
 def test_what_is_being_made_or_ended_is_not_looked_at() -> None:
-    world = World()
+    world = Watched()
     world.sandbox.running = False
     world.host.listing = ""
     world.rounds(3)
@@ -260,7 +260,7 @@ def test_what_is_being_made_or_ended_is_not_looked_at() -> None:
 
 
 def test_a_stopped_watchdog_looks_no_more() -> None:
-    world = World()
+    world = Watched()
     world.watchdog.stop()
     world.rounds(3)
     assert world.sandbox.sidecar.checks == 0

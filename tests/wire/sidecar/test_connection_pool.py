@@ -21,7 +21,7 @@ from sidecar.connection_pool import (
 
 
 class FakeLink:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: PoolOfFakes) -> None:
         self.world = world
         self.closed = False
         self.idle = True
@@ -32,7 +32,7 @@ class FakeLink:
             self.world.pool.lost(self)
 
 
-class World:
+class PoolOfFakes:
     """A pool, a clock, and a hostd that counts what it is asked."""
 
     def __init__(self, cap: int = 16) -> None:
@@ -83,14 +83,14 @@ def unreachable(found: list[object]) -> bool:
 
 
 def test_nothing_is_dialled_before_the_start() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.control_changed()
     world.clock.advance(100)
     assert world.dials == 0
 
 
 def test_two_connections_are_kept_warm() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     assert world.dials == WARM == 2
     world.open()
@@ -102,7 +102,7 @@ def test_two_connections_are_kept_warm() -> None:
 
 
 def test_a_request_takes_a_warm_connection_at_once_and_another_is_asked_for() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     first, second = world.open(), world.open()
     got = results(world.pool.acquire(Share.TRUSTED))
@@ -112,7 +112,7 @@ def test_a_request_takes_a_warm_connection_at_once_and_another_is_asked_for() ->
 
 
 def test_who_asks_later_does_not_overtake_who_waits() -> None:
-    world = World(cap=2)  # one of them for untrusted requests
+    world = PoolOfFakes(cap=2)  # one of them for untrusted requests
     world.pool.start()
     busy = world.serve(Share.UNTRUSTED)
     world.open()
@@ -124,7 +124,7 @@ def test_who_asks_later_does_not_overtake_who_waits() -> None:
 
 
 def test_a_share_is_full_when_all_it_may_hold_is_in_use_or_waited_for() -> None:
-    world = World(cap=4)  # three of them for untrusted requests
+    world = PoolOfFakes(cap=4)  # three of them for untrusted requests
     world.pool.start()
     held = [world.serve(Share.UNTRUSTED) for _ in range(2)]
     assert not world.pool.full(Share.UNTRUSTED)
@@ -136,7 +136,7 @@ def test_a_share_is_full_when_all_it_may_hold_is_in_use_or_waited_for() -> None:
 
 
 def test_a_released_connection_is_used_again() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     link = world.serve()
     world.pool.release(link, Proof.ANSWERED)
@@ -144,7 +144,7 @@ def test_a_released_connection_is_used_again() -> None:
 
 
 def test_a_connection_that_is_not_clean_is_closed_not_reused() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     link = world.serve()
     link.idle = False
@@ -153,7 +153,7 @@ def test_a_connection_that_is_not_clean_is_closed_not_reused() -> None:
 
 
 def test_requests_are_served_in_the_order_they_came() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     waiting = [results(world.pool.acquire(Share.TRUSTED)) for _ in range(3)]
     links = [world.open() for _ in range(3)]
@@ -161,7 +161,7 @@ def test_requests_are_served_in_the_order_they_came() -> None:
 
 
 def test_never_more_connections_than_the_cap() -> None:
-    world = World(cap=4)
+    world = PoolOfFakes(cap=4)
     world.pool.start()
     waiting = [results(world.pool.acquire(Share.TRUSTED)) for _ in range(50)]
     assert world.dials == 4
@@ -174,7 +174,7 @@ def test_never_more_connections_than_the_cap() -> None:
 
 
 def test_untrusted_requests_leave_connections_for_the_helper() -> None:
-    world = World(cap=8)
+    world = PoolOfFakes(cap=8)
     world.pool.start()
     flood = [results(world.pool.acquire(Share.UNTRUSTED)) for _ in range(50)]
     for _ in range(8):
@@ -184,7 +184,7 @@ def test_untrusted_requests_leave_connections_for_the_helper() -> None:
 
 
 def test_an_unreachable_broker_is_said_within_ten_seconds() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     got = results(world.pool.acquire(Share.TRUSTED))
     world.clock.advance(WAIT - 0.01)
@@ -195,7 +195,7 @@ def test_an_unreachable_broker_is_said_within_ten_seconds() -> None:
 
 
 def test_without_hostd_requests_fail_in_time_and_work_when_it_returns() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.control = False
     world.pool.start()
     got = results(world.pool.acquire(Share.TRUSTED))
@@ -212,14 +212,14 @@ def test_without_hostd_requests_fail_in_time_and_work_when_it_returns() -> None:
 
 
 def test_dials_of_a_lost_hostd_are_asked_again() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     world.pool.control_changed()
     assert world.dials == 4
 
 
 def test_failures_back_off_doubling_up_to_a_bound() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     world.pool.dial_failed()
     world.pool.dial_failed()
@@ -245,7 +245,7 @@ def test_jitter_spreads_but_never_lengthens() -> None:
 
 
 def test_a_waiting_request_does_not_sleep_through_a_long_back_off() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     for _ in range(12):
         world.pool.dial_failed()
@@ -261,7 +261,7 @@ def test_a_waiting_request_does_not_sleep_through_a_long_back_off() -> None:
 
 
 def test_a_broker_that_comes_back_is_found_while_a_request_waits() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     world.pool.dial_failed()
     world.pool.dial_failed()
@@ -276,7 +276,7 @@ def test_a_broker_that_comes_back_is_found_while_a_request_waits() -> None:
 
 
 def test_requests_in_a_loop_dial_at_most_once_a_second_while_it_fails() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     world.pool.dial_failed()
     world.pool.dial_failed()
@@ -289,7 +289,7 @@ def test_requests_in_a_loop_dial_at_most_once_a_second_while_it_fails() -> None:
 
 
 def test_a_broker_that_closes_after_the_handshake_is_backed_off_from() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     for _ in range(200):
         world.open().close()
@@ -298,7 +298,7 @@ def test_a_broker_that_closes_after_the_handshake_is_backed_off_from() -> None:
 
 
 def test_a_settled_connection_that_the_broker_closes_is_replaced_at_once() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     link, _ = world.open(), world.open()
     world.clock.advance(SETTLED + 1)
@@ -307,7 +307,7 @@ def test_a_settled_connection_that_the_broker_closes_is_replaced_at_once() -> No
 
 
 def test_a_served_exchange_ends_the_back_off() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     world.pool.dial_failed()
     world.pool.dial_failed()
@@ -319,14 +319,14 @@ def test_a_served_exchange_ends_the_back_off() -> None:
     assert world.dials > before
 
 
-def dialled_for(world: World, requests: int) -> int:
+def dialled_for(world: PoolOfFakes, requests: int) -> int:
     before = world.dials
     for _ in range(requests):
         results(world.pool.acquire(Share.TRUSTED))
     return world.dials - before
 
 
-def used(world: World, proof: Proof) -> None:
+def used(world: PoolOfFakes, proof: Proof) -> None:
     """A link that served nobody before, and is not clean after."""
     link = world.serve()
     link.idle = False
@@ -335,7 +335,7 @@ def used(world: World, proof: Proof) -> None:
 
 
 def test_links_that_nobody_waited_for_cost_no_back_off() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     for _ in range(20):
         used(world, Proof.NONE)
@@ -343,7 +343,7 @@ def test_links_that_nobody_waited_for_cost_no_back_off() -> None:
 
 
 def test_links_that_brought_no_answer_do() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     used(world, Proof.FAILED)
     assert dialled_for(world, 5) == 0
@@ -351,7 +351,7 @@ def test_links_that_brought_no_answer_do() -> None:
 
 def test_a_link_that_nobody_waited_for_does_not_end_the_back_off() -> None:
     """Or somebody who gives up in a loop would make us dial in one."""
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     used(world, Proof.FAILED)
     world.pool.dial_failed()
@@ -361,7 +361,7 @@ def test_a_link_that_nobody_waited_for_does_not_end_the_back_off() -> None:
 
 
 def test_a_link_that_brought_an_answer_once_is_no_failure_later() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     link = world.serve()
     world.pool.release(link, Proof.ANSWERED)
@@ -371,7 +371,7 @@ def test_a_link_that_brought_an_answer_once_is_no_failure_later() -> None:
 
 
 def test_a_connection_that_is_closing_is_not_handed_out() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     good, dying = world.open(), world.open()
     dying.idle = False
@@ -380,7 +380,7 @@ def test_a_connection_that_is_closing_is_not_handed_out() -> None:
 
 
 def test_a_dial_without_an_answer_is_forgotten() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     world.clock.advance(DIAL_TIMEOUT)
     world.clock.advance(5)
@@ -388,7 +388,7 @@ def test_a_dial_without_an_answer_is_forgotten() -> None:
 
 
 def test_a_request_that_is_withdrawn_takes_no_connection() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     waiting = world.pool.acquire(Share.TRUSTED)
     got = results(waiting)
@@ -399,7 +399,7 @@ def test_a_request_that_is_withdrawn_takes_no_connection() -> None:
 
 
 def test_closing_closes_every_link_and_leaves_no_timer() -> None:
-    world = World()
+    world = PoolOfFakes()
     world.pool.start()
     world.open()
     world.connect()

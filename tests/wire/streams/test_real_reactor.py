@@ -33,7 +33,7 @@ def the_reactor() -> Any:
     return reactor
 
 
-class World:
+class RelayOnSockets:
     """A plain port whose requests are relayed over TLS to an upstream."""
 
     def __init__(self, on_upstream: Callable[[Incoming], None]) -> None:
@@ -152,11 +152,11 @@ def expected() -> str:
 
 
 @pytest.fixture
-def worlds() -> Iterator[Callable[[Callable[[Incoming], None]], World]]:
-    made: list[World] = []
+def worlds() -> Iterator[Callable[[Callable[[Incoming], None]], RelayOnSockets]]:
+    made: list[RelayOnSockets] = []
 
-    def make(on_upstream: Callable[[Incoming], None]) -> World:
-        made.append(World(on_upstream))
+    def make(on_upstream: Callable[[Incoming], None]) -> RelayOnSockets:
+        made.append(RelayOnSockets(on_upstream))
         return made[-1]
 
     yield make
@@ -164,7 +164,7 @@ def worlds() -> Iterator[Callable[[Callable[[Incoming], None]], World]]:
         pytest_twisted.blockon(Deferred.fromCoroutine(each.close()))
 
 
-Make = Callable[[Callable[[Incoming], None]], World]
+Make = Callable[[Callable[[Incoming], None]], RelayOnSockets]
 
 
 @pytest.mark.parametrize("framing", [Length(len(BLOCK) * BLOCKS), Chunked()])
