@@ -203,6 +203,9 @@ class TlsConnection(TunnelConnection):
     def ended(self) -> None:
         self.abort()
 
+    def all_sent(self) -> None:
+        """Nothing is written before the tunnel is there."""
+
     def lost(self, cleanly: bool) -> None:
         cancel(self._timer)
         if self._running is not None:

@@ -76,7 +76,9 @@ class Connection(Protocol):
             self._peer_ended()
 
     def writeConnectionLost(self) -> None:
-        """What the peer still sends is read."""
+        """All we had to say has been sent; what the peer still sends is read."""
+        if self._tunnel_end is not None:
+            self._tunnel_end.all_sent()
 
     def handshakeCompleted(self) -> None:
         raise NotImplementedError

@@ -23,6 +23,9 @@ class TunnelUser(Protocol):
     def ended(self) -> None:
         """The peer sends no more; it may still read."""
 
+    def all_sent(self) -> None:
+        """After `finish`: the kernel has all that was written, and our end behind it."""
+
     def lost(self, cleanly: bool) -> None: ...
 
     def flowed(self) -> None:
@@ -69,6 +72,13 @@ class TunnelEnd:
     def abort(self) -> None:
         self._transport.abortConnection()
 
+    def close(self) -> None:
+        """In order where the kernel has all that was written; else by a reset."""
+        if self._transport.queued:
+            self.abort()
+        else:
+            self._transport.loseConnection()
+
     def hold(self) -> None:
         if self._gone is None:
             self._transport.hold(_BUSY)
@@ -92,6 +102,10 @@ class TunnelEnd:
             self._user.ended()
         if self._finished:
             self._transport.loseConnection()
+
+    def all_sent(self) -> None:
+        if self._user is not None:
+            self._user.all_sent()
 
     def was_lost(self, cleanly: bool) -> None:
         if self._gone is None:
@@ -120,7 +134,7 @@ class TunnelConnection(TwistedProtocol):
         self.end.has_ended()
 
     def writeConnectionLost(self) -> None:
-        """What the peer still sends is read."""
+        self.end.all_sent()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self.end.was_lost(isinstance(reason.value, ConnectionDone))

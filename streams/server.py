@@ -98,7 +98,9 @@ class ServerConnection(Connection):
                 self._end()
 
     def writeConnectionLost(self) -> None:
-        if self._tunnel_end is None:
+        if self._tunnel_end is not None:
+            super().writeConnectionLost()
+        elif not self._secure:  # behind TLS the transport waits, for the peer's close_notify
             self._timeout.set(self._timeouts.linger)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:

@@ -64,9 +64,9 @@ class Tls(Descriptor):
             if not self._shaken:
                 self.abortConnection()
                 return
-            self._then = Then.HALF_CLOSE
             self.release_all()
             self._read_on()
+            self._end(Then.HALF_CLOSE)
             self._linger = self._loop.callLater(_LINGER, self.abortConnection)
             self._say_goodbye()
 
@@ -195,5 +195,7 @@ class Tls(Descriptor):
         self._push()
 
     def _half_close(self) -> Exception | None:
-        """Our end is a record, and has been sent."""
-        return None
+        """Our close_notify has been sent; the end of the socket follows it at once, which TLS does
+        not ask for (RFC 8446, section 6.1): a peer that does not read now would not see the record,
+        but its kernel tells it of the socket's end (EPOLLRDHUP, epoll_ctl(2))."""
+        return super()._half_close()

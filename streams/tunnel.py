@@ -32,7 +32,9 @@ class Tunnel:
     """Two ends that are joined until neither can move anything any more. To be started once.
 
     It owns both from its making to its end. The end of either peer is the end of both directions:
-    behind TLS there is no half of one. Cancelling what `start` returned cuts both, and leaves no
+    behind TLS there is no half of one. A client that has ended is owed nothing more, so nothing is
+    waited for once the upstream has what it said; a client that has not is given `LINGER` seconds
+    to read what the upstream has said. Cancelling what `start` returned cuts both, and leaves no
     Ended: what moved until then is in `bytes_up` and `bytes_down`.
     """
 
@@ -53,7 +55,7 @@ class Tunnel:
         self._up = _Direction(self, client, upstream, up, opening)
         self._down = _Direction(self, upstream, client, down)
         self._left = {client, upstream}
-        self._finishing = False
+        self._finishing = self._client_ended = False
         self.over = False
         self._done: Deferred[Ended] = Deferred(self._cancelled)
 
@@ -92,10 +94,19 @@ class Tunnel:
         if self.over or self._finishing:
             return
         self._finishing = True
+        self._client_ended = first is self._up
         self._timeout.set(LINGER)
-        for direction in (first, self._down if first is self._up else self._up):
+        for direction in (first, self.opposite(first)):
             if not self.over:
                 direction.finish()
+
+    def sent(self, direction: "_Direction") -> None:
+        """All that this direction had to move has left us."""
+        if self._client_ended and direction is self._up and self._close(TunnelEnd.close):
+            self._done.callback(Ended(self.bytes_up, self.bytes_down))
+
+    def opposite(self, direction: "_Direction") -> "_Direction":
+        return self._down if direction is self._up else self._up
 
     def lost(self, direction: "_Direction", cleanly: bool) -> None:
         self._left.discard(direction.source)
@@ -114,14 +125,14 @@ class Tunnel:
         if self._close():
             self._done.callback(Ended(self.bytes_up, self.bytes_down, why))
 
-    def _close(self) -> bool:
-        """Cut both ends; whether they were not settled before."""
+    def _close(self, close: Callable[[TunnelEnd], None] = TunnelEnd.abort) -> bool:
+        """Settle both ends; whether they were not settled before."""
         if self.over:
             return False
         self.over = True
         self._timeout.clear()
-        self._up.source.abort()
-        self._up.sink.abort()
+        for each in (self._up.source, self._up.sink):
+            close(each)
         return True
 
     def _cancelled(self, _: "Deferred[Ended]") -> None:
@@ -152,6 +163,10 @@ class _Direction:
 
     def ended(self) -> None:
         self.tunnel.finished(self)
+
+    def all_sent(self) -> None:
+        """Of the source, as a sink of the other direction."""
+        self.tunnel.sent(self.tunnel.opposite(self))
 
     def lost(self, cleanly: bool) -> None:
         self.tunnel.lost(self, cleanly)

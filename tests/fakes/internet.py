@@ -183,6 +183,9 @@ class Tunnel:
     def ended(self) -> None:
         """`lost` follows."""
 
+    def all_sent(self) -> None:
+        """`lost` follows."""
+
     def lost(self, cleanly: bool) -> None:
         self.gone = True
 

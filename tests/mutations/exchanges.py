@@ -51,6 +51,23 @@ EXCHANGES = (
         _cells("fetch, turn, client reset", "push, connection, client reset"),
     ),
     Mutation(
+        "tls: only who reads hears of our end",
+        "streams/tls.py",
+        "        return super()._half_close()\n",
+        "        return None\n",
+        (
+            *_cells("fetch, turn, client closed", "plain, name, client closed"),
+            "tests/wire/streams/test_tls_ends.py",
+        ),
+    ),
+    Mutation(
+        "tunnel: what a client that has ended had open is held for a silent upstream",
+        "streams/tunnel.py",
+        "        if self._client_ended and direction is self._up and self._close(",
+        "        if False and self._close(",
+        (*_cells("tunnel, both bodies, client closed"), "tests/wire/streams/test_tunnel.py"),
+    ),
+    Mutation(
         "exchange: what was cut while it waited for its turn keeps its place",
         EXCHANGE,
         "        if turn is not None:\n",

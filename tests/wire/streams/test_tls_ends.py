@@ -1,5 +1,6 @@
 """One TLS transport: against our own, against Twisted's, against peers that do not behave."""
 
+import select
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -202,6 +203,21 @@ def test_peer_that_ends_gets_what_was_written_before() -> None:
     loop.settle()
     assert near.heard == LARGE
     assert far.told[2:] == near.told[2:] == [ConnectionDone.__name__]
+
+
+def test_the_kernel_of_a_peer_that_does_not_read_hears_of_our_end() -> None:
+    loop, near, far = joined()
+    far.tls.hold("busy")
+    near.tls.write(b"unread")
+    near.tls.loseConnection()
+    loop.settle()
+    assert far.told == ["made", "shaken"] and far.heard == b""
+    poll = select.poll()
+    poll.register(far.tls.fileno(), select.POLLRDHUP)
+    assert poll.poll(0)
+    far.tls.release("busy")
+    loop.settle()
+    assert far.heard == b"unread" and far.told[-1] == near.told[-1] == ConnectionDone.__name__
 
 
 def test_closing_before_the_handshake_cuts() -> None:

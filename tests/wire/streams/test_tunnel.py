@@ -122,15 +122,37 @@ def test_a_reset_is_a_reset_on_the_other_side() -> None:
     assert len(hop.ended) == 1
 
 
-def test_a_peer_that_never_closes_is_not_waited_for() -> None:
+def test_a_client_that_never_closes_is_not_waited_for() -> None:
     hop = Hop(tcp=True)
     hop.open()
-    hop.client.half_close()
-    hop.upstream.hear()
-    assert hop.upstream.ended and not hop.ended
+    hop.upstream.half_close()
+    hop.client.hear()
+    assert hop.client.ended and not hop.ended
     hop.loop.advance(LINGER + 1)
     hop.loop.settle()
     assert len(hop.ended) == 1
+
+
+def test_nothing_is_waited_for_once_an_upstream_has_what_its_client_said() -> None:
+    hop = Hop(tcp=True)
+    hop.open()
+    hop.client.say(b"last words")
+    hop.client.half_close()
+    assert hop.upstream.hear() == b"last words"
+    hop.upstream.hear()
+    assert hop.upstream.ended and hop.ended == [Ended(10, 0)]
+    assert (hop.served.lost, hop.dialled.lost) == (1, 1)
+    assert hop.loop.getDelayedCalls() == []
+
+
+def test_what_a_client_said_before_its_end_is_waited_for() -> None:
+    hop = Hop()
+    hop.open()
+    sent = hop.client.say_some(bytes(MEGABYTES))
+    hop.client.half_close()
+    assert not hop.ended
+    assert len(hop.upstream.hear()) == sent and hop.upstream.ended
+    assert hop.ended == [Ended(sent, 0)]
 
 
 def test_silence_ends_it_and_any_octet_is_none() -> None:
@@ -232,8 +254,8 @@ def test_one_who_awaits_its_end_and_is_cancelled_leaves_nothing_open(when: str) 
     if when == "held":
         hop.upstream.say_some(bytes(MEGABYTES * 4))
     elif when == "finishing":
-        hop.client.half_close()
-        hop.upstream.hear()
+        hop.upstream.half_close()
+        hop.client.hear()
     assert hop.ended == []
     hop.done.cancel()
     while hop.client.hear():

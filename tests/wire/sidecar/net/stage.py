@@ -151,6 +151,9 @@ class _TunnelEnd:
     def ended(self) -> None:
         self._tunnel_end.finish()
 
+    def all_sent(self) -> None:
+        """It waits for the other end to close."""
+
     def lost(self, cleanly: bool) -> None:
         self._taken.lost(cleanly)
 
