@@ -67,7 +67,9 @@ T = TypeVar("T")
 _TOO_LATE = "U101"
 _UNAUTHORISED = 401
 # The far end took the request, or what was wrong with it was ours or its client's.
-_NOT_CLOSED = frozenset({Cause.NO_ANSWER, Cause.QUOTA, Cause.SLOW, Cause.TOO_FINE})
+_NOT_CLOSED = frozenset(
+    {Cause.NO_ANSWER, Cause.NO_REQUEST, Cause.QUOTA, Cause.SLOW, Cause.TOO_FINE}
+)
 
 
 class _Cut(Exception):

@@ -11,8 +11,9 @@ from twisted.python.failure import Failure
 from identity.tlsoptions import PinnedClient
 from sidecar.connection_pool import ConnectionPool, Proof
 from sidecar.loop import Loop
+from streams.causes import Cause, Why
 from streams.client import ClientConnection
-from streams.relay import Broken, Outcome, Side
+from streams.relay import Broken, Outcome, Side, Unanswered
 from streams.timing import Timeouts
 from streams.tls import Tls
 
@@ -88,5 +89,7 @@ def shown(outcome: Outcome, answered: bool, given_up: bool = False) -> Proof:
     """A client that goes away, or cannot spell, says nothing about the broker."""
     if answered:
         return Proof.ANSWERED
-    given_up = given_up or (isinstance(outcome, Broken) and outcome.side is Side.CLIENT)
+    match outcome:
+        case Broken(side=Side.CLIENT) | Unanswered(why=Why(cause=Cause.NO_REQUEST)):
+            given_up = True
     return Proof.NONE if given_up else Proof.FAILED

@@ -288,6 +288,9 @@ class Exchange:
                 return None
             case Unanswered() if seen and isinstance(seen[0], Deny):
                 return seen[0]
+            case Unanswered(why=Why(cause=Cause.NO_REQUEST)):
+                incoming.abort()  # the client's own silence
+                return None
             case Unanswered(why=why, body=body):
                 incoming.hold(self)
                 return Failed(why.cause, body)

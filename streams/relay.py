@@ -220,10 +220,10 @@ class Relay:
             self._done.callback(Relayed(self._status, self.bytes_up, self.bytes_down))
 
     def upstream_failed(self, why: Why) -> None:
-        if why.cause is Cause.NO_REQUEST:
-            self._break(Side.CLIENT, why)
-        elif self._down is None:
+        if self._down is None:
             self._unanswered(why)
+        elif why.cause is Cause.NO_REQUEST:
+            self._break(Side.CLIENT, why)
         elif not self._end_in_words(why):
             self._break(Side.UPSTREAM, why)
 

@@ -58,11 +58,17 @@ REQUEST_MAX = 64 << 20
 # half. Zeros shrink a thousandfold, and all others would wait while 64 KiB of them are unpacked.
 _UNPACKED = 1 << 20
 UNPACKED_TIMES = 16
-_OURS = {Cause.QUOTA: "G305", Cause.SLOW: "G306", Cause.TOO_FINE: "U104"}
+_OURS = {
+    Cause.QUOTA: "G305",
+    Cause.SLOW: "G306",
+    Cause.NO_REQUEST: "G306",
+    Cause.TOO_FINE: "U104",
+}
 # The upstream is gone or silent, as far as we can see; whatever else it did, it spoke.
 _LOST = frozenset(
     {Cause.NOT_TAKEN, Cause.LOST_BEFORE_ANSWER, Cause.LOST, Cause.CUT, Cause.NO_ANSWER}
 )
+_CLIENT_LATE = "; the client stopped sending"
 _REFS = {each: f"refs {each.value.removeprefix('git-')}" for each in Service}
 
 
@@ -347,7 +353,9 @@ class Git(Kind):
                 return End(None if ended is None else self.code_of(ended), "", up, down)
             case Unanswered(why, refused, up):
                 code = self.code_of(why) if refused is None else refused.code or "U104"
-                tell = Deny(code, more=self.doubt(code) if up else "")
+                late = why.cause is Cause.NO_REQUEST  # its rest may never come: it is not drained
+                more = _CLIENT_LATE if late else self.doubt(code) if up else ""
+                tell = Deny(code, more=more, close=late)
                 lost = refused is None and code == "U101"
                 return End(code, why.text, up, tell=tell, lost=lost)
             case Broken(side, why, up, down):

@@ -22,7 +22,7 @@ from gitwire.proxying import (
 from netpolicy.decision import Deny as Denied
 from netpolicy.egress import EgressAllow, decide_plain
 from netpolicy.policy import Policy
-from streams.causes import Why
+from streams.causes import Cause, Why
 from streams.client import ClientConnection
 from streams.relay import Broken, Outcome, Refuse, Relay, Relayed, Unanswered
 from streams.tunnel import Ended
@@ -90,6 +90,8 @@ class PlainHttp(OtherHost):
                 return End(code, why.text, up, down, denied=was_cut(code))
             case Unanswered(Why(code=str(code)) as why, None, up):
                 return End(code, why.text, up, denied=was_cut(code), hangs_up=True)
+            case Unanswered(Why(cause=Cause.NO_REQUEST), None, up):
+                return End(up=up, hangs_up=True)  # no code of other hosts says so
             case Unanswered(why, refused, up):
                 code = (refused.code if refused is not None else None) or "E107"
                 return End(code, why.text, up, tell=Deny(code))

@@ -195,6 +195,23 @@ async def test_sidecars_that_stall_are_cut_and_nothing_is_applied(hasty: Scene) 
     await all_is_free_again(hasty, sidecar)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+@on_reactor
+async def test_who_stalls_an_upload_is_told_whose_silence_it_was(hasty: Scene, whole: bool) -> None:
+    """And when the request was whole, it is the server's."""
+    sidecar = await hasty.world.session()
+    out, reply = sidecar.begin_push(Chunked())
+    out.write(commands(AGENT) + PACK_HEAD)
+    if whole:
+        out.finish()
+    await finished(hasty, reply)
+    said = b"(U101); it may have been applied" if whole else b"(G306); the client stopped sending"
+    assert said in reply.data
+    (outcome,) = hasty.world.audit("git.outcome")
+    assert outcome["code"] == ("U101" if whole else "G306")
+    await all_is_free_again(hasty, sidecar)
+
+
 @pytest.mark.parametrize("step", BEGUN)
 @on_reactor
 async def test_a_sidecar_that_resets_leaves_nothing_behind(scene: Scene, step: str) -> None:

@@ -518,9 +518,21 @@ def test_client_that_stops_in_the_middle_of_its_request_is_the_one_who_is_late()
     joined = Joined(tcp_pair, Timeouts(idle=60))
     joined.client.say(post(10, b"abc"))
     joined.loop.advance(60)
+    joined.upstream.hear()
+    assert joined.outcome == Unanswered(Why(Cause.NO_REQUEST), None, 3)
+    assert joined.upstream.reset
+    hello(joined.served.last)
+    assert joined.client.hear().endswith(b"hello\n")
+
+
+def test_client_that_stops_sending_under_an_answer_is_cut() -> None:
+    joined = Joined(tcp_pair, Timeouts(idle=60))
+    joined.client.say(post(10, b"abc"))
+    joined.upstream.say(OK + b"Content-Length: 10\r\n\r\nabc")
+    joined.loop.advance(61)
     joined.client.hear()
     joined.upstream.hear()
-    assert joined.outcome == Broken(Side.CLIENT, Why(Cause.NO_REQUEST), 3, 0)
+    assert isinstance(joined.outcome, Broken) and joined.outcome.side is Side.CLIENT
     assert joined.client.reset and joined.upstream.reset
 
 
