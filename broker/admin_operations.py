@@ -121,16 +121,16 @@ class AdminOperations:
         providers = self._desk.routes.now.config.providers
         for name, provider in sorted(providers.items()):
             match provider:
-                case FileProvider(username, path):
+                case FileProvider(username=username, password_file=path):
                     items.append(_item(name, "file", username, file=str(path)))
                 case VaultProvider():
                     items.append(_item(name, "vault", self._vault.username(name)))
-                case HelperProvider(user, command):
+                case HelperProvider(user=user, command=command):
                     items.append(
                         _item(name, "git-credential", "", user=user, command=list(command))
                     )
                 case AppProvider():
-                    about = f"{provider.app}/{provider.installation}"
+                    about = f"{provider.app_id}/{provider.installation_id}"
                     file = str(provider.private_key_file)
                     items.append(_item(name, "github-app", "", file=file, installation=about))
                 case _:

@@ -1,174 +1,236 @@
-"""The tables that have a name: [upstream.NAME], [provider.NAME], [host.NAME]."""
+"""The tables of broker.toml that the broker does not use as they are written."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from attrs import evolve
+from attrs import evolve, frozen
 
+from audit.journal import Sizes
 from broker.configvalues import (
-    fail,
-    read_absolute,
-    read_host_name,
-    read_port,
-    read_proxy,
-    read_text,
-    read_url,
+    A_DURATION,
+    DAY,
+    HOST_NAME,
+    LISTEN,
+    LOOPBACK,
+    PATH,
+    PROXY,
+    URL,
+    Address,
+    duration,
+    named,
+    octets,
 )
 from broker.files import Tree
-from broker.providers.credential import is_username
 from broker.settings import (
-    Address,
-    Api,
+    DEFAULT_UID,
     AppProvider,
+    BrokerLimits,
+    Egress,
     FileProvider,
     HelperProvider,
     HostConfig,
     ProviderConfig,
+    Proxy,
     Timeouts,
     UpstreamConfig,
     VaultProvider,
 )
+from gitmoat.shape import (
+    Misshapen,
+    Shape,
+    choice,
+    flag,
+    key,
+    number,
+    optional,
+    parsed,
+    several,
+    table,
+    tagged,
+    text,
+)
 from identity.keyfile import KeyMalformed, parse_public
-from netpolicy.matchers import parse_repo_pattern
-from netpolicy.owner_helper import owner_helper
+from netpolicy.matchers import RepoPattern, parse_repo_pattern
 from netpolicy.policy import Ceiling
-from netpolicy.reading import Table
-from netpolicy.units import parse_duration
 
 _FILE_LIMIT = 1 << 20
-_DAY = 86400
-_API = re.compile(r"https://([^/:@?#\s]+)(?::([0-9]{1,5}))?((?:/[A-Za-z0-9._-]+)*)/?")
-_CLIENT_ID = re.compile(r"[A-Za-z0-9.]{4,64}")
+_LARGEST_ID = 0xFFFFFFFE
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+_A_PEM_FILE = "give the absolute path of a PEM file the broker's uid can read"
+_ID = number(1, _LARGEST_ID)
 
 
-def _authorities(table: Table, tree: Tree) -> tuple[bytes, ...]:
-    hint = "give the absolute path of a PEM file the broker's uid can read"
-    if not table.has("ca_file"):
+# [upstream.NAME]
+
+
+@frozen
+class UpstreamTimeouts:
+    """As the broker's own where nothing is said; those that sidecars count on are never longer."""
+
+    connect: int | None = key(optional(duration(DAY)), None, hint=A_DURATION)
+    idle: int | None = key(optional(duration(DAY)), None, hint=A_DURATION)
+    operation: int | None = key(optional(duration(DAY)), None, hint=A_DURATION)
+
+    def among(self, most: Timeouts, path: str) -> Timeouts:
+        for name in ("idle", "operation"):
+            if (getattr(self, name) or 0) > getattr(most, name):
+                hint = f"raise timeouts.{name} of broker.toml first"
+                raise Misshapen(f"{path}.{name}", "is longer than the broker's own", hint)
+        return evolve(
+            most,
+            connect=self.connect or most.connect,
+            idle=self.idle or most.idle,
+            operation=self.operation or most.operation,
+        )
+
+
+@frozen
+class UpstreamTable:
+    url: Address = key(URL, hint='write url = "https://HOST[:PORT]"')
+    also: tuple[str, ...] = key(several(HOST_NAME), ())
+    ca_file: Path | None = key(optional(PATH), None)
+    provider: str = key(text(), hint="name a [provider.NAME]")
+    case_insensitive: bool = key(
+        flag(), hint="say whether ACME/App and acme/app are one repository there: true for GitHub"
+    )
+    timeouts: UpstreamTimeouts = key(table(UpstreamTimeouts), UpstreamTimeouts())
+    proxy: Address | None = key(
+        optional(PROXY),
+        None,
+        hint="a user and password for it go into a [provider.NAME] and proxy_provider",
+    )
+    proxy_provider: str | None = key(optional(text()), None)
+
+    def upstream(self, name: str, tree: Tree, most: Timeouts) -> UpstreamConfig:
+        path = f"upstream.{name}"
+        return UpstreamConfig(
+            name=name,
+            address=self.url,
+            also=self.also,
+            authorities=_authorities(self.ca_file, tree, f"{path}.ca_file"),
+            provider=self.provider,
+            case_insensitive=self.case_insensitive,
+            timeouts=self.timeouts.among(most, f"{path}.timeouts"),
+            proxy=self._proxy(f"{path}.proxy_provider"),
+        )
+
+    def _proxy(self, path: str) -> Proxy | None:
+        if self.proxy is not None:
+            return Proxy(self.proxy, self.proxy_provider)
+        if self.proxy_provider is not None:
+            raise Misshapen(path, "stands without a proxy", "add proxy, or remove it")
+        return None
+
+
+def _authorities(file: Path | None, tree: Tree, path: str) -> tuple[bytes, ...]:
+    if file is None:
         return ()
-    path = Path(table.text("ca_file"))
-    if not path.is_absolute():
-        fail(table, "ca_file", "is not an absolute path", hint)
     try:
-        data, _ = tree.read(path, _FILE_LIMIT)
+        data, _ = tree.read(file, _FILE_LIMIT)
     except OSError as error:
-        fail(table, "ca_file", f"{path} cannot be read ({error.strerror})", hint)
+        what = f"{file} cannot be read ({error.strerror})"
+        raise Misshapen(path, what, _A_PEM_FILE) from None
     found = _PEM.findall(data)
     if not found:
-        fail(table, "ca_file", f"{path} holds no PEM certificate", hint)
+        raise Misshapen(path, f"{file} holds no PEM certificate", _A_PEM_FILE)
     return tuple(one + b"\n" for one in found)
 
 
-def _upstream_timeouts(table: Table, most: Timeouts) -> Timeouts:
-    """As the broker's own where nothing is said; those that sidecars count on are never longer."""
-    own = evolve(
-        most,
-        connect=table.quantity("connect", parse_duration, most.connect, _DAY),
-        idle=table.quantity("idle", parse_duration, most.idle, _DAY),
-        operation=table.quantity("operation", parse_duration, most.operation, _DAY),
-    )
-    for key in ("idle", "operation"):
-        if getattr(own, key) > getattr(most, key):
-            hint = f"raise timeouts.{key} of broker.toml first"
-            fail(table, key, "is longer than the broker's own", hint)
-    table.close()
-    return own
+# [host.NAME]
 
 
-def read_upstream(name: str, table: Table, tree: Tree, most: Timeouts) -> UpstreamConfig:
-    if not table.has("case_insensitive"):
-        fold = "say whether ACME/App and acme/app are one repository there: true for GitHub"
-        fail(table, "case_insensitive", "is missing and has no default", fold)
-    upstream = UpstreamConfig(
-        name=name,
-        address=read_url(table),
-        also=tuple(read_host_name(table, "also", one) for one in table.parsed_all("also", str)),
-        authorities=_authorities(table, tree),
-        provider=read_text(table, "provider", "name a [provider.NAME]"),
-        case_insensitive=table.flag("case_insensitive"),
-        timeouts=_upstream_timeouts(table.table("timeouts"), most),
-        proxy=read_proxy(table),
-    )
-    table.close()
-    return upstream
-
-
-def _file_provider(table: Table) -> FileProvider:
-    username = read_text(table, "username", 'for GitHub tokens: "x-access-token"')
-    if not is_username(username):
-        fail(table, "username", "cannot be sent by Basic authentication", "use ASCII, no colon")
-    return FileProvider(username, read_absolute(table, "password_file"))
-
-
-def _app_provider(table: Table) -> AppProvider:
-    given = table.take("app_id")
-    hint = "the App ID, or the Client ID, on the App's settings page"
-    if (type(given) is not int or given < 1) and not (
-        isinstance(given, str) and _CLIENT_ID.fullmatch(given)
-    ):
-        fail(table, "app_id", "is not an App's id", hint)
-    installation = table.take("installation_id")
-    if type(installation) is not int or not 0 < installation < 1 << 53:
-        hint = "the number at the end of the installation's settings URL"
-        fail(table, "installation_id", "is not a number", hint)
-    return AppProvider(
-        str(given), installation, read_absolute(table, "private_key_file"), _api(table)
-    )
-
-
-def _api(table: Table) -> Api | None:
-    if not table.has("api_url"):
-        table.take("api_url")
-        return None
-    matched = _API.fullmatch(table.text("api_url"))
-    if matched is None:
-        hint = "https://HOST[:PORT][/PATH], such as https://git.example.com/api/v3"
-        fail(table, "api_url", "is not an https URL", hint)
-    host = read_host_name(table, "api_url", matched[1])
-    return Api(Address(host, read_port(table, "api_url", matched[2] or "443", 1)), matched[3])
-
-
-def read_provider(table: Table) -> ProviderConfig:
-    hint = 'write type = "file", "vault", "git-credential" or "github-app"'
-    provider: ProviderConfig
-    match read_text(table, "type", hint):
-        case "file":
-            provider = _file_provider(table)
-        case "vault":
-            provider = VaultProvider()
-        case "git-credential":
-            helper = owner_helper(table)
-            provider = HelperProvider(helper.user, helper.command)
-        case "github-app":
-            provider = _app_provider(table)
-        case _:
-            fail(table, "type", "is not a kind of provider this version has", hint)
-    table.close()
-    return provider
-
-
-def _host_keys(table: Table) -> tuple[bytes, ...]:
+def _host_keys(value: object, path: str) -> tuple[bytes, ...]:
     """One key, or two while the second takes the place of the first."""
-    hint = "paste the host's public key: 44 characters of base64, as `hostctl host ls` shows it"
-    given = table.take("key")
-    texts = given if isinstance(given, list) else [given]
+    texts = value if isinstance(value, list) else [value]
     if not 0 < len(texts) <= 2:
-        fail(table, "key", "is not one key, or two of them", hint)
+        raise Misshapen(path, "is not one key, or two of them")
     try:
-        keys = [parse_public(text if isinstance(text, str) else "") for text in texts]
+        keys = [parse_public(each if isinstance(each, str) else "") for each in texts]
     except KeyMalformed:
-        fail(table, "key", "is not an Ed25519 public key", hint)
+        raise Misshapen(path, "is not an Ed25519 public key") from None
     return tuple(dict.fromkeys(keys))
 
 
-def read_host(table: Table) -> HostConfig:
-    keys = _host_keys(table)
-    ceiling = Ceiling(
-        repos=table.parsed_all("repos", parse_repo_pattern),
-        push=table.flag("push", True),
-        ttl=table.quantity("ttl", parse_duration, 0, 30 * _DAY) or None,
+@frozen
+class HostTable:
+    repos: tuple[RepoPattern, ...] = key(several(parsed(parse_repo_pattern, str)), ())
+    push: bool = key(flag(), True)
+    ttl: int | None = key(optional(duration(30 * DAY)), None, hint=A_DURATION)
+    key: tuple[bytes, ...] = key(
+        Shape(_host_keys),
+        hint="paste the host's public key: 44 characters of base64, as `hostctl host ls` shows it",
     )
-    table.close()
-    return HostConfig(keys, ceiling)
+
+    def host(self) -> HostConfig:
+        return HostConfig(self.key, Ceiling(self.repos, self.push, self.ttl))
+
+
+# The tables of which there is one
+
+
+@frozen
+class ListenTable:
+    address: Address = key(LISTEN, hint='write an address and a port: address = "127.0.0.1:8443"')
+
+
+@frozen
+class ProcessTable:
+    uid: int = key(_ID, DEFAULT_UID)
+    gid: int | None = key(optional(_ID), None)  # the uid
+    key_file: Path | None = key(optional(PATH), None)
+
+
+@frozen
+class StoreTable:
+    url: str = key(choice("sqlite:"), "sqlite:", hint='write url = "sqlite:"')
+
+
+@frozen
+class AuditTable:
+    segment: int = octets(Sizes().segment, 1 << 40)
+    keep: int = key(number(1, 100_000), Sizes().keep)
+
+
+@frozen
+class MetricsTable:
+    address: Address | None = key(optional(LOOPBACK), None, hint='write address = "127.0.0.1:9418"')
+
+
+# The files
+
+
+_PROVIDERS: Mapping[str, type[ProviderConfig]] = {
+    "file": FileProvider,
+    "vault": VaultProvider,
+    "git-credential": HelperProvider,
+    "github-app": AppProvider,
+}
+_VERSION = "write version = 1 on the first line"
+
+
+@frozen
+class Additions:
+    """A file of broker.d: the named tables."""
+
+    version: int = key(number(1, 1), 1, hint=_VERSION)
+    upstream: Mapping[str, UpstreamTable] = key(named(table(UpstreamTable)), {})
+    provider: Mapping[str, ProviderConfig] = key(named(tagged("type", _PROVIDERS)), {})
+    host: Mapping[str, HostTable] = key(named(table(HostTable)), {})
+
+
+@frozen
+class Main(Additions):
+    """broker.toml."""
+
+    version: int = key(number(1, 1), hint=_VERSION)
+    listen: ListenTable = key(table(ListenTable))
+    process: ProcessTable = key(table(ProcessTable), ProcessTable())
+    store: StoreTable = key(table(StoreTable), StoreTable())
+    timeouts: Timeouts = key(table(Timeouts), Timeouts())
+    limits: BrokerLimits = key(table(BrokerLimits), BrokerLimits())
+    audit: AuditTable = key(table(AuditTable), AuditTable())
+    metrics: MetricsTable = key(table(MetricsTable), MetricsTable())
+    egress: Egress = key(table(Egress), Egress())

@@ -17,12 +17,12 @@ from twisted.internet.error import ConnectError
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
+from broker.configvalues import Address
 from broker.errors import Unavailable
 from broker.injection import connect_head
 from broker.providers.credential import Credential
 from broker.route import NamedServer, Route
 from broker.running import Permit
-from broker.settings import Address
 from gitwire.errors import Malformed
 from gitwire.http import Length, NoBody, ResponseHead
 from gitwire.tunnel import TunnelReader

@@ -6,8 +6,8 @@ import base64
 
 import jwt
 
+from broker.configvalues import Address
 from broker.providers.credential import Credential
-from broker.settings import Address
 from gitwire.framing import Framing, Length, framing_headers
 from gitwire.http import format_request
 from gitwire.smarthttp import GitRequest, headers_of, method_of, target_of

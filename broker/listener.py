@@ -11,9 +11,9 @@ from typing import Any, cast
 from attrs import define, field
 from twisted.logger import Logger
 
+from broker.configvalues import Address
 from broker.desk import Desk
 from broker.operations import dispatch
-from broker.settings import Address
 from broker.settings import Timeouts as BrokerTimeouts
 from gitmoat.fault import Fault
 from gitwire.proxying import ProxyReader

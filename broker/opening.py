@@ -18,11 +18,12 @@ from nacl.signing import SigningKey
 
 from audit.journal import Journal, JournalUnavailable, Sizes, open_journal
 from broker.config import load_config
+from broker.configvalues import Address
 from broker.errors import Misconfigured
 from broker.files import Tree, open_tree
 from broker.listener import bind
 from broker.routes import check_files, check_upstreams
-from broker.settings import Address, BrokerConfig
+from broker.settings import BrokerConfig
 from broker.store.interface import Store, StoreDamaged, StoreUnwritable
 from broker.store.sqlite import open_sqlite, store_files
 from broker.vault import Vault, open_vault

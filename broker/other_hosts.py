@@ -9,11 +9,11 @@ from typing import Any
 from attrs import define, frozen
 from twisted.internet.defer import TimeoutError as TimedOut
 
+from broker.configvalues import Address as Place
 from broker.errors import Unavailable
 from broker.resolving import Resolver
 from broker.route import Route, Through
 from broker.running import Permit
-from broker.settings import Address as Place
 from gitwire.hostname import Destination, HostName
 from netpolicy.addresses import Address, may_dial
 

@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 from twisted.python.filepath import FilePath
 from twisted.python.threadpool import ThreadPool
 
-from broker.settings import Address as Place
+from broker.configvalues import Address as Place
 from gitwire.hostname import HostName
 from netpolicy.addresses import Address
 

@@ -17,10 +17,11 @@ from twisted.internet.ssl import (
     trustRootFromCertificates,
 )
 
+from broker.configvalues import Address
 from broker.errors import Misconfigured
 from broker.providers.credential import Credential, Need, Provider
 from broker.running import Permit
-from broker.settings import Address, UpstreamConfig
+from broker.settings import UpstreamConfig
 from identity.tlsoptions import PARTIAL_WRITE, SUITES
 from netpolicy.addresses import Address as Number
 

@@ -48,7 +48,7 @@ def check_files(config: BrokerConfig, tree: Tree, ids: tuple[int, int]) -> None:
     """Reads every credential file once, so that a bad one is found now and not at a push."""
     for provider in config.providers.values():
         match provider:
-            case FileProvider(username, password_file):
+            case FileProvider(username=username, password_file=password_file):
                 FileCredentials(tree, password_file, username, *ids).credential()
             case AppProvider():
                 read_app_key(tree, provider.private_key_file, ids)

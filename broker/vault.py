@@ -15,8 +15,9 @@ from nacl.exceptions import CryptoError
 from nacl.public import Box, PrivateKey, PublicKey, SealedBox
 from nacl.signing import SigningKey
 
+from broker.configvalues import is_username
 from broker.errors import Unavailable
-from broker.providers.credential import Credential, is_username, unavailable
+from broker.providers.credential import Credential, unavailable
 from gitmoat.fault import Fault
 from identity.secret import Secret
 

@@ -186,9 +186,11 @@ def text(most: int = 255, least: int = 1, *, printable: bool = True) -> Shape[st
 
 
 def number(low: int, high: int) -> Shape[int]:
+    wanted = f"must be {low}" if low == high else f"must be a whole number from {low} to {high}"
+
     def read_number(value: object, path: str) -> int:
         if type(value) is not int or not low <= value <= high:
-            raise Misshapen(path, f"must be a whole number from {low} to {high}")
+            raise Misshapen(path, wanted)
         return value
 
     return Shape(read_number)
@@ -308,7 +310,7 @@ def tagged(tag: str, messages: Mapping[str, type[T]]) -> Shape[T]:
     def read_tagged(value: object, path: str) -> T:
         given = dict(_mapping(value, path))
         if tag not in given:
-            raise Misshapen(_at(path, tag), "is missing")
+            raise Misshapen(_at(path, tag), "is missing", "one of: " + ", ".join(messages))
         return read(messages[known.read(given.pop(tag), _at(path, tag))], given, path)
 
     return Shape(read_tagged, lambda message: {tag: names[type(message)], **write(message)})

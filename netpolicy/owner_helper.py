@@ -5,10 +5,14 @@ reads the same table by itself.
 """
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 from attrs import frozen
 
 from netpolicy.reading import PolicyError, Table
+
+T = TypeVar("T")
 
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _WORD = re.compile(r"[ -~]{1,1024}")
@@ -23,27 +27,36 @@ class OwnerHelper:
 
 def owner_helper(table: Table) -> OwnerHelper:
     """Reads `user` and `command`; PolicyError for anything that hostd would not run."""
-    return OwnerHelper(_user(table), _command(table))
+    return OwnerHelper(_read(table, "user", helper_user), _read(table, "command", helper_command))
 
 
-def _user(table: Table) -> str:
-    user = table.text("user")
-    if _USER.fullmatch(user) is None:
-        raise PolicyError(table.at("user"), "is not a user's name")
+def _read(table: Table, key: str, read: Callable[[object], T]) -> T:
+    if not table.has(key):
+        raise PolicyError(table.at(key), "is missing")
+    try:
+        return read(table.take(key))
+    except PolicyError as error:
+        raise PolicyError(table.at(key), error.what, error.hint) from None
+
+
+# Of one value; PolicyError without a path
+
+
+def helper_user(user: object) -> str:
+    if not isinstance(user, str) or _USER.fullmatch(user) is None:
+        raise PolicyError("", "is not a user's name")
     if user == "root":
-        hint = "name the account whose login the helper uses"
-        raise PolicyError(table.at("user"), "must not be root", hint)
+        raise PolicyError("", "must not be root", "name the account whose login the helper uses")
     return user
 
 
-def _command(table: Table) -> tuple[str, ...]:
-    given = table.take("command")
+def helper_command(words: object) -> tuple[str, ...]:
     hint = 'write a list of words: command = ["gh", "auth", "git-credential"]'
-    if not isinstance(given, list) or not 0 < len(given) <= _WORDS:
-        raise PolicyError(table.at("command"), "is not a list of words", hint)
-    if not all(isinstance(word, str) and _WORD.fullmatch(word) for word in given):
-        raise PolicyError(table.at("command"), "has a word that is not printable ASCII", hint)
-    if "/" in given[0] and not given[0].startswith("/"):
-        why = "begins with a relative path"
-        raise PolicyError(table.at("command"), why, "a name in the system's PATH, or a path from /")
-    return tuple(given)
+    if not isinstance(words, list) or not 0 < len(words) <= _WORDS:
+        raise PolicyError("", "is not a list of words", hint)
+    if not all(isinstance(word, str) and _WORD.fullmatch(word) for word in words):
+        raise PolicyError("", "has a word that is not printable ASCII", hint)
+    if "/" in words[0] and not words[0].startswith("/"):
+        hint = "a name in the system's PATH, or a path from /"
+        raise PolicyError("", "begins with a relative path", hint)
+    return tuple(words)

@@ -13,7 +13,6 @@ from broker.running import Permit
 from broker.settings import UpstreamConfig
 from identity.secret import Secret
 
-_USERNAME = re.compile(r"[!-9;-~]{1,128}")
 _PASSWORD = re.compile(rb"[!-~]{1,16384}")
 
 
@@ -87,11 +86,6 @@ class Permitted:
 
     def refused(self, need: Need, credential: Credential) -> bool:
         return self.provider.refused(need, credential)
-
-
-def is_username(text: str) -> bool:
-    """Basic authentication (RFC 7617) has no way to carry a colon or a control character here."""
-    return _USERNAME.fullmatch(text) is not None
 
 
 def parse_password(raw: bytes) -> Secret | None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from attrs import frozen
 
+from broker.configvalues import Address, Api
 from broker.providers.credential import Credential, Need, parse_password
-from broker.settings import Address, Api, UpstreamConfig
+from broker.settings import UpstreamConfig
 from gitwire.errors import Malformed
 from gitwire.http import ResponseHead
 

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as TimedOut
 from twisted.python.failure import Failure
 
+from broker.configvalues import Api
 from broker.dialling import Dialler
 from broker.errors import Unavailable
 from broker.files import Tree
@@ -32,7 +33,7 @@ from broker.providers.github_api import (
 from broker.providers.keeping import Fresh, Keeping
 from broker.route import Route, server_route
 from broker.running import Errand
-from broker.settings import Api, AppProvider, UpstreamConfig
+from broker.settings import AppProvider, UpstreamConfig
 from identity.secret import Secret
 from limits.buckets import KeyedBuckets
 from streams.whole import NoAnswer
@@ -123,12 +124,12 @@ class AppCredentials:
         if self._now() < self._quiet_until:
             raise self._limited()
         clock = self._wall() + self._skew
-        token = app_token(self._key(), self._config.app, int(clock))
+        token = app_token(self._key(), self._config.app_id, int(clock))
         if token is None:
             path = self._config.private_key_file
             raise unavailable(f"{path} is not an RSA private key in PEM", "download it again")
-        api = api_of(need.upstream, self._config.api)
-        target = f"{api.prefix}/app/installations/{self._config.installation}/access_tokens"
+        api = api_of(need.upstream, self._config.api_url)
+        target = f"{api.prefix}/app/installations/{self._config.installation_id}/access_tokens"
         body = mint_body(need)
         head = api_head(target, api.address, token, len(body))
         route = self._route(need.upstream, api)

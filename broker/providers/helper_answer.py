@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from broker.providers.credential import Credential, is_username, parse_password
+from broker.configvalues import is_username
+from broker.providers.credential import Credential, parse_password
 
 ANSWER_LIMIT = 64 * 1024
 _LINES = 256

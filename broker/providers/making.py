@@ -49,7 +49,7 @@ class Maker:
         self, name: str, config: ProviderConfig, others: Callable[[str], Provider]
     ) -> Provider:
         match config:
-            case FileProvider(username, password_file):
+            case FileProvider(username=username, password_file=password_file):
                 return AtOnce(FileCredentials(self.tree, password_file, username, *self.ids))
             case VaultProvider():
                 return AtOnce(VaultCredentials(self.vault, name))

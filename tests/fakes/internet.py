@@ -15,10 +15,10 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from broker.configvalues import Address as Place
 from broker.other_hosts import Checked, OtherHosts
 from broker.route import Route
 from broker.running import Permit
-from broker.settings import Address as Place
 from gitwire.hostname import Destination, HostName
 from gitwire.http import Framing, NoBody, format_request, framing_headers
 from gitwire.proxying import format_connect

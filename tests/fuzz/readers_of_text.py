@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 
+from broker.configvalues import Address
 from broker.providers.credential import Need
 from broker.providers.github_api import Limited, Minted, Skewed, read_outcome
 from broker.providers.helper_answer import read_answer
 from broker.reports import recorded
 from broker.running import Errand
-from broker.settings import Address, UpstreamConfig
+from broker.settings import UpstreamConfig
 from credential_helper.gitcredential import CredentialMalformed, format_answer, parse_answer
 from gitmoat.messages.report import parse_report
 from gitmoat.shape import Misshapen

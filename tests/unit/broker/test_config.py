@@ -8,11 +8,10 @@ import pytest
 import trustme
 
 from broker.config import load_config
+from broker.configvalues import Address, Api
 from broker.errors import Misconfigured
 from broker.files import Tree, open_tree
 from broker.settings import (
-    Address,
-    Api,
     AppProvider,
     BrokerConfig,
     FileProvider,
@@ -121,7 +120,7 @@ key = "{KEY}"
     )
     assert config.upstreams["github"].authority == "github.com"
     assert config.providers == {
-        "gh": FileProvider("x-access-token", Path("/etc/gitmoat/gh.token")),
+        "gh": FileProvider(username="x-access-token", password_file=Path("/etc/gitmoat/gh.token")),
         "sealed": VaultProvider(),
     }
     assert config.hosts == {"here": HostConfig((bytes(32),))}
@@ -160,12 +159,18 @@ def app(**changes: str) -> str:
 
 def test_a_helper_and_an_app_are_understood(files: Files) -> None:
     config = files.load(MINIMAL + helper())
-    assert config.providers["p"] == HelperProvider("alice", ("gh", "auth", "git-credential"))
+    assert config.providers["p"] == HelperProvider(
+        user="alice", command=("gh", "auth", "git-credential")
+    )
     config = files.load(MINIMAL + app(api_url='"https://git.example:8443/api/v3/"'))
     api = Api(Address("git.example", 8443), "/api/v3")
-    assert config.providers["p"] == AppProvider("5", 7, Path("/a.pem"), api)
+    assert config.providers["p"] == AppProvider(
+        app_id="5", installation_id=7, private_key_file=Path("/a.pem"), api_url=api
+    )
     config = files.load(MINIMAL + app(app_id='"Iv1.0123456789abcdef"'))
-    assert config.providers["p"] == AppProvider("Iv1.0123456789abcdef", 7, Path("/a.pem"))
+    assert config.providers["p"] == AppProvider(
+        app_id="Iv1.0123456789abcdef", installation_id=7, private_key_file=Path("/a.pem")
+    )
 
 
 def test_an_upstream_behind_a_proxy_with_its_own_patience(files: Files) -> None:
@@ -208,7 +213,7 @@ def test_a_host_with_two_keys_and_a_ceiling(files: Files) -> None:
         (MINIMAL + upstream(url='"https://*.example"'), "upstream.up.url"),
         (MINIMAL + upstream(url='"https://GIT.example"'), "upstream.up.url"),
         (MINIMAL + upstream(url='"https://git.example:0"'), "upstream.up.url"),
-        (MINIMAL + upstream(also='["*.example"]'), "upstream.up.also"),
+        (MINIMAL + upstream(also='["*.example"]'), "upstream.up.also[0]"),
         (MINIMAL + upstream(case_insensitive=""), "upstream.up.case_insensitive"),
         (MINIMAL + upstream(case_insensitive='"no"'), "upstream.up.case_insensitive"),
         (MINIMAL + upstream(provider='"q"'), "upstream.up.provider"),
@@ -264,6 +269,41 @@ def test_a_fault_is_named_by_file_and_key_path(files: Files, text: str, key: str
     assert caught.value.code == "B104"
     assert caught.value.why.startswith(f"{files.main}: {key}: ")
     assert set(caught.value.mapping()) == {"code", "what", "why", "fix"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "fix"),
+    [
+        (
+            "[limits]\nconections = 1",
+            "limits.conections: unknown key",
+            "did you mean `connections`?",
+        ),
+        ("[timeouts]\nidle = 60", "timeouts.idle: must be text", '"90s", "30m" or "8h"'),
+        ('[timeouts]\nidle = "2d"', "timeouts.idle: must be at most 1d", '"90s"'),
+        ('[audit]\nsegment = "1"', "audit.segment: not a size like 64KiB", '"200MiB"'),
+        ("[limits]\nqueue = true", "limits.queue: must be text", "with a unit"),
+        (
+            "[limits]\noperations = 0",
+            "limits.operations: must be a whole number from 1 to 5000",
+            "",
+        ),
+        (upstream(url='"http://git.example"'), "url: is not https://HOST[:PORT]", "only https"),
+        (upstream(url=""), "upstream.up.url: is missing", 'url = "https://HOST[:PORT]"'),
+        (upstream(case_insensitive=""), "case_insensitive: is missing", "true for GitHub"),
+        ("[provider.p]", "provider.p.type: is missing", "one of: file, vault"),
+        ("[host.h]", "host.h.key: is missing", "44 characters of base64"),
+        ('[metrics]\naddress = "192.0.2.1:1"', "metrics.address: is not on loopback", "127.0.0.1"),
+        ('[egress]\nresolvers = ["x"]', "egress.resolvers[0]: is not an IP address", "192.0.2.53"),
+        (helper(user='"root"'), "provider.p.user: must not be root", "the account whose login"),
+    ],
+)
+def test_a_fault_says_what_is_wrong_and_what_to_write(
+    files: Files, text: str, why: str, fix: str
+) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        files.load(MINIMAL + text)
+    assert why in caught.value.why and fix in caught.value.fix
 
 
 def test_a_fault_in_an_added_file_names_that_file(files: Files) -> None:

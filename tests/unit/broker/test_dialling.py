@@ -3,8 +3,9 @@
 import trustme
 from OpenSSL import SSL
 
+from broker.configvalues import Address
 from broker.route import trusting
-from broker.settings import Address, UpstreamConfig
+from broker.settings import UpstreamConfig
 
 
 def test_an_upstream_that_leaves_the_choice_to_us_is_spoken_to_in_the_cheapest_suite() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.configvalues import Address, Api
 from broker.providers.credential import Need
 from broker.providers.github_api import (
     Denied,
@@ -17,7 +18,7 @@ from broker.providers.github_api import (
     read_outcome,
 )
 from broker.running import Errand
-from broker.settings import Address, Api, UpstreamConfig
+from broker.settings import UpstreamConfig
 from gitwire.http import Length, ResponseHead
 
 NOW = 1_800_000_000.0

@@ -108,10 +108,10 @@ def test_what_was_cut_or_has_ended_opens_nothing(running: Running) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        FileProvider("bot", Path("/nonexistent")),
+        FileProvider(username="bot", password_file=Path("/nonexistent")),
         VaultProvider(),
-        HelperProvider("owner", ("helper",)),
-        AppProvider("1", 1, Path("/nonexistent")),
+        HelperProvider(user="owner", command=("helper",)),
+        AppProvider(app_id="1", installation_id=1, private_key_file=Path("/nonexistent")),
     ],
     ids=lambda config: type(config).__name__,
 )

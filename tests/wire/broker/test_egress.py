@@ -15,11 +15,11 @@ from twisted.names import dns
 from twisted.names.error import DNSNameError
 from twisted.python.failure import Failure
 
+from broker.configvalues import Address as Place
 from broker.dialling import Dialler
 from broker.errors import Unavailable
 from broker.other_hosts import Checked, OtherHosts, is_ours
 from broker.resolving import ServerResolver, SystemResolver, _found
-from broker.settings import Address as Place
 from gitwire.hostname import Destination, HostName
 from netpolicy.addresses import Address
 from netpolicy.document import parse_policy

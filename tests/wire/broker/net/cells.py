@@ -105,7 +105,7 @@ def code(cell: Cell) -> str:
     if kind in EGRESS and wait not in (Wait.NAME, Wait.CONNECTION):
         return "E107" if (wait, event) == (Wait.HEAD, Event.TIMED_OUT) else ""
     if event is Event.TIMED_OUT and wait in (Wait.CLIENT_BODY, Wait.BOTH):
-        return ""
+        return "G306" if wait is Wait.CLIENT_BODY else ""
     if event is not Event.TIMED_OUT and wait in (Wait.HEAD, Wait.CLIENT_BODY):
         return ""
     codes = {
