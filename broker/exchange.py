@@ -21,7 +21,6 @@ from twisted.internet.defer import TimeoutError as TimedOut
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from audit.events import Decision
 from audit.journal import JournalUnavailable
 from broker.admission import Turn
 from broker.desk import Desk
@@ -29,7 +28,6 @@ from broker.errors import Unavailable
 from broker.gate import decide_session
 from broker.governors import Limiter, Unlimited
 from broker.kind import (
-    DROP,
     Allow,
     Answered,
     Deny,
@@ -42,9 +40,9 @@ from broker.kind import (
     Transfer,
     Verdict,
 )
+from broker.notices import Notices
 from broker.providers.credential import Credential
 from broker.providers.credential import Need as CredentialNeed
-from broker.recording import record_or_log
 from broker.refusals import Reply
 from broker.route import Route
 from broker.running import Entry
@@ -90,7 +88,7 @@ class Exchange:
     _allowed: Allow | None = field(init=False, default=None)
     _began: float = field(init=False)
     _enclosed: bool = field(init=False, default=False)  # its outcome will be told
-    _braked: float = field(init=False, default=0.0)  # seconds before a refusal is told
+    _notices: Notices = field(init=False)
     # What has to be given back
     _entry: Entry | None = field(init=False, default=None)
     _timer: Timer | None = field(init=False, default=None)
@@ -106,6 +104,8 @@ class Exchange:
 
     def __attrs_post_init__(self) -> None:
         self._policy, self._began = self._session.policy, self._desk.now()
+        labels = self.request.labels
+        self._notices = Notices(self._desk, self._session, self._incoming, labels, self._began)
 
     def start(self) -> None:
         Deferred.fromCoroutine(self._run()).addErrback(self._fault)
@@ -206,7 +206,7 @@ class Exchange:
         self._register()
         busy = self._enter("") if self.request.limits_first else None
         if busy is not None:
-            self._record_denied(busy)
+            self._notices.record_denied(self.request, busy)
         verdict: Verdict = busy or self._decide()
         prefix = self.request.prefix()
         if prefix is not None and (busy is not None or isinstance(verdict, Need)):
@@ -220,7 +220,7 @@ class Exchange:
             case Deny():
                 self._deny(verdict, recorded=verdict is busy)
             case Answered(reply):
-                self._reply(reply)
+                self._notices.reply(reply)
             case Need():
                 raise RuntimeError("it needs to read more, and reads nothing")
             case _:
@@ -281,7 +281,7 @@ class Exchange:
             end = self._settled(self.request.unavailable(error))
         finally:
             if self._enclosed:
-                self._record_end(end)
+                self._notices.record_end(self.request, end)
 
     async def _has_turn(self) -> bool:
         config, admission = self._desk.routes.now.config, self._desk.admission
@@ -309,7 +309,7 @@ class Exchange:
         else:
             self._desk.journal.record(event, durable=True)
         self.request.recorded(self._session)
-        self._count("allow", "")
+        self._notices.count("allow", "")
 
     async def _exchanged(self, allow: Allow) -> End:
         """A request that can be repeated is sent once more where the first time says nothing: with
@@ -458,7 +458,7 @@ class Exchange:
     def _settled(self, end: End) -> End:
         """What the client, and the audit, have still to be told of it."""
         if end.denied is not None:
-            self._record_denied(end.denied)
+            self._notices.record_denied(self.request, end.denied)
         if end.tell is not None:
             self._refuse(evolve(end.tell, retry=self._limiter.resting))
         if end.hangs_up:
@@ -496,58 +496,16 @@ class Exchange:
         log.failure("request {req} failed", failure, req=self.request.request_id)
         self._incoming.abort()
 
-    # What is told and recorded
+    # What is told of it
 
     def _turn_away(self, code: str, wait: int) -> None:
         self._deny(Deny(code, f"over a limit, told to wait {wait} s", retry=wait))
 
     def _deny(self, deny: Deny, recorded: bool = False) -> None:
-        if deny.hammering:
-            self._braked = self._session.brake.refused(self._desk.now())
-        if not recorded:
-            self._record_denied(deny)
-        self._refuse(deny)
+        self._notices.deny(self.request, self._policy, deny, recorded)
 
     def _refuse(self, deny: Deny) -> None:
-        reply = self.request.refuse(deny, self._policy, braked=self._braked > 0)
-        self._reply(reply, deny.close)
-
-    def _reply(self, reply: Reply, close: bool = False) -> None:
-        if self._braked > 0:
-            delay, self._braked = self._braked, 0.0
-            self._desk.clock.callLater(delay, self._reply, reply, close)
-            return
-        self._incoming.discard(DROP)
-        # A client that was told its session is over has nothing more to ask here.
-        close = close or reply.status == _UNAUTHORISED
-        self._incoming.reply(reply.status, reply.headers, reply.body, close=close)
-
-    def _record_denied(self, deny: Deny) -> None:
-        """A refusal takes effect whether or not it can be recorded."""
-        self._count("deny", deny.code)
-        event = self.request.record_denied(self._session, deny, self._desk.now())
-        if event is not None and self.request.synced_beside:
-            self._desk.recorder.record(event).addErrback(self._not_recorded)
-        elif event is not None:
-            record_or_log(self._desk.journal, event)
-
-    def _not_recorded(self, failure: Failure) -> None:
-        failure.trap(JournalUnavailable)
-        what = failure.getErrorMessage()
-        log.error("refusal {req} not recorded: {what}", req=self.request.request_id, what=what)
-
-    def _record_end(self, end: End) -> None:
-        seconds = self._desk.now() - self._began
-        if self.request.labels is not None:
-            op, _ = self.request.labels
-            self._desk.metrics.ended(op, end.code or "", end.up, end.down, seconds)
-        event = self.request.record_end(self._session, end, seconds)
-        if event is not None:
-            record_or_log(self._desk.journal, event)
-
-    def _count(self, decision: Decision, code: str) -> None:
-        if self.request.labels is not None:
-            self._desk.metrics.decided(*self.request.labels, decision, code)
+        self._notices.refuse(self.request, self._policy, deny)
 
 
 @frozen

@@ -175,8 +175,8 @@ WIRES = (
     Mutation(
         "broker: an upstream that is silent is asked twice",
         "broker/exchange.py",
-        "_NOT_CLOSED = frozenset({Cause.NO_ANSWER, ",
-        "_NOT_CLOSED = frozenset({",
+        "    {Cause.NO_ANSWER, ",
+        "    {",
         (
             "tests/wire/broker/test_stalls.py"
             "::test_a_kept_connection_that_is_silent_is_not_asked_twice",
