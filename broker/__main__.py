@@ -87,15 +87,15 @@ def _start(root: Path, admin_fd: int | None, reactor: Any) -> Broker:
     """A broker that will run with the reactor, with root given up."""
     handed = None if admin_fd is None else socket.socket(fileno=admin_fd)
     admin_uid = os.geteuid() if handed is None else 0
-    opened = open_everything(Paths(root.absolute()), handed)
-    broker = Broker(reactor, opened, admin_uid)
+    resources = open_everything(Paths(root.absolute()), handed)
+    broker = Broker(reactor, resources, admin_uid)
     import_everything()
     os.umask(0o077)
     state = str(Paths(root.absolute()).broker_state)
-    if opened.ids.drops:
-        become_broker(*opened.ids.pair, state)
+    if resources.ids.drops:
+        become_broker(*resources.ids.pair, state)
     elif handed is not None:
-        stay_broker(*opened.ids.pair, state)
+        stay_broker(*resources.ids.pair, state)
     try:
         broker.start()
     except JournalUnavailable as error:

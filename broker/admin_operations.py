@@ -15,14 +15,14 @@ from twisted.internet.defer import Deferred
 from audit.events import AdminOperation, ConfigLoaded, CredentialStored
 from broker.admin import Fields, Operation
 from broker.clocks import WallClock
-from broker.desk import Desk
+from broker.desk import Context
 from broker.overview import problems, session_row, upstream_states
 from broker.own_key import OwnKey
 from broker.providers.credential import parse_password
 from broker.recording import record_first
 from broker.sessions import Session
 from broker.settings import AppProvider, FileProvider, HelperProvider, VaultProvider
-from broker.trying import Trial
+from broker.trying import CredentialCheck
 from broker.vault import Vault, check_entry
 from broker.version import VERSION
 from gitmoat.fault import Fault
@@ -35,7 +35,7 @@ _NO_LIVING = f"{_NO_SESSION}, or it has ended"
 
 @define(eq=False)
 class AdminOperations:
-    _desk: Desk
+    _context: Context
     _vault: Vault
     _address: str
     _key: OwnKey
@@ -68,16 +68,16 @@ class AdminOperations:
             "key": self._key.text,
             "key_since": self._key.since(),
             "clock_behind": self._clock.behind(),
-            "healthy": not (wrong := problems(self._desk)),
+            "healthy": not (wrong := problems(self._context)),
             "problems": wrong,
-            "keeps_space": self._desk.journal.keeps_space(),
+            "keeps_space": self._context.journal.keeps_space(),
             "uid": os.getuid(),
-            "sessions": len(self._desk.sessions.living()),
-            "upstreams": sorted(self._desk.routes.now.by_upstream),
+            "sessions": len(self._context.sessions.living()),
+            "upstreams": sorted(self._context.routes.now.by_upstream),
         }
 
     def reload(self, fields: Fields, uid: int) -> Fields:
-        routes = self._desk.routes.reload()
+        routes = self._context.routes.reload()
         self._end_orphans()
         self._record(ConfigLoaded(reason="reload"))
         return {
@@ -88,10 +88,10 @@ class AdminOperations:
 
     def _end_orphans(self) -> None:
         """Sessions of a host that is enrolled no longer."""
-        hosts = frozenset(self._desk.routes.now.hosts.values())
-        for session in self._desk.sessions.living():
+        hosts = frozenset(self._context.routes.now.hosts.values())
+        for session in self._context.sessions.living():
             if session.stored.host not in hosts:
-                self._desk.authority.revoke(session, "its host was removed")
+                self._context.grants.revoke(session, "its host was removed")
 
     def shutdown(self, fields: Fields, uid: int) -> Fields:
         self._record(AdminOperation(op="shutdown", decision="allow", peer_uid=uid))
@@ -99,7 +99,7 @@ class AdminOperations:
         return {}
 
     def _record(self, event: AdminOperation | ConfigLoaded | CredentialStored) -> None:
-        record_first(self._desk.journal, event)
+        record_first(self._context.journal, event)
 
     def cred_add(self, fields: Fields, uid: int) -> Fields:
         name, username = _text(fields, "name"), _text(fields, "username")
@@ -118,7 +118,7 @@ class AdminOperations:
     def cred_ls(self, fields: Fields, uid: int) -> Fields:
         """Providers in force, and vault entries without one; never a value."""
         items: list[Fields] = []
-        providers = self._desk.routes.now.config.providers
+        providers = self._context.routes.now.config.providers
         for name, provider in sorted(providers.items()):
             match provider:
                 case FileProvider(username=username, password_file=path):
@@ -148,20 +148,22 @@ class AdminOperations:
 
     def cred_test(self, fields: Fields, uid: int) -> Deferred[Fields]:
         name, place = _text(fields, "name"), _text(fields, "repo")
-        routes = self._desk.routes.now
+        routes = self._context.routes.now
         if name not in routes.providers:
             fix = "`hostctl cred ls` lists them"
             raise Fault("C110", f"there is no credential {name!r}", "", fix)
         self._record(AdminOperation(op="cred-test", decision="allow", peer_uid=uid, reason=name))
-        return Deferred.fromCoroutine(Trial(routes, self._desk.dialler, name).run(place))
+        return Deferred.fromCoroutine(
+            CredentialCheck(routes, self._context.dialler, name).run(place)
+        )
 
     def session_ls(self, fields: Fields, uid: int) -> Fields:
-        sessions = self._desk.sessions.everyone()
+        sessions = self._context.sessions.everyone()
         return {"items": [self._summary(session) for session in sessions]}
 
     def _summary(self, session: Session) -> Fields:
         stored = session.stored
-        left = stored.deadline - self._desk.now()
+        left = stored.deadline - self._context.now()
         return {
             "session": stored.id,
             "sandbox": stored.sandbox,
@@ -188,8 +190,8 @@ class AdminOperations:
         }
 
     def _one(self, text: str) -> Session:
-        exact = self._desk.sessions.by_id(text)
-        sessions = self._desk.sessions
+        exact = self._context.sessions.by_id(text)
+        sessions = self._context.sessions
         found = [exact] if exact is not None else sessions.named(text) or sessions.ended(text)
         if not found:
             fix = "`hostctl ls --fleet` lists them"
@@ -203,14 +205,14 @@ class AdminOperations:
             raise _not_understood("reason is not text")
         chosen = self._chosen(fields)
         for session in chosen:
-            self._desk.authority.revoke(session, reason[:_REASON_LIMIT], uid)
+            self._context.grants.revoke(session, reason[:_REASON_LIMIT], uid)
         return {"revoked": [session.id for session in chosen]}
 
     def _chosen(self, fields: Fields) -> list[Session]:
         if fields.get("all") is True or fields.get("session") == "all":
-            return self._desk.sessions.living()
+            return self._context.sessions.living()
         text = _text(fields, "session" if "session" in fields else "sandbox")
-        found = self._desk.sessions.named(text)
+        found = self._context.sessions.named(text)
         if not found:
             fix = "`hostctl ls --fleet` lists them"
             raise Fault("R103", f"there is no living session {text!r}", _NO_LIVING, fix)
@@ -232,15 +234,18 @@ class AdminOperations:
         return {"behind": behind}
 
     def top(self, fields: Fields, uid: int) -> Fields:
-        desk = self._desk
+        context = self._context
         return {
-            "items": [session_row(desk, session) for session in desk.sessions.living()],
-            "operations": {"running": desk.admission.running, "waiting": desk.admission.waiting},
-            "upstreams": upstream_states(desk),
+            "items": [session_row(context, session) for session in context.sessions.living()],
+            "operations": {
+                "running": context.admission.running,
+                "waiting": context.admission.waiting,
+            },
+            "upstreams": upstream_states(context),
         }
 
     def audit_head(self, fields: Fields, uid: int) -> Fields:
-        seq, head = self._desk.journal.head()
+        seq, head = self._context.journal.head()
         return {"seq": seq, "hash": head}
 
 

@@ -19,10 +19,10 @@ _WAITING = 4096
 
 
 @define(eq=False)
-class Turn:
+class Ticket:
     """One operation's place: waiting, then under way, then over."""
 
-    asker: tuple[str, str]  # its sandbox
+    owner: tuple[str, str]  # its sandbox
     go: Callable[[], None]
     running: bool = False
 
@@ -35,7 +35,7 @@ class Admission:
     _everybody: SharedBucket = field(init=False)
     _hosts: dict[str, SharedBucket] = field(init=False, factory=dict)
     _slots: Slots = field(init=False)
-    _queue: FairQueue[Turn] = field(init=False)
+    _queue: FairQueue[Ticket] = field(init=False)
     _serving: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
@@ -70,23 +70,23 @@ class Admission:
             found = self._hosts[host] = SharedBucket(self._limits.host_requests_per_minute)
         return found
 
-    def ask(self, turn: Turn) -> bool:
-        """Calls `turn.go` when it is its turn, maybe before we return; False: no room to wait.
+    def ask(self, ticket: Ticket) -> bool:
+        """Calls `ticket.go` when it is its ticket, maybe before we return; False: no room to wait.
 
         Then `leave` must follow.
         """
-        queued = self._queue.put(turn.asker, turn)
+        queued = self._queue.put(ticket.owner, ticket)
         if queued:
             self._serve()
         return queued
 
-    def leave(self, turn: Turn) -> None:
-        if turn.running:
-            turn.running = False
-            self._slots.leave(turn.asker)
+    def leave(self, ticket: Ticket) -> None:
+        if ticket.running:
+            ticket.running = False
+            self._slots.leave(ticket.owner)
             self._serve()
         else:
-            self._queue.remove(turn.asker, turn)
+            self._queue.remove(ticket.owner, ticket)
 
     def _serve(self) -> None:
         # `go` may end at once and leave: then the loop that runs goes on, not one inside it.
@@ -95,8 +95,8 @@ class Admission:
         self._serving = True
         try:
             free, next_one = self._slots, self._queue.take
-            while free.used < free.total and (turn := next_one(free.room)):
-                turn.running = self._slots.enter(turn.asker)
-                turn.go()
+            while free.used < free.total and (ticket := next_one(free.room)):
+                ticket.running = self._slots.enter(ticket.owner)
+                ticket.go()
         finally:
             self._serving = False

@@ -15,7 +15,7 @@ Work = Callable[[], None]
 
 
 @define(eq=False)
-class Apart:
+class DiskThread:
     """The thread begins with the first piece of work, and ends with `close`."""
 
     _reactor: Any

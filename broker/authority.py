@@ -38,7 +38,7 @@ log = Logger()
 
 
 @define(eq=False)
-class Authority:
+class Grants:
     """Grants come from enrolled hosts, for this broker, once; ends come from anybody in charge."""
 
     _sessions: Sessions

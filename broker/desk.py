@@ -8,9 +8,9 @@ from attrs import frozen
 
 from audit.journal import Journal
 from broker.admission import Admission
-from broker.authority import Authority
+from broker.authority import Grants
 from broker.dialling import Dialler
-from broker.governors import Governors
+from broker.governors import UpstreamLimiters
 from broker.kind import Kind
 from broker.metrics import Metrics
 from broker.recording import Recorder
@@ -22,18 +22,18 @@ from streams.http import Clock
 
 
 @frozen(eq=False)
-class Desk:
+class Context:
     clock: Clock
     now: Callable[[], float]  # the boot clock, in seconds
     routes: CurrentRoutes
     sessions: Sessions
-    authority: Authority
+    grants: Grants
     journal: Journal
     recorder: Recorder  # for what many wait for at a time
     dialler: Dialler
     upstreams: Upstreams
     admission: Admission
-    governors: Governors
+    limiters: UpstreamLimiters
     metrics: Metrics
     hangups: Hangups  # clients that leave while their requests wait
     kinds: tuple[type[Kind], ...]

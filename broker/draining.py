@@ -29,7 +29,7 @@ class Drain:
     _sessions: Sessions
     _listener: Listener
     _stop_listening: Callable[[], object]
-    _patience: float
+    _timeout: float
     _waited: float = field(default=0.0, init=False)
     _first: set[tuple[str, int]] = field(factory=set, init=False)
     _done: Deferred[None] = field(factory=Deferred, init=False)
@@ -41,7 +41,7 @@ class Drain:
 
     def _serve(self) -> None:
         self._first &= self._sessions.under_way()
-        if self._first and self._waited < self._patience:
+        if self._first and self._waited < self._timeout:
             self._later(self._serve)
             return
         self._waited = 0.0
@@ -50,7 +50,7 @@ class Drain:
         self._close()
 
     def _close(self) -> None:
-        if self._listener.closing and self._waited < min(CLOSING, self._patience):
+        if self._listener.closing and self._waited < min(CLOSING, self._timeout):
             self._later(self._close)
         else:
             self._done.callback(None)

@@ -22,8 +22,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from audit.journal import JournalUnavailable
-from broker.admission import Turn
-from broker.desk import Desk
+from broker.admission import Ticket
+from broker.desk import Context
 from broker.errors import Unavailable
 from broker.gate import decide_session
 from broker.governors import Limiter, Unlimited
@@ -41,8 +41,7 @@ from broker.kind import (
     Verdict,
 )
 from broker.notices import Notices
-from broker.providers.credential import Credential
-from broker.providers.credential import Need as CredentialNeed
+from broker.providers.credential import Credential, CredentialRequest
 from broker.refusals import Reply
 from broker.route import Route
 from broker.running import Entry
@@ -76,7 +75,7 @@ class _Cut(Exception):
 
 @define(eq=False)
 class Exchange:
-    _desk: Desk
+    _context: Context
     _session: Session
     _incoming: Incoming
     request: Kind
@@ -94,18 +93,18 @@ class Exchange:
     _timer: Timer | None = field(init=False, default=None)
     _watch: Watch | None = field(init=False, default=None)
     _entered: bool = field(init=False, default=False)
-    _turn: Turn | None = field(init=False, default=None)
+    _ticket: Ticket | None = field(init=False, default=None)
     # What is needed while it is carried out
     _prefix: Prefix | None = field(init=False, default=None)
     _limiter: Limiter = field(init=False, factory=Unlimited)
-    _need: CredentialNeed | None = field(init=False, default=None)
+    _wanted: CredentialRequest | None = field(init=False, default=None)
     _credential: Credential | None = field(init=False, default=None)
     _status: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
-        self._policy, self._began = self._session.policy, self._desk.now()
+        self._policy, self._began = self._session.policy, self._context.now()
         labels = self.request.labels
-        self._notices = Notices(self._desk, self._session, self._incoming, labels, self._began)
+        self._notices = Notices(self._context, self._session, self._incoming, labels, self._began)
 
     def start(self) -> None:
         Deferred.fromCoroutine(self._run()).addErrback(self._fault)
@@ -123,7 +122,7 @@ class Exchange:
     def rescope(self, policy: Policy) -> str | None:
         """Decided anew as it was asked; what is not decided yet will be by the new policy."""
         before, self._policy = self._policy, policy
-        code = self.request.rescope(before, policy, self._allowed, self._desk.routes.now)
+        code = self.request.rescope(before, policy, self._allowed, self._context.routes.now)
         return code or None
 
     def cut(self, code: str) -> None:
@@ -228,22 +227,22 @@ class Exchange:
         return None
 
     def _decide(self) -> Verdict:
-        return self.request.decide(self._policy, self._desk.routes.now)
+        return self.request.decide(self._policy, self._context.routes.now)
 
     def _register(self) -> None:
         """From here on it ends with its session, its client or its time."""
         self._entry = self._session.running.enter(self)
-        seconds = self.request.seconds(self._desk.routes.now.config)
+        seconds = self.request.seconds(self._context.routes.now.config)
         if seconds is not None:
-            self._timer = self._desk.clock.callLater(seconds, self.cut, _TOO_LATE)
+            self._timer = self._context.clock.callLater(seconds, self.cut, _TOO_LATE)
         self._incoming.on_lost(self._client_lost)
         if self._why is None and not self._incoming.body_ended:
             # A body that has to wait is not read, and hides the end behind it.
             peer: Any = self._incoming.peer
-            self._watch = self._desk.hangups.watch(peer.fileno(), self._left)
+            self._watch = self._context.hangups.watch(peer.fileno(), self._left)
 
     def _enter(self, rule: str) -> Deny | None:
-        busy = self.request.enter(self._session, self._desk.admission, self._began, rule)
+        busy = self.request.enter(self._session, self._context.admission, self._began, rule)
         self._entered = busy is None
         return busy
 
@@ -259,7 +258,7 @@ class Exchange:
         self._incoming.hold(self)
         if self.request.queued and not await self._has_turn():
             return
-        self._limiter = self.request.limiter(self._desk.governors, self._session)
+        self._limiter = self.request.limiter(self._context.limiters, self._session)
         rest = self._limiter.ask()
         if rest is not None:
             self._turn_away(rest.code, rest.seconds)
@@ -284,13 +283,13 @@ class Exchange:
                 self._notices.record_end(self.request, end)
 
     async def _has_turn(self) -> bool:
-        config, admission = self._desk.routes.now.config, self._desk.admission
+        config, admission = self._context.routes.now.config, self._context.admission
         ready: Deferred[None] = Deferred()
-        self._turn = Turn(self._session.owner, partial(ready.callback, None))
-        if admission.ask(self._turn):
-            if self._turn.running:  # as most are at once: a timer costs more than all else here
+        self._ticket = Ticket(self._session.owner, partial(ready.callback, None))
+        if admission.ask(self._ticket):
+            if self._ticket.running:  # as most are at once: a timer costs more than all else here
                 return True
-            clock: Any = self._desk.clock
+            clock: Any = self._context.clock
             try:
                 await self._until(ready.addTimeout(config.limits.queue, clock))
             except TimedOut:
@@ -301,13 +300,13 @@ class Exchange:
         return False
 
     async def _record(self, allow: Allow) -> None:
-        event = self.request.record_allowed(self._session, allow, self._desk.now())
+        event = self.request.record_allowed(self._session, allow, self._context.now())
         if event is None:
             return
         if self.request.synced_beside:
-            await self._until(self._desk.recorder.record(event))
+            await self._until(self._context.recorder.record(event))
         else:
-            self._desk.journal.record(event, durable=True)
+            self._context.journal.record(event, durable=True)
         self.request.recorded(self._session)
         self._notices.count("allow", "")
 
@@ -333,22 +332,22 @@ class Exchange:
         if server is None or entry is None:
             return
         self._enter_state(State.CONNECTING)
-        self._need = self.request.need(entry, self._policy)
+        self._wanted = self.request.credential_request(entry, self._policy)
         try:
-            self._credential = await self._until(server.provider.credential(self._need))
+            self._credential = await self._until(server.provider.credential(self._wanted))
         except Unavailable as error:
             log.error("no credential for {req}: {why}", req=self.request.request_id, why=error.why)
             raise
 
-    async def _connect(self, allow: Allow, kept: bool) -> Far:
+    async def _connect(self, allow: Allow, kept: bool) -> FarEnd:
         self._enter_state(State.CONNECTING)
         assert self._entry is not None  # noqa: S101 - it was registered
-        desk, request = self._desk, self.request
-        route = request.route(desk.routes.now, self._policy, allow)
+        context, request = self._context, self.request
+        route = request.route(context.routes.now, self._policy, allow)
         found = self._kept() if kept else None
         if found is not None:
-            return Far(found, route, reused=True)
-        dialling = desk.dialler.tunnel if request.tunnelled else desk.dialler.http
+            return FarEnd(found, route, reused=True)
+        dialling = context.dialler.tunnel if request.tunnelled else context.dialler.http
         try:
             opening: Deferred[Any] = Deferred.fromCoroutine(dialling(route, self._entry))
             made = await self._until(opening, drop=lambda late: late.abort())
@@ -357,14 +356,14 @@ class Exchange:
                 self._limiter.unreachable()
             raise
         self._limiter.reached()
-        return Far(made, route, reused=False)
+        return FarEnd(made, route, reused=False)
 
     def _kept(self) -> ClientConnection | None:
         """Of this session and credential; Unavailable when this has been cut."""
         user, entry = self._user(), self._entry
         if user is None or entry is None:
             return None
-        return self._desk.upstreams.take(entry, user, self.request.repeatable)
+        return self._context.upstreams.take(entry, user, self.request.repeatable)
 
     def _user(self) -> User | None:
         server, credential = self.request.server, self._credential
@@ -372,7 +371,7 @@ class Exchange:
             return None
         return User(self._session.id, server, credential)
 
-    async def _transferred(self, far: Far) -> Outcome | Ended | Deny:
+    async def _transferred(self, far: FarEnd) -> Outcome | Ended | Deny:
         outcome: Outcome | Ended | None = None
         try:
             self._go_on()
@@ -389,18 +388,18 @@ class Exchange:
             self._give_back(far, outcome)
         return outcome
 
-    def _joined(self, far: Far) -> Transfer | Deny:
+    def _joined(self, far: FarEnd) -> Transfer | Deny:
         self._status = 0
-        desk = self._desk
+        context = self._context
         joint = Joint(
-            clock=desk.clock,
-            now=desk.now,
+            clock=context.clock,
+            now=context.now,
             incoming=self._incoming,
             far=far.connection,
             route=far.route,
             session=self._session,
             policy=self._policy,
-            minimum_rate=desk.routes.now.config.limits.minimum_rate,
+            minimum_rate=context.routes.now.config.limits.minimum_rate,
             credential=self._credential,
             prefix=self._prefix,
             answer=self._answer,
@@ -412,13 +411,13 @@ class Exchange:
         self._status = head.status
         self._limiter.answered(head)
         if self.request.server is not None:
-            self._desk.metrics.upstream(self.request.server.config.name, head.status)
+            self._context.metrics.upstream(self.request.server.config.name, head.status)
 
-    def _give_back(self, far: Far, outcome: Outcome | Ended | None) -> None:
+    def _give_back(self, far: FarEnd, outcome: Outcome | Ended | None) -> None:
         """A connection serves another request of its user when this one left it clean."""
         user = self._user()
         if user is not None and outcome is not None and self.request.leaves_clean(outcome):
-            self._desk.upstreams.release(user, far.connection)
+            self._context.upstreams.release(user, far.connection)
         elif isinstance(far.connection, ClientConnection):
             far.connection.close()
         elif outcome is None:
@@ -426,15 +425,15 @@ class Exchange:
 
     def _is_refused(self, outcome: Outcome | Ended | Deny) -> bool:
         """After a 401 the provider is told; it says whether it may have another credential."""
-        server, need, credential = self.request.server, self._need, self._credential
+        server, wanted, credential = self.request.server, self._wanted, self._credential
         refused = isinstance(outcome, Unanswered) and outcome.refused is not None
         if not refused or self._status != _UNAUTHORISED:
             return False
-        if server is None or need is None or credential is None:
+        if server is None or wanted is None or credential is None:
             return False
-        return server.provider.refused(need, credential)
+        return server.provider.refused(wanted, credential)
 
-    def _may_repeat(self, far: Far, outcome: Outcome | Ended | Deny) -> bool:
+    def _may_repeat(self, far: FarEnd, outcome: Outcome | Ended | Deny) -> bool:
         """On a kept connection that was closed meanwhile; one that is only silent stays so."""
         if not isinstance(outcome, Unanswered) or outcome.refused is not None:
             return False
@@ -452,7 +451,7 @@ class Exchange:
         if end.lost:
             self._limiter.lost()
         if self.request.counts and isinstance(outcome, Relayed) and outcome.ended is None:
-            self._session.used = self._desk.now()
+            self._session.used = self._context.now()
         return end
 
     def _settled(self, end: End) -> End:
@@ -480,16 +479,16 @@ class Exchange:
             self._entry.leave()
         cancel(self._timer)
         if self._watch is not None:
-            self._desk.hangups.forget(self._watch)
+            self._context.hangups.forget(self._watch)
         if self._entered:
             self.request.leave(self._session)
         self._incoming.release(self)
-        turn = self._turn
+        ticket = self._ticket
         # Break the reference cycles now, so that the credential is freed before the collector runs.
-        self._entry = self._timer = self._watch = self._turn = self._prefix = None
-        self._need = self._credential = None
-        if turn is not None:
-            self._desk.admission.leave(turn)
+        self._entry = self._timer = self._watch = self._ticket = self._prefix = None
+        self._wanted = self._credential = None
+        if ticket is not None:
+            self._context.admission.leave(ticket)
 
     def _fault(self, failure: Failure) -> None:
         """A fault of ours ends this one request, and shows in the log."""
@@ -509,7 +508,7 @@ class Exchange:
 
 
 @frozen
-class Far:
+class FarEnd:
     """The far end's connection, and how it was reached."""
 
     connection: Any  # a ClientConnection, or the end of a tunnel
@@ -542,14 +541,14 @@ class PrefixSink:
             self.done.callback(found)
 
 
-def serve(desk: Desk, session: Session, incoming: Incoming) -> bool:
+def serve(context: Context, session: Session, incoming: Incoming) -> bool:
     """Whether it is a request of any kind that this broker knows; Malformed is its listener's."""
-    for kind in desk.kinds:
-        found = kind.classify(incoming.head, desk.routes.now, session.policy)
+    for kind in context.kinds:
+        found = kind.classify(incoming.head, context.routes.now, session.policy)
         if isinstance(found, Reply):
             incoming.reply(found.status, found.headers, found.body)
             return True
         if found is not None:
-            Exchange(desk, session, incoming, found).start()
+            Exchange(context, session, incoming, found).start()
             return True
     return False

@@ -34,7 +34,7 @@ _TIERS = {tier.value.encode(): tier for tier in Tier}
 
 
 @frozen
-class Envelope:
+class SidecarHeaders:
     """What a sidecar adds to a git request."""
 
     request_id: str
@@ -42,7 +42,7 @@ class Envelope:
 
 
 @frozen
-class Asked:
+class RequestContext:
     """A request together with everything its decision depends on."""
 
     request: GitRequest
@@ -58,11 +58,11 @@ def read_request_id(head: RequestHead) -> str:
     return value.decode()
 
 
-def read_envelope(head: RequestHead) -> Envelope:
+def read_sidecar_headers(head: RequestHead) -> SidecarHeaders:
     tier = _TIERS.get(head.header(b"gitmoat-tier") or b"")
     if tier is None:
         raise Malformed("tier is missing or unknown")
-    return Envelope(read_request_id(head), tier)
+    return SidecarHeaders(read_request_id(head), tier)
 
 
 def decide_session(state: State, overdue: str | None) -> Deny | None:
@@ -80,7 +80,7 @@ def decide_session(state: State, overdue: str | None) -> Deny | None:
             assert_never(state)
 
 
-def decide_request(asked: Asked) -> Verdict:
+def decide_request(asked: RequestContext) -> Verdict:
     """Before any body is read. A push is decided once more when its commands are known."""
     upstream = asked.upstream
     if upstream is None:
@@ -95,7 +95,7 @@ def decide_request(asked: Asked) -> Verdict:
             assert_never(asked.request)
 
 
-def decide_commands(asked: Asked, commands: PushCommands) -> Allow | PushDenied:
+def decide_commands(asked: RequestContext, commands: PushCommands) -> Allow | PushDenied:
     upstream = asked.upstream
     if upstream is None:
         return PushDenied("G101", {})
@@ -110,7 +110,7 @@ def decide_commands(asked: Asked, commands: PushCommands) -> Allow | PushDenied:
     )
 
 
-def decide_workflows(asked: Asked, commands: PushCommands | None) -> bool:
+def decide_workflows(asked: RequestContext, commands: PushCommands | None) -> bool:
     """Whether the credential of an allowed push may be one for workflow files."""
     upstream = asked.upstream
     if upstream is None or commands is None or not commands.commands:

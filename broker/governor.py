@@ -21,7 +21,7 @@ from limits.shares import SharedBucket
 LONGEST = 3600
 _DEFAULT_REST = 30
 _FAILURES = 5
-MOST_DOORS = 64
+MOST_BREAKERS = 64
 _FIRST_PAUSE = 2.0
 _LONGEST_PAUSE = 30.0
 _LEFT = (b"x-ratelimit-remaining", b"ratelimit-remaining")
@@ -127,8 +127,8 @@ class Breaker:
 
 
 @define(eq=False)
-class Doors:
-    """The repositories that fail for one session: what it brings about closes its own doors only.
+class RepositoryBreakers:
+    """The repositories that fail for one session: what it brings about is held against it alone.
 
     Each has an entry from its first failure until it works; of too many the oldest is forgotten.
     """
@@ -138,23 +138,23 @@ class Doors:
     def __len__(self) -> int:
         return len(self._failing)
 
-    def rest(self, door: Hashable, now: float) -> Rest | None:
-        breaker = self._failing.get(door)
+    def rest(self, key: Hashable, now: float) -> Rest | None:
+        breaker = self._failing.get(key)
         return None if breaker is None else breaker.rest(now)
 
-    def left(self, door: Hashable, now: float) -> int:
-        breaker = self._failing.get(door)
+    def left(self, key: Hashable, now: float) -> int:
+        breaker = self._failing.get(key)
         return 0 if breaker is None else breaker.left(now)
 
-    def failed(self, door: Hashable, now: float, code: str, rest: int = 0) -> None:
-        breaker = self._failing.setdefault(door, Breaker())
+    def failed(self, key: Hashable, now: float, code: str, rest: int = 0) -> None:
+        breaker = self._failing.setdefault(key, Breaker())
         breaker.failed(now, code, rest)
-        self._failing.move_to_end(door)
-        if len(self._failing) > MOST_DOORS:
+        self._failing.move_to_end(key)
+        if len(self._failing) > MOST_BREAKERS:
             self._failing.popitem(last=False)
 
-    def worked(self, door: Hashable) -> None:
-        self._failing.pop(door, None)
+    def worked(self, key: Hashable) -> None:
+        self._failing.pop(key, None)
 
 
 def asks_for_rest(head: ResponseHead) -> bool:

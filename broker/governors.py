@@ -18,7 +18,7 @@ from gitwire.http import ResponseHead
 
 
 @define(eq=False)
-class Governors:
+class UpstreamLimiters:
     """One breaker for each upstream, one budget for each credential there."""
 
     per_minute: int
@@ -45,8 +45,8 @@ class Governors:
         """Seconds for which the upstream wants nobody's requests with this credential."""
         return self.budget(server).resting(self.now())
 
-    def of(self, server: Server, session: Session, tier: str, repository: str) -> Governor:
-        return Governor(self, server, session, (tier, server.config.name, repository))
+    def of(self, server: Server, session: Session, tier: str, repository: str) -> UpstreamLimiter:
+        return UpstreamLimiter(self, server, session, (tier, server.config.name, repository))
 
 
 class Limiter(Protocol):
@@ -77,22 +77,22 @@ class Unlimited:
 
 
 @frozen(eq=False)
-class Governor:
-    """Of one request. `door` is the repository as one tier of one session knows it.
+class UpstreamLimiter:
+    """Of one request. `key` is the repository as one tier of one session knows it.
 
     A connection that cannot be made says something of the upstream: no byte of the request was
     sent yet. What comes after may be the answer to what a sandbox sent, and counts for it alone.
     """
 
-    _all: Governors
+    _all: UpstreamLimiters
     _server: Server
     _session: Session
-    _door: Hashable
+    _key: Hashable
 
     def ask(self) -> Rest | None:
         """None when the request may go up now; it is counted."""
         now, owner = self._all.now(), self._session.owner
-        if rest := self._session.doors.rest(self._door, now):
+        if rest := self._session.breakers.rest(self._key, now):
             return rest
         breaker, budget = self._all.breaker(self._server), self._all.budget(self._server)
         return breaker.rest(now, owner) or budget.take(owner, now)
@@ -108,18 +108,18 @@ class Governor:
         now, wall = self._all.now(), self._all.wall()
         self._all.budget(self._server).heard(self._session.owner, head, now, wall)
         if head.status < 500:
-            self._session.doors.worked(self._door)
+            self._session.breakers.worked(self._key)
             return
         rest = asked_rest(head, wall) if head.status == 503 else 0
-        self._session.doors.failed(self._door, now, "U110", rest)
+        self._session.breakers.failed(self._key, now, "U110", rest)
 
     def lost(self) -> None:
         """It took the request, or part of it, and gave no answer."""
-        self._session.doors.failed(self._door, self._all.now(), "U101")
+        self._session.breakers.failed(self._key, self._all.now(), "U101")
 
     @property
     def resting(self) -> int:
         """Seconds after which asking again makes sense; 0 when nobody said so."""
         now = self._all.now()
-        left = self._session.doors.left(self._door, now)
+        left = self._session.breakers.left(self._key, now)
         return max(left, self._all.budget(self._server).resting(now, self._session.owner))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from broker.bodies import collect
-from broker.desk import Desk
+from broker.desk import Context
 from broker.guard import guarded
 from broker.overview import problems
 from broker.sessions import Session
@@ -31,75 +31,75 @@ class Host:
     key: bytes
 
 
-def grant(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+def grant(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
     def signed(data: bytes) -> None:
-        ceiling = desk.routes.now.config.hosts[host.name].ceiling
-        session = desk.authority.grant(host.name, host.key, data, ceiling)
+        ceiling = context.routes.now.config.hosts[host.name].ceiling
+        session = context.grants.grant(host.name, host.key, data, ceiling)
         answer({"session": session.id, "state": session.state.value})
 
     collect(incoming, GRANT_LIMIT, guarded(incoming, signed))
 
 
-def policy(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+def policy(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
     def signed(data: bytes) -> None:
-        ceiling = desk.routes.now.config.hosts[host.name].ceiling
-        answer({"cut": desk.authority.replace_policy(host.name, host.key, data, ceiling)})
+        ceiling = context.routes.now.config.hosts[host.name].ceiling
+        answer({"cut": context.grants.replace_policy(host.name, host.key, data, ceiling)})
 
     collect(incoming, GRANT_LIMIT, guarded(incoming, signed))
 
 
-def activate(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+def activate(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
         place = read(Activate, read_json(data, _BODY_LIMIT))
-        session = desk.authority.activate(host.name, place)
+        session = context.grants.activate(host.name, place)
         answer({"session": session.id, "state": session.state.value})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
 
 
-def extend(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+def extend(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
         wanted = read(Extend, read_json(data, _BODY_LIMIT))
-        session = desk.authority.of_host(host.name, wanted.session)
-        desk.authority.extend(session, wanted.ttl)
-        answer({"session": session.id, "ttl": int(session.stored.deadline - desk.now())})
+        session = context.grants.of_host(host.name, wanted.session)
+        context.grants.extend(session, wanted.ttl)
+        answer({"session": session.id, "ttl": int(session.stored.deadline - context.now())})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
 
 
-def verifying(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+def verifying(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
     """hostd tries what must be refused: that is not the sandbox's hammering."""
 
     def asked(data: bytes) -> None:
         wanted = read(Verifying, read_json(data, _BODY_LIMIT))
-        session = desk.authority.of_host(host.name, wanted.session)
-        session.brake.lift(desk.now(), wanted.seconds)
+        session = context.grants.of_host(host.name, wanted.session)
+        session.brake.lift(context.now(), wanted.seconds)
         answer({"session": session.id})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
 
 
-def revoke(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
+def revoke(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
         wanted = read(Revoke, read_json(data, _BODY_LIMIT))
-        for session in _named(desk, host, wanted):
-            desk.authority.release(session, (wanted.reason or "by its host")[:_REASON_LIMIT])
+        for session in _named(context, host, wanted):
+            context.grants.release(session, (wanted.reason or "by its host")[:_REASON_LIMIT])
         answer({"state": State.ENDED.value})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
 
 
-def _named(desk: Desk, host: Host, wanted: Revoke) -> list[Session]:
+def _named(context: Context, host: Host, wanted: Revoke) -> list[Session]:
     """One session, or all that live of one sandbox: of this host only."""
     if wanted.session is not None:
-        return [desk.authority.of_host(host.name, wanted.session)]
+        return [context.grants.of_host(host.name, wanted.session)]
     sandbox = wanted.sandbox or ""
-    return [one for one in desk.sessions.living() if one.is_of(host.name, sandbox)]
+    return [one for one in context.sessions.living() if one.is_of(host.name, sandbox)]
 
 
-def upstreams(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
-    answer(desk.routes.now.table.to_mapping())
+def upstreams(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
+    answer(context.routes.now.table.to_mapping())
 
 
-def health(desk: Desk, host: Host, incoming: Incoming, answer: Answer) -> None:
-    answer({"healthy": not problems(desk), "version": VERSION, "pid": os.getpid()})
+def health(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
+    answer({"healthy": not problems(context), "version": VERSION, "pid": os.getpid()})

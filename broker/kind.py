@@ -16,9 +16,8 @@ from twisted.internet.defer import Deferred
 from audit.events import Event
 from broker.admission import Admission
 from broker.errors import Unavailable
-from broker.governors import Governors, Limiter, Unlimited
-from broker.providers.credential import Credential
-from broker.providers.credential import Need as CredentialNeed
+from broker.governors import Limiter, Unlimited, UpstreamLimiters
+from broker.providers.credential import Credential, CredentialRequest
 from broker.refusals import Reply
 from broker.route import Route
 from broker.routes import Routes, Server
@@ -205,7 +204,7 @@ class Kind:
     def leave(self, session: Session) -> None:
         """It is over."""
 
-    def limiter(self, every: Governors, session: Session) -> Limiter:
+    def limiter(self, every: UpstreamLimiters, session: Session) -> Limiter:
         return Unlimited()
 
     # What is told and recorded
@@ -234,7 +233,7 @@ class Kind:
 
     # The far end
 
-    def need(self, permit: Permit, policy: Policy) -> CredentialNeed:
+    def credential_request(self, permit: Permit, policy: Policy) -> CredentialRequest:
         raise NotImplementedError
 
     def route(self, routes: Routes, policy: Policy, allow: Allow) -> Route:

@@ -12,7 +12,7 @@ from attrs import define, field
 from twisted.logger import Logger
 
 from broker.configvalues import Address
-from broker.desk import Desk
+from broker.desk import Context
 from broker.operations import dispatch
 from broker.settings import Timeouts as BrokerTimeouts
 from gitmoat.fault import Fault
@@ -69,16 +69,18 @@ class _Asker:
 class Listener:
     """Makes the connections, counts them, and hands each request on with its asker's key."""
 
-    _desk: Desk
+    _context: Context
     _limit: int
     _timeouts: Timeouts
     _connections: set[ServerConnection] = field(factory=set, init=False)
 
     def admits(self, key: bytes) -> bool:
         """Ended sessions come in: they are told so. A key nobody vouched for does not."""
-        if key in self._desk.routes.now.hosts:
+        if key in self._context.routes.now.hosts:
             return True
-        return len(self._connections) <= self._limit and self._desk.sessions.by_key(key) is not None
+        return (
+            len(self._connections) <= self._limit and self._context.sessions.by_key(key) is not None
+        )
 
     @property
     def open(self) -> int:
@@ -103,7 +105,7 @@ class Listener:
             ended()
 
         connection = ServerConnection(
-            self._desk.clock,
+            self._context.clock,
             partial(self._request, _Asker()),
             self._timeouts,
             secure=True,
@@ -123,7 +125,7 @@ class Listener:
         except PeerKeyUnknown:
             incoming.abort()
             return
-        dispatch(self._desk, asker.key, incoming)
+        dispatch(self._context, asker.key, incoming)
 
     def close_all(self) -> None:
         """Each after the request that is under way; tunnels have no such end."""

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from audit.events import Decision
 from audit.journal import JournalUnavailable
-from broker.desk import Desk
+from broker.desk import Context
 from broker.kind import DROP, Deny, End, Kind
 from broker.recording import record_or_log
 from broker.refusals import Reply
@@ -27,7 +27,7 @@ _UNAUTHORISED = 401
 
 @define(eq=False)
 class Notices:
-    _desk: Desk
+    _context: Context
     _session: Session
     _incoming: Incoming
     _labels: tuple[str, str] | None  # of the request, for the metrics
@@ -38,7 +38,7 @@ class Notices:
 
     def deny(self, request: Kind, policy: Policy, deny: Deny, recorded: bool) -> None:
         if deny.hammering:
-            self._braked = self._session.brake.refused(self._desk.now())
+            self._braked = self._session.brake.refused(self._context.now())
         if not recorded:
             self.record_denied(request, deny)
         self.refuse(request, policy, deny)
@@ -50,7 +50,7 @@ class Notices:
     def reply(self, reply: Reply, close: bool = False) -> None:
         if self._braked > 0:
             delay, self._braked = self._braked, 0.0
-            self._desk.clock.callLater(delay, self.reply, reply, close)
+            self._context.clock.callLater(delay, self.reply, reply, close)
             return
         self._incoming.discard(DROP)
         # A client that was told its session is over has nothing more to ask here.
@@ -61,15 +61,15 @@ class Notices:
 
     def count(self, decision: Decision, code: str) -> None:
         if self._labels is not None:
-            self._desk.metrics.decided(*self._labels, decision, code)
+            self._context.metrics.decided(*self._labels, decision, code)
 
     def record_denied(self, request: Kind, deny: Deny) -> None:
         self.count("deny", deny.code)
-        event = request.record_denied(self._session, deny, self._desk.now())
+        event = request.record_denied(self._session, deny, self._context.now())
         if event is not None and request.synced_beside:
-            self._desk.recorder.record(event).addErrback(self._not_recorded, request.request_id)
+            self._context.recorder.record(event).addErrback(self._not_recorded, request.request_id)
         elif event is not None:
-            record_or_log(self._desk.journal, event)
+            record_or_log(self._context.journal, event)
 
     def _not_recorded(self, failure: Failure, request_id: str) -> None:
         failure.trap(JournalUnavailable)
@@ -77,10 +77,10 @@ class Notices:
         log.error("refusal {req} not recorded: {what}", req=request_id, what=what)
 
     def record_end(self, request: Kind, end: End) -> None:
-        seconds = self._desk.now() - self._began
+        seconds = self._context.now() - self._began
         if self._labels is not None:
             op, _ = self._labels
-            self._desk.metrics.ended(op, end.code or "", end.up, end.down, seconds)
+            self._context.metrics.ended(op, end.code or "", end.up, end.down, seconds)
         event = request.record_end(self._session, end, seconds)
         if event is not None:
-            record_or_log(self._desk.journal, event)
+            record_or_log(self._context.journal, event)

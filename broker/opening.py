@@ -49,7 +49,7 @@ class Ids:
 
 
 @frozen(eq=False)
-class Opened:
+class Resources:
     paths: Paths
     tree: Tree
     config: BrokerConfig
@@ -180,7 +180,7 @@ def _open_vault(path: Path, key: SigningKey) -> Vault:
     return open_vault(_open_directory(path), key)
 
 
-def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened:
+def open_everything(paths: Paths, handed: socket.socket | None = None) -> Resources:
     """Fault says what is wrong; before the two sockets are ours nothing is changed."""
     tree = _tree(paths)
     config = read_config(paths, tree)
@@ -200,7 +200,7 @@ def open_everything(paths: Paths, handed: socket.socket | None = None) -> Opened
         raise Fault(error.code, what, error.what, error.fix) from None
     except KeyFileUnsafe as error:
         raise Fault("C101", "the broker's key is not safe to use", str(error)) from None
-    return Opened(
+    return Resources(
         paths=paths,
         tree=tree,
         config=config,

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from broker import host_operations as host
 from broker import session_operations as session
-from broker.desk import Desk
+from broker.desk import Context
 from broker.exchange import serve
 from broker.guard import send
 from broker.refusals import json_reply
@@ -24,14 +24,14 @@ from streams.http import Incoming
 class HostOperation:
     """Only with the key of an enrolled host."""
 
-    run: Callable[[Desk, host.Host, Incoming, host.Answer], None]
+    run: Callable[[Context, host.Host, Incoming, host.Answer], None]
 
 
 @frozen
 class SessionOperation:
     """Only with the key of a session."""
 
-    run: Callable[[Desk, Session, Incoming], None]
+    run: Callable[[Context, Session, Incoming], None]
 
 
 TABLE: dict[tuple[bytes, bytes], HostOperation | SessionOperation] = {
@@ -47,17 +47,17 @@ TABLE: dict[tuple[bytes, bytes], HostOperation | SessionOperation] = {
 }
 
 
-def dispatch(desk: Desk, key: bytes, incoming: Incoming) -> None:
+def dispatch(context: Context, key: bytes, incoming: Incoming) -> None:
     """Finds the operation and the asker; a stranger to an operation sees no operation."""
     head = incoming.head
-    operation, asking = TABLE.get((head.method, head.target)), desk.sessions.by_key(key)
-    if operation is None and asking is not None and serve(desk, asking, incoming):
+    operation, asking = TABLE.get((head.method, head.target)), context.sessions.by_key(key)
+    if operation is None and asking is not None and serve(context, asking, incoming):
         return
     match operation:
-        case SessionOperation(run) if (asker := desk.sessions.by_key(key)) is not None:
-            run(desk, asker, incoming)
-        case HostOperation(run_host) if (name := desk.routes.now.hosts.get(key)) is not None:
-            run_host(desk, host.Host(name, key), incoming, _answer(incoming))
+        case SessionOperation(run) if (asker := context.sessions.by_key(key)) is not None:
+            run(context, asker, incoming)
+        case HostOperation(run_host) if (name := context.routes.now.hosts.get(key)) is not None:
+            run_host(context, host.Host(name, key), incoming, _answer(incoming))
         case _:
             send(incoming, json_reply(404, {"code": "G103", "what": "there is nothing here"}))
 

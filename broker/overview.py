@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from broker.desk import Desk
+from broker.desk import Context
 from broker.metrics import (
     CONNECTIONS,
     JOURNAL_RECORDS,
@@ -24,9 +24,9 @@ from broker.sessions import Session
 from broker.store.interface import State
 
 
-def session_row(desk: Desk, session: Session) -> dict[str, Any]:
+def session_row(context: Context, session: Session) -> dict[str, Any]:
     """What one session does. Counts grow; whoever wants rates asks twice."""
-    stored, now = session.stored, desk.now()
+    stored, now = session.stored, context.now()
     return {
         "session": stored.id,
         "sandbox": stored.sandbox,
@@ -45,34 +45,34 @@ def session_row(desk: Desk, session: Session) -> dict[str, Any]:
     }
 
 
-def upstream_states(desk: Desk) -> dict[str, str]:
+def upstream_states(context: Context) -> dict[str, str]:
     """`ok`, `resting` because it asked for that, or `failing`."""
     found = {}
-    for name, server in sorted(desk.routes.now.by_upstream.items()):
-        if desk.governors.breaker(server).open:
+    for name, server in sorted(context.routes.now.by_upstream.items()):
+        if context.limiters.breaker(server).open:
             found[name] = "failing"
         else:
-            found[name] = "resting" if desk.governors.resting(server) else "ok"
+            found[name] = "resting" if context.limiters.resting(server) else "ok"
     return found
 
 
-def problems(desk: Desk) -> list[str]:
+def problems(context: Context) -> list[str]:
     """Why the broker is not healthy; empty when it is."""
-    found = desk.journal.problem()
+    found = context.journal.problem()
     return [] if found is None else [found]
 
 
-def samples(desk: Desk, connections: int) -> Iterator[Sample]:
-    states = Counter(one.state.value for one in desk.sessions.everyone())
-    slowed = sum(one.brake.holds(desk.now()) for one in desk.sessions.living())
+def samples(context: Context, connections: int) -> Iterator[Sample]:
+    states = Counter(one.state.value for one in context.sessions.everyone())
+    slowed = sum(one.brake.holds(context.now()) for one in context.sessions.living())
     yield Sample(SESSIONS, tuple(((one.value,), float(states[one.value])) for one in State))
     yield _one(SLOWED, slowed)
-    yield _one(RUNNING, desk.admission.running)
-    yield _one(WAITING, desk.admission.waiting)
+    yield _one(RUNNING, context.admission.running)
+    yield _one(WAITING, context.admission.waiting)
     yield _one(CONNECTIONS, connections)
-    yield _one(JOURNAL_WORKS, not problems(desk))
-    yield _one(JOURNAL_RECORDS, desk.journal.head()[0])
-    up = tuple(((name,), float(state == "ok")) for name, state in upstream_states(desk).items())
+    yield _one(JOURNAL_WORKS, not problems(context))
+    yield _one(JOURNAL_RECORDS, context.journal.head()[0])
+    up = tuple(((name,), float(state == "ok")) for name, state in upstream_states(context).items())
     yield Sample(UPSTREAM_OK, up)
 
 

@@ -54,7 +54,7 @@ class Recorder:
 
     _clock: Clock
     _journal: Journal
-    _apart: Callable[[Callable[[], None]], Deferred[None]]
+    _disk: Callable[[Callable[[], None]], Deferred[None]]
     _waiting: Waiting = field(factory=list, init=False)
     _syncing: bool = field(default=False, init=False)
 
@@ -73,7 +73,7 @@ class Recorder:
     def _sync(self) -> None:
         waiting, self._waiting = self._waiting, []
         self._syncing = True
-        self._apart(self._journal.syncing()).addBoth(self._synced, waiting)
+        self._disk(self._journal.syncing()).addBoth(self._synced, waiting)
 
     def _synced(self, result: Failure | None, waiting: Waiting) -> None:
         self._syncing = False

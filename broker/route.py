@@ -19,7 +19,7 @@ from twisted.internet.ssl import (
 
 from broker.configvalues import Address
 from broker.errors import Misconfigured
-from broker.providers.credential import Credential, Need, Provider
+from broker.providers.credential import Credential, CredentialRequest, Provider
 from broker.running import Permit
 from broker.settings import UpstreamConfig
 from identity.tlsoptions import PARTIAL_WRITE, SUITES
@@ -96,7 +96,9 @@ class Through:
     async def credential(self, permit: Permit) -> Credential | None:
         if self.provider is None or self.upstream is None:
             return None
-        return await self.provider.credential(Need(permit, self.upstream, "", write=False))
+        return await self.provider.credential(
+            CredentialRequest(permit, self.upstream, "", write=False)
+        )
 
 
 @frozen(eq=False)

@@ -55,7 +55,7 @@ class Entry:
 
 
 @frozen
-class Errand:
+class AdminTask:
     """Something that the broker does for its admin: no session's end has a part in it."""
 
     what: str
@@ -69,7 +69,7 @@ class Errand:
 
 
 # What every connection is opened for, and every credential taken for.
-Permit = Entry | Errand
+Permit = Entry | AdminTask
 
 
 @define(eq=False)

@@ -18,20 +18,20 @@ from audit.journal import JournalUnavailable
 from broker.admin import Admin, serve_admin
 from broker.admin_operations import AdminOperations
 from broker.admission import Admission
-from broker.apart import Apart
-from broker.authority import Authority
+from broker.apart import DiskThread
+from broker.authority import Grants
 from broker.clocks import WallClock
-from broker.desk import Desk
+from broker.desk import Context
 from broker.dialling import Dialler
 from broker.draining import Drain
-from broker.governors import Governors
+from broker.governors import UpstreamLimiters
 from broker.helper_link import HelperLink
 from broker.kind import Kind
 from broker.kinds import KINDS
 from broker.listener import Listener, serve, server_timeouts
 from broker.metrics import Metrics
 from broker.metrics_port import MetricsPort
-from broker.opening import Opened, read_config
+from broker.opening import Resources, read_config
 from broker.overview import samples
 from broker.own_key import OwnKey
 from broker.providers.making import Maker
@@ -60,10 +60,10 @@ class Broker:
     """Made while still privileged, started after."""
 
     _reactor: Any
-    _opened: Opened
+    _resources: Resources
     _admin_uid: int
-    desk: Desk = field(init=False)
-    _apart: Apart = field(init=False)
+    context: Context = field(init=False)
+    _disk: DiskThread = field(init=False)
     _maker: Maker = field(init=False)
     _system: SystemResolver = field(init=False)
     _clock: WallClock = field(init=False)
@@ -79,50 +79,52 @@ class Broker:
     failed: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
-        opened = self._opened
-        kept = opened.config.key_file
-        self._own_key = OwnKey(opened.state, opened.ids.uid, opened.key, opened.vault, kept)
-        self._clock = WallClock(opened.store, self._wall)
+        resources = self._resources
+        kept = resources.config.key_file
+        self._own_key = OwnKey(
+            resources.state, resources.ids.uid, resources.key, resources.vault, kept
+        )
+        self._clock = WallClock(resources.store, self._wall)
         self._maker = Maker(
             self._reactor,
             self._now,
-            opened.tree,
-            opened.vault,
-            opened.ids.pair,
+            resources.tree,
+            resources.vault,
+            resources.ids.pair,
             HelperLink(self._reactor),
         )
         self._system = SystemResolver(self._reactor)
-        self._apart = Apart(self._reactor)
-        self.desk = self._make_desk()
-        config = self._opened.config
+        self._disk = DiskThread(self._reactor)
+        self.context = self._make_context()
+        config = self._resources.config
         timeouts = server_timeouts(config.timeouts)
-        self._listener = Listener(self.desk, config.limits.connections, timeouts)
-        self.desk.metrics.watch(lambda: samples(self.desk, self._listener.open))
+        self._listener = Listener(self.context, config.limits.connections, timeouts)
+        self.context.metrics.watch(lambda: samples(self.context, self._listener.open))
 
-    def _make_desk(self) -> Desk:
-        opened, boot = self._opened, boot_id()
-        sessions = Sessions(opened.store, self._now, self._clock.now)
+    def _make_context(self) -> Context:
+        resources, boot = self._resources, boot_id()
+        sessions = Sessions(resources.store, self._now, self._clock.now)
         sessions.load(boot)
-        routes = CurrentRoutes(self._routes(opened.config), self._reload)
+        routes = CurrentRoutes(self._routes(resources.config), self._reload)
         audiences = [self._own_key.text]
         self._own_key.on_change(lambda key: audiences.insert(0, public_text(key)))
-        authority = Authority(sessions, opened.journal, self._now, self._clock, audiences, boot)
+        grants = Grants(sessions, resources.journal, self._now, self._clock, audiences, boot)
         upstreams = Upstreams(self._now)
         routes.on_change(upstreams.forget_all)
         routes.on_change(sessions.cut_disallowed)
-        limits = opened.config.limits
-        return Desk(
+        limits = resources.config.limits
+        return Context(
             clock=self._reactor,
             now=self._now,
             routes=routes,
             sessions=sessions,
-            authority=authority,
-            journal=opened.journal,
-            recorder=Recorder(self._reactor, opened.journal, self._apart),
+            grants=grants,
+            journal=resources.journal,
+            recorder=Recorder(self._reactor, resources.journal, self._disk),
             dialler=Dialler(self._reactor),
             upstreams=upstreams,
             admission=Admission(limits),
-            governors=Governors(limits.credential_requests_per_minute, self._now),
+            limiters=UpstreamLimiters(limits.credential_requests_per_minute, self._now),
             metrics=Metrics(),
             hangups=Hangups(self._reactor),
             kinds=self._kinds,
@@ -132,9 +134,9 @@ class Broker:
         return make_routes(config, self._maker, self._system)
 
     def _reload(self) -> Routes:
-        opened = self._opened
-        config = read_config(opened.paths, opened.tree)
-        check_files(config, opened.tree, opened.ids.pair)
+        resources = self._resources
+        config = read_config(resources.paths, resources.tree)
+        check_files(config, resources.tree, resources.ids.pair)
         return self._routes(config)
 
     def start(self) -> None:
@@ -144,24 +146,30 @@ class Broker:
         self._reactor.addSystemEventTrigger("before", "shutdown", self._end)
 
     def open_ports(self) -> None:
-        opened = self._opened
-        opened.journal.record(DaemonStarted(name="broker", reason=VERSION))
-        server = PinnedServer(bytes(opened.key), self._listener.admits)
+        resources = self._resources
+        resources.journal.record(DaemonStarted(name="broker", reason=VERSION))
+        server = PinnedServer(bytes(resources.key), self._listener.admits)
         self._own_key.on_change(lambda key: server.use(bytes(key)))
-        port = serve(self._reactor, opened.listener, self._listener, server)
-        admin = serve_admin(self._reactor, opened.admin, self.admin())
+        port = serve(self._reactor, resources.listener, self._listener, server)
+        admin = serve_admin(self._reactor, resources.admin, self.admin())
         metrics = [
-            MetricsPort(self._reactor, sock, self.desk.metrics.text) for sock in opened.metrics
+            MetricsPort(self._reactor, sock, self.context.metrics.text)
+            for sock in resources.metrics
         ]
         self._stop_listening = port.close
         self._ends = [port.close, admin.close, *(each.close for each in metrics)]
 
     def admin(self) -> Admin:
-        opened = self._opened
+        resources = self._resources
         operations = AdminOperations(
-            self.desk, opened.vault, str(opened.address), self._own_key, self._clock, self._leave
+            self.context,
+            resources.vault,
+            str(resources.address),
+            self._own_key,
+            self._clock,
+            self._leave,
         )
-        return Admin(self._admin_uid, operations.table(), opened.journal, self._maker.link)
+        return Admin(self._admin_uid, operations.table(), resources.journal, self._maker.link)
 
     def _leave(self) -> None:
         # The answer to the one who asked goes out first.
@@ -170,30 +178,30 @@ class Broker:
     def tick(self) -> None:
         """What ends by its time ends first: that needs no store."""
         self._ticks += 1
-        self.desk.authority.sweep()
-        self.desk.upstreams.sweep()
+        self.context.grants.sweep()
+        self.context.upstreams.sweep()
         try:
-            self.desk.sessions.save_ends()
+            self.context.sessions.save_ends()
         except sqlite3.Error as error:
             log.error("ends not stored: {what}", what=str(error))
         try:
             if self._ticks % _SLOW_TICKS == 0:
-                self.desk.sessions.forget_old()
+                self.context.sessions.forget_old()
                 self._clock.keep()
-                self.desk.sessions.keep_usage()
-                self.desk.authority.summarise()
+                self.context.sessions.keep_usage()
+                self.context.grants.summarise()
                 self._keep_head()
             if self._ticks % _USE_TICKS == 0:
-                self.desk.authority.record_use()
+                self.context.grants.record_use()
         except sqlite3.Error as error:
             log.error("the store failed: {what}", what=str(error))
 
     def _keep_head(self) -> None:
-        journal = self._opened.journal
+        journal = self._resources.journal
         head = AuditHead(*journal.head())
         if head != self._head:
             journal.keep_head()
-            self._opened.store.keep_audit_head(head)
+            self._resources.store.keep_audit_head(head)
             self._head = head
 
     def _broken(self, failure: Failure) -> None:
@@ -204,9 +212,9 @@ class Broker:
 
     def drain(self) -> Deferred[None]:
         """Fires when nothing is left that is worth waiting for; `close` follows."""
-        patience = 0 if self.failed else self._opened.config.timeouts.drain
+        timeout = 0 if self.failed else self._resources.config.timeouts.drain
         listener, stop = self._listener, self._stop_listening
-        return Drain(self._reactor, self.desk.sessions, listener, stop, patience).start()
+        return Drain(self._reactor, self.context.sessions, listener, stop, timeout).start()
 
     def _end(self) -> Deferred[None]:
         return self.drain().addCallback(lambda _: self.close())
@@ -216,16 +224,16 @@ class Broker:
         for end in self._ends:
             end()
         self._listener.cut_all()
-        self.desk.upstreams.forget_all()
-        self.desk.authority.record_use()
-        self.desk.authority.summarise()
+        self.context.upstreams.forget_all()
+        self.context.grants.record_use()
+        self.context.grants.summarise()
         try:
-            self._opened.journal.record(DaemonStopped(name="broker"))
+            self._resources.journal.record(DaemonStopped(name="broker"))
             self._keep_head()
-            self.desk.sessions.keep_usage()
+            self.context.sessions.keep_usage()
         except (JournalUnavailable, sqlite3.Error) as error:
             log.error("the end was not recorded: {what}", what=str(error))
-        self.desk.hangups.close()
-        self._apart.close()
-        self._opened.store.close()
-        self._opened.journal.close()
+        self.context.hangups.close()
+        self._disk.close()
+        self._resources.store.close()
+        self._resources.journal.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from audit.events import Event
 from broker.bodies import collect
-from broker.desk import Desk
+from broker.desk import Context
 from broker.guard import guarded, send
 from broker.recording import record_first
 from broker.refusals import json_reply
@@ -18,29 +18,29 @@ from streams.http import Incoming
 REPORTS_LATE = 60.0
 
 
-def report(desk: Desk, session: Session, incoming: Incoming) -> None:
+def report(context: Context, session: Session, incoming: Incoming) -> None:
     """Within the session's quota; beyond it a report is dropped, and the answer says so."""
 
     def told(data: bytes) -> None:
         stored = session.stored
         event = recorded(parse_report(data), stored.sandbox, stored.id)
-        if session.state is not State.ACTIVE or session.reports.take(desk.now()):
+        if session.state is not State.ACTIVE or session.reports.take(context.now()):
             send(incoming, json_reply(429, {"code": "G303", "what": "not recorded"}))
             return
         if event.verdict == "deny":
-            _count_reported(desk, session, event)
-        record_first(desk.journal, event, durable=False)
+            _count_reported(context, session, event)
+        record_first(context.journal, event, durable=False)
         send(incoming, json_reply(200, {}))
 
     collect(incoming, REPORT_LIMIT, guarded(incoming, told))
 
 
-def _count_reported(desk: Desk, session: Session, event: Event) -> None:
+def _count_reported(context: Context, session: Session, event: Event) -> None:
     told = event.fields()
     count = told.get("count")
     number = count if isinstance(count, int) else 1
-    if session.brake.lifted(desk.now(), REPORTS_LATE):
+    if session.brake.lifted(context.now(), REPORTS_LATE):
         session.brake.total += number
     else:
-        session.brake.refused(desk.now(), number)
-    desk.metrics.reported(str(told.get("code", "")), number)
+        session.brake.refused(context.now(), number)
+    context.metrics.reported(str(told.get("code", "")), number)

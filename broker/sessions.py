@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 
 from broker.denials import DenialLog
 from broker.egress_use import EgressUse
-from broker.governor import Doors
+from broker.governor import RepositoryBreakers
 from broker.limits import Budget
 from broker.running import Running
 from broker.store.interface import Moved, State, Store, StoredSession
@@ -47,7 +47,7 @@ class Session:
     requests: int = 0
     reports: TokenBucket = field(factory=lambda: TokenBucket.per_minute(REPORTS_PER_MINUTE))
     denials: DenialLog = field(factory=DenialLog)
-    doors: Doors = field(factory=Doors)
+    breakers: RepositoryBreakers = field(factory=RepositoryBreakers)
     brake: DenialBrake = field(init=False)
     egress: EgressUse = field(init=False)
     running: Running = field(init=False)

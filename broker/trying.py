@@ -11,11 +11,11 @@ from attrs import define
 from broker.dialling import Dialler
 from broker.errors import Unavailable
 from broker.injection import upstream_head
-from broker.providers.credential import Need
+from broker.providers.credential import CredentialRequest
 from broker.providers.judging import expiry_of, scope_of, warnings_of
 from broker.responses import judge
 from broker.routes import Routes, Server
-from broker.running import Errand
+from broker.running import AdminTask
 from gitmoat.fault import Fault
 from gitwire.errors import Malformed
 from gitwire.http import NoBody, ResponseHead
@@ -25,11 +25,11 @@ from netpolicy.codes import CODES
 from streams.whole import NoAnswer
 
 _LIMIT = 8 << 20
-_TRIAL = Errand("trying a credential")
+_CHECK = AdminTask("checking a credential")
 
 
 @define(eq=False)
-class Trial:
+class CredentialCheck:
     """Reads only: what a credential may write is not tried."""
 
     _routes: Routes
@@ -39,9 +39,9 @@ class Trial:
 
     async def run(self, place: str) -> dict[str, Any]:
         server, repository = self._find(place)
-        need = Need(_TRIAL, server.config, repository.text, write=False)
+        wanted = CredentialRequest(_CHECK, server.config, repository.text, write=False)
         try:
-            credential = await server.provider.credential(need)
+            credential = await server.provider.credential(wanted)
             request = Advertise(Place(server.upstream.name), repository, Service.UPLOAD_PACK, 2)
             head = upstream_head(request, server.config.authority, credential, NoBody())
             got = await self._ask(server, head)
@@ -49,7 +49,7 @@ class Trial:
             raise Fault(error.code, error.what, error.why, error.fix) from None
         code = judge(got, request, _LIMIT)
         if code == "U102" and got.status == 401:
-            server.provider.refused(need, credential)
+            server.provider.refused(wanted, credential)
         return {
             "name": self._name,
             "upstream": server.upstream.name,
@@ -64,7 +64,7 @@ class Trial:
 
     async def _ask(self, server: Server, head: bytes) -> ResponseHead:
         try:
-            got, _ = await self._dialler.whole(server.route, _TRIAL, head, b"", _LIMIT)
+            got, _ = await self._dialler.whole(server.route, _CHECK, head, b"", _LIMIT)
         except NoAnswer as problem:
             raise Unavailable("U104", CODES["U104"].text, str(problem)) from None
         return got

@@ -36,7 +36,7 @@ _PIECES: Final = 64  # of one sendmsg(2)
 _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset, drop what is unsent
 
 
-class Appetite:
+class ReadSize:
     """How much one turn reads of one peer: less, when what it sent takes long to digest.
 
     A peer chooses how finely it slices what it sends: half a mebibyte can be one piece of a pack or
@@ -88,7 +88,7 @@ class Descriptor:
         self._peer_ended = False
         self._broken = False
         self._gone = False
-        self._appetite = Appetite()
+        self._read_size = ReadSize()
 
     def start(self) -> None:
         """Tell the protocol, then listen to the peer."""
@@ -162,7 +162,7 @@ class Descriptor:
 
     def doRead(self) -> Exception | None:
         try:
-            data = self._sock.recv(self._appetite.size)
+            data = self._sock.recv(self._read_size.size)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -171,7 +171,7 @@ class Descriptor:
             return ConnectionDone()
         began = thread_time()
         self.protocol.dataReceived(data)
-        self._appetite.took(len(data), thread_time() - began)
+        self._read_size.took(len(data), thread_time() - began)
         return None
 
     def doWrite(self) -> Exception | None:

@@ -29,7 +29,7 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODY: Final = "the body's reader is busy"
 
 
-class Line(Protocol):
+class IncomingConnection(Protocol):
     """What a request needs of its connection."""
 
     inbox: deque[bytes]
@@ -54,9 +54,9 @@ class Incoming:
     Not before `stream` or `discard` is a byte of the body delivered, or asked for.
     """
 
-    def __init__(self, line: Line, clock: Clock, head: RequestHead) -> None:
+    def __init__(self, connection: IncomingConnection, clock: Clock, head: RequestHead) -> None:
         self.head = head
-        self._line = line
+        self._connection = connection
         self._clock = clock
         self._reader = body_reader(head.framing)
         self._continue = head.expect_continue and not self._reader.done
@@ -73,7 +73,7 @@ class Incoming:
     @property
     def peer(self) -> object:
         """The transport: whoever attests the peer reads it there."""
-        return self._line.peer
+        return self._connection.peer
 
     @property
     def alive(self) -> bool:
@@ -81,7 +81,7 @@ class Incoming:
 
     @property
     def blocked(self) -> bool:
-        return self._line.blocked
+        return self._connection.blocked
 
     def stream(self, sink: BodySink) -> None:
         """Deliver the body, from where it is now, to `sink`; it may be called before we return."""
@@ -92,7 +92,7 @@ class Incoming:
         else:
             self._sink = sink
             self._send_continue()
-            self._line.pump()
+            self._connection.pump()
 
     def discard(self, limit: int = DISCARD_LIMIT) -> None:
         """Read the rest of the body and drop it; beyond `limit` the connection will be closed."""
@@ -103,14 +103,14 @@ class Incoming:
         """Deliver no more of the body until every reason is released."""
         if self.alive and not self.body_ended:
             self._reasons.add(reason)
-            self._line.hold(_BODY)
+            self._connection.hold(_BODY)
 
     def release(self, reason: Hashable) -> None:
         if reason in self._reasons:
             self._reasons.remove(reason)
             if not self._reasons:
-                self._line.release(_BODY)
-                self._line.pump()
+                self._connection.release(_BODY)
+                self._connection.pump()
 
     def on_lost(self, callback: Callable[[], None]) -> None:
         """Call when the client vanishes before its answer is whole; at once if it has."""
@@ -135,7 +135,7 @@ class Incoming:
         head = self._begin(status, headers, framing, close, reason)
         if self.alive:
             bodiless = self.head.method == b"HEAD" or isinstance(framing, NoBody)
-            self._line.put([head if bodiless else head + body])
+            self._connection.put([head if bodiless else head + body])
             self.sent()
 
     def begin(
@@ -161,12 +161,12 @@ class Incoming:
         `on_lost` is not called any more: whoever uses the end is told.
         """
         self._on_lost.clear()
-        return self._line.switch(head)
+        return self._connection.switch(head)
 
     # What follows is for the connection.
 
     def put(self, pieces: Sequence[Piece]) -> None:
-        self._line.put(pieces)
+        self._connection.put(pieces)
 
     def sent(self) -> None:
         self.answered = True
@@ -176,11 +176,11 @@ class Incoming:
             self._sink = None
         elif not isinstance(self._sink, Discard):
             self.discard()
-        self._line.settle()
+        self._connection.settle()
 
     def abort(self) -> None:
         if self.alive:
-            self._line.abort()
+            self._connection.abort()
 
     def flow(self) -> None:
         if self._out is not None:
@@ -190,10 +190,10 @@ class Incoming:
         """Use one piece of the inbox; False when nobody takes it now."""
         if self._sink is None or self._reasons or self.body_ended:
             return False
-        pieces = self._reader.feed(self._line.inbox.popleft())
-        self._line.progress()
+        pieces = self._reader.feed(self._connection.inbox.popleft())
+        self._connection.progress()
         if self._reader.leftover:
-            self._line.inbox.appendleft(self._reader.leftover)
+            self._connection.inbox.appendleft(self._reader.leftover)
         if pieces:
             self._sink.body(*pieces)
         if self._reader.done:
@@ -235,20 +235,20 @@ class Incoming:
     def _send_continue(self) -> None:
         if self._continue and not self.begun:
             self._continue = False
-            if not self._line.inbox:
-                self._line.put([_CONTINUE])
+            if not self._connection.inbox:
+                self._connection.put([_CONTINUE])
 
     def _end_body(self) -> None:
         sink, self._sink = self._sink, None
         self._reasons.clear()
-        self._line.release(_BODY)
+        self._connection.release(_BODY)
         if self.alive:
             self.body_ended = True
             if sink is not None:
                 sink.body_done()
-            self._line.settle()
+            self._connection.settle()
 
     def _overrun(self) -> None:
         self.closes = True
         self.hold(_BODY)
-        self._line.settle()
+        self._connection.settle()

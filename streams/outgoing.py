@@ -16,7 +16,7 @@ from gitwire.http import (
 from streams.timing import Clock
 
 
-class Way(Protocol):
+class OutgoingConnection(Protocol):
     """What an outgoing message needs of its connection."""
 
     @property
@@ -36,10 +36,12 @@ class Outgoing:
     Once the connection is lost or has moved on, every call is ignored.
     """
 
-    def __init__(self, way: Way, clock: Clock, head: bytes, framing: Framing) -> None:
+    def __init__(
+        self, connection: OutgoingConnection, clock: Clock, head: bytes, framing: Framing
+    ) -> None:
         if isinstance(framing, UntilClose):
             raise ValueError("we never end a body by closing")
-        self._way = way
+        self._connection = connection
         self._clock = clock
         self._framing = framing
         self._left = framing.octets if isinstance(framing, Length) else 0
@@ -83,24 +85,24 @@ class Outgoing:
         self._put([LAST_CHUNK] if isinstance(self._framing, Chunked) else [])
         self.finished = True
         self.detach()
-        self._way.sent()
+        self._connection.sent()
 
     def abort(self) -> None:
         """Cut the connection: the peer must not take what it has for the whole."""
         if self.alive:
             self.detach()
-            self._way.abort()
+            self._connection.abort()
 
     def bind_source(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         """Whom to pause while the peer does not read; resumed at the latest when this ends."""
         if self.alive:
             self._pause, self._resume = pause, resume
-            if self._way.blocked:
+            if self._connection.blocked:
                 self.flow()
 
     def flow(self) -> None:
         """Called by the connection when `blocked` has changed."""
-        blocked = self._way.blocked
+        blocked = self._connection.blocked
         if self.alive and self._pause is not None and blocked and not self._paused:
             self._paused = True
             self._pause()
@@ -128,7 +130,7 @@ class Outgoing:
             if self._soon is not None:
                 self._cancel_late()
         if pieces:
-            self._way.put(pieces)
+            self._connection.put(pieces)
 
     def _late(self) -> None:
         self._soon = None

@@ -75,7 +75,7 @@ class Tls(Descriptor):
 
     def doRead(self) -> Exception | None:
         try:
-            count = self._sock.recv_into(openssl.INTO, self._appetite.size)
+            count = self._sock.recv_into(openssl.INTO, self._read_size.size)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -89,7 +89,7 @@ class Tls(Descriptor):
             self._step()
         finally:
             self._records.forget()
-        self._appetite.took(count, thread_time() - began)
+        self._read_size.took(count, thread_time() - began)
         return None
 
     def readConnectionLost(self, reason: Failure) -> None:

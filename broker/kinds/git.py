@@ -13,13 +13,13 @@ from audit.events import Decision, GitDecision, GitOutcome, PushDecision
 from audit.journal import JournalUnavailable
 from broker.admission import Admission
 from broker.answers import AnswerFilter
-from broker.gate import Asked, decide_request, is_write, read_envelope
+from broker.gate import RequestContext, decide_request, is_write, read_sidecar_headers
 from broker.git_stages import GitAnswer, GzippedRequest
-from broker.governors import Governor, Governors
+from broker.governors import UpstreamLimiter, UpstreamLimiters
 from broker.injection import upstream_head
 from broker.kind import DROP, Allow, Deny, End, Joint, Kind, Verdict
 from broker.paced import Paced
-from broker.providers.credential import Need as CredentialNeed
+from broker.providers.credential import CredentialRequest
 from broker.refusals import Reply, lfs_reply, refuse, text_reply
 from broker.responses import judge
 from broker.route import Route
@@ -108,7 +108,7 @@ class Git(Kind):
     def classify(cls, head: RequestHead, routes: Routes, policy: Policy) -> Git | Reply | None:
         if not head.target.startswith(GIT_PREFIX):
             return None
-        envelope = read_envelope(head)
+        envelope = read_sidecar_headers(head)
         request_id, tier = envelope.request_id, envelope.tier
 
         def lines(code: str) -> list[str]:
@@ -143,9 +143,9 @@ class Git(Kind):
 
     # Deciding
 
-    def asked(self, policy: Policy) -> Asked:
+    def asked(self, policy: Policy) -> RequestContext:
         upstream = None if self.server is None else self.server.upstream
-        return Asked(self.request, self.tier, policy, upstream)
+        return RequestContext(self.request, self.tier, policy, upstream)
 
     def decide(self, policy: Policy, routes: Routes) -> Verdict:
         verdict = decide_request(self.asked(policy))
@@ -172,7 +172,7 @@ class Git(Kind):
     def leave(self, session: Session) -> None:
         session.budget.leave(self.tier)
 
-    def limiter(self, every: Governors, session: Session) -> Governor:
+    def limiter(self, every: UpstreamLimiters, session: Session) -> UpstreamLimiter:
         assert self.server is not None  # noqa: S101 - without a server nothing is allowed
         return every.of(self.server, session, self.tier.value, self.request.repository.text)
 
@@ -255,11 +255,11 @@ class Git(Kind):
 
     # The far end
 
-    def need(self, permit: Permit, policy: Policy) -> CredentialNeed:
+    def credential_request(self, permit: Permit, policy: Policy) -> CredentialRequest:
         assert self.server is not None  # noqa: S101 - without a server nothing is allowed
         write, workflows = is_write(self.request), self.workflows(policy)
         name = self.request.repository.text
-        return CredentialNeed(permit, self.server.config, name, write, workflows)
+        return CredentialRequest(permit, self.server.config, name, write, workflows)
 
     def workflows(self, policy: Policy) -> bool:
         return False

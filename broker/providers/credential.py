@@ -30,7 +30,7 @@ class Credential:
 
 
 @frozen
-class Need:
+class CredentialRequest:
     """What one request needs a credential for: no more than this should be asked for.
 
     `permit`: what it is taken for ends with its session.
@@ -44,10 +44,10 @@ class Need:
 
 
 class Provider(Protocol):
-    def credential(self, need: Need) -> Deferred[Credential]:
+    def credential(self, request: CredentialRequest) -> Deferred[Credential]:
         """An answer for one request, in bounded time; Unavailable (U105) when there is none."""
 
-    def refused(self, need: Need, credential: Credential) -> bool:
+    def refused(self, request: CredentialRequest, credential: Credential) -> bool:
         """The upstream did not take it. Whether asking once more may give another."""
 
 
@@ -61,13 +61,13 @@ class AtOnce:
 
     source: Source
 
-    def credential(self, need: Need) -> Deferred[Credential]:
+    def credential(self, request: CredentialRequest) -> Deferred[Credential]:
         try:
             return succeed(self.source.credential())
         except Unavailable as error:
             return fail(error)
 
-    def refused(self, need: Need, credential: Credential) -> bool:
+    def refused(self, request: CredentialRequest, credential: Credential) -> bool:
         return False
 
 
@@ -77,15 +77,15 @@ class Permitted:
 
     provider: Provider
 
-    def credential(self, need: Need) -> Deferred[Credential]:
+    def credential(self, request: CredentialRequest) -> Deferred[Credential]:
         try:
-            need.permit.check()
+            request.permit.check()
         except Unavailable as error:
             return fail(error)
-        return self.provider.credential(need)
+        return self.provider.credential(request)
 
-    def refused(self, need: Need, credential: Credential) -> bool:
-        return self.provider.refused(need, credential)
+    def refused(self, request: CredentialRequest, credential: Credential) -> bool:
+        return self.provider.refused(request, credential)
 
 
 def parse_password(raw: bytes) -> Secret | None:

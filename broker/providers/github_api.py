@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from broker.configvalues import Address, Api
-from broker.providers.credential import Credential, Need, parse_password
+from broker.providers.credential import Credential, CredentialRequest, parse_password
 from broker.settings import UpstreamConfig
 from gitwire.errors import Malformed
 from gitwire.http import ResponseHead
@@ -72,15 +72,15 @@ def repository_name(path: str) -> str | None:
     return matched[1] if matched else None
 
 
-def permissions_for(need: Need) -> dict[str, str]:
+def permissions_for(request: CredentialRequest) -> dict[str, str]:
     """The least that will do; `workflows` only where the policy says so."""
-    asked = {"contents": "write" if need.write else "read", "metadata": "read"}
-    return asked | {"workflows": "write"} if need.workflows else asked
+    asked = {"contents": "write" if request.write else "read", "metadata": "read"}
+    return asked | {"workflows": "write"} if request.workflows else asked
 
 
-def mint_body(need: Need) -> bytes:
-    name = repository_name(need.repository)
-    return json.dumps({"repositories": [name], "permissions": permissions_for(need)}).encode()
+def mint_body(request: CredentialRequest) -> bytes:
+    name = repository_name(request.repository)
+    return json.dumps({"repositories": [name], "permissions": permissions_for(request)}).encode()
 
 
 def server_time(head: ResponseHead) -> float | None:
@@ -92,15 +92,17 @@ def server_time(head: ResponseHead) -> float | None:
         return None
 
 
-def read_outcome(head: ResponseHead, body: bytes, need: Need, clock: float) -> Outcome:
+def read_outcome(
+    head: ResponseHead, body: bytes, request: CredentialRequest, clock: float
+) -> Outcome:
     """`clock` is what we took GitHub's clock to be when we asked."""
     try:
-        return _outcome(head, body, need, clock)
+        return _outcome(head, body, request, clock)
     except Malformed:  # a header that says two things
         return _NOT_UNDERSTOOD
 
 
-def _outcome(head: ResponseHead, body: bytes, need: Need, clock: float) -> Outcome:
+def _outcome(head: ResponseHead, body: bytes, request: CredentialRequest, clock: float) -> Outcome:
     server = server_time(head)
     now = clock if server is None else server
     limited = _limited(head, now)
@@ -108,7 +110,7 @@ def _outcome(head: ResponseHead, body: bytes, need: Need, clock: float) -> Outco
         return limited
     match head.status:
         case 201:
-            return _minted(body, need, now)
+            return _minted(body, request, now)
         case 401 if abs(now - clock) > _SKEW:
             return Skewed(now - clock)
         case _:
@@ -146,21 +148,21 @@ def _denied(status: int) -> Denied:
             return Denied(f"GitHub's API answered {status}", "try again; see githubstatus.com")
 
 
-def _minted(body: bytes, need: Need, now: float) -> Minted | Denied:
+def _minted(body: bytes, request: CredentialRequest, now: float) -> Minted | Denied:
     fix = "report it: a token that is not narrowed as asked is not used"
     try:
         answer: dict[str, Any] = json.loads(body)
         password = parse_password(answer["token"].encode("ascii"))
         expires = _instant(answer["expires_at"])
-        narrow = _is_narrow(answer, need)
+        narrow = _is_narrow(answer, request)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return _NOT_UNDERSTOOD
     if password is None:
         return _NOT_UNDERSTOOD
     if not narrow:
         return Denied("GitHub gave a token for more than was asked", fix)
-    scope = f"{need.repository}: " + ", ".join(
-        f"{name}={level}" for name, level in sorted(permissions_for(need).items())
+    scope = f"{request.repository}: " + ", ".join(
+        f"{name}={level}" for name, level in sorted(permissions_for(request).items())
     )
     credential = Credential(_USERNAME, password, scope, int(expires))
     return Minted(credential, max(0.0, min(expires - now, _LONGEST) - _EARLY))
@@ -171,11 +173,11 @@ def _instant(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _is_narrow(answer: Mapping[str, Any], need: Need) -> bool:
-    asked = permissions_for(need)
+def _is_narrow(answer: Mapping[str, Any], request: CredentialRequest) -> bool:
+    asked = permissions_for(request)
     granted = all(
         _LEVELS.get(level, 9) <= _LEVELS.get(asked.get(name, ""), 0)
         for name, level in answer["permissions"].items()
     )
     names = [one["full_name"].lower() for one in answer["repositories"]]
-    return granted and names == [need.repository.lower()]
+    return granted and names == [request.repository.lower()]

@@ -16,7 +16,7 @@ from broker.dialling import Dialler
 from broker.errors import Unavailable
 from broker.files import Tree
 from broker.injection import api_head, app_token
-from broker.providers.credential import Credential, Need, Provider, unavailable
+from broker.providers.credential import Credential, CredentialRequest, Provider, unavailable
 from broker.providers.file import is_private
 from broker.providers.github_api import (
     Denied,
@@ -30,9 +30,9 @@ from broker.providers.github_api import (
     read_outcome,
     repository_name,
 )
-from broker.providers.keeping import Fresh, Keeping
+from broker.providers.keeping import Cache, Fresh
 from broker.route import Route, server_route
-from broker.running import Errand
+from broker.running import AdminTask
 from broker.settings import AppProvider, UpstreamConfig
 from identity.secret import Secret
 from limits.buckets import KeyedBuckets
@@ -44,7 +44,7 @@ _PATIENCE = 15.0
 # What GitHub denies it counts all the same: one session must not use up the App's own rate.
 DENIED_PER_MINUTE = 20
 # Of all who wait for the same token: the first may leave, and the others still get it.
-_MINTING = Errand("minting a token")
+_MINTING = AdminTask("minting a token")
 
 
 def read_app_key(tree: Tree, path: Path, ids: tuple[int, int]) -> Secret:
@@ -68,35 +68,35 @@ class AppCredentials:
     _now: Callable[[], float]
     _wall: Callable[[], float]
     _proxies: Callable[[str], Provider]
-    _keeping: Keeping
+    _cache: Cache
     _skew: float = field(init=False, default=0.0)
     _quiet_until: float = field(init=False, default=0.0)
     _denied: KeyedBuckets = field(
         init=False, factory=lambda: KeyedBuckets(DENIED_PER_MINUTE / 60, DENIED_PER_MINUTE)
     )
 
-    def credential(self, need: Need) -> Deferred[Credential]:
-        return self._keeping.get(_key(need), lambda: self._bounded(need))
+    def credential(self, request: CredentialRequest) -> Deferred[Credential]:
+        return self._cache.get(_key(request), lambda: self._bounded(request))
 
-    def refused(self, need: Need, credential: Credential) -> bool:
+    def refused(self, request: CredentialRequest, credential: Credential) -> bool:
         """A token can be revoked before its time; another is minted, once."""
-        return self._keeping.drop(_key(need), credential)
+        return self._cache.drop(_key(request), credential)
 
-    def _bounded(self, need: Need) -> Deferred[Fresh]:
-        minting = Deferred.fromCoroutine(self._mint(need))
+    def _bounded(self, request: CredentialRequest) -> Deferred[Fresh]:
+        minting = Deferred.fromCoroutine(self._mint(request))
         minting.addTimeout(_PATIENCE, self._reactor)
         return minting.addErrback(_too_slow)
 
-    async def _mint(self, need: Need) -> Fresh:
-        if repository_name(need.repository) is None:
+    async def _mint(self, request: CredentialRequest) -> Fresh:
+        if repository_name(request.repository) is None:
             raise unavailable("the path is not OWNER/NAME", "a GitHub App serves GitHub only")
-        denials = self._denied.bucket(need.permit.session)
+        denials = self._denied.bucket(request.permit.session)
         if denials.wait(self._now()):
             raise unavailable("too many tokens were asked for that GitHub does not give", "wait")
-        outcome = await self._ask(need)
+        outcome = await self._ask(request)
         if isinstance(outcome, Skewed):
             self._skew += outcome.seconds
-            outcome = await self._ask(need)
+            outcome = await self._ask(request)
         if isinstance(outcome, Denied):
             denials.take(self._now())
         return self._used(outcome)
@@ -120,7 +120,7 @@ class AppCredentials:
         left = int(self._quiet_until - self._now()) + 1
         return unavailable(f"GitHub's rate limit; again in {left} s", "wait, or ask for less")
 
-    async def _ask(self, need: Need) -> Outcome:
+    async def _ask(self, request: CredentialRequest) -> Outcome:
         if self._now() < self._quiet_until:
             raise self._limited()
         clock = self._wall() + self._skew
@@ -128,16 +128,16 @@ class AppCredentials:
         if token is None:
             path = self._config.private_key_file
             raise unavailable(f"{path} is not an RSA private key in PEM", "download it again")
-        api = api_of(need.upstream, self._config.api_url)
+        api = api_of(request.upstream, self._config.api_url)
         target = f"{api.prefix}/app/installations/{self._config.installation_id}/access_tokens"
-        body = mint_body(need)
+        body = mint_body(request)
         head = api_head(target, api.address, token, len(body))
-        route = self._route(need.upstream, api)
+        route = self._route(request.upstream, api)
         try:
             got, data = await self._dialler.whole(route, _MINTING, head, body, _ANSWER_LIMIT)
         except NoAnswer as problem:
             raise unavailable(f"GitHub's API: {problem}", "try again") from None
-        return read_outcome(got, data, need, clock)
+        return read_outcome(got, data, request, clock)
 
     def _route(self, config: UpstreamConfig, api: Api) -> Route:
         """As the upstream itself is reached: its authorities, its proxy, its times."""
@@ -145,8 +145,12 @@ class AppCredentials:
         return server_route(config, api.address, None if wanted is None else self._proxies(wanted))
 
 
-def _key(need: Need) -> tuple[object, ...]:
-    return need.upstream.name, need.repository.lower(), tuple(permissions_for(need).items())
+def _key(request: CredentialRequest) -> tuple[object, ...]:
+    return (
+        request.upstream.name,
+        request.repository.lower(),
+        tuple(permissions_for(request).items()),
+    )
 
 
 def _too_slow(failure: Failure) -> Failure:

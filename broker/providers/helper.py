@@ -15,12 +15,12 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from broker.helper_link import HelperLink
-from broker.providers.credential import Credential, Need, unavailable
+from broker.providers.credential import Credential, CredentialRequest, unavailable
 from broker.providers.helper_answer import ANSWER_LIMIT, question, read_answer
-from broker.providers.keeping import Fresh, Keeping
+from broker.providers.keeping import Cache, Fresh
 
 _KEEP = 300.0
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _EARLY = 60.0
 # A sandbox that asks without end does not have a helper that fails run, and recorded, each time.
 FAILURE_SECONDS = 5.0
@@ -34,15 +34,15 @@ class HelperCredentials:
     _link: HelperLink
     _name: str
     _wall: Callable[[], float]
-    _keeping: Keeping
+    _cache: Cache
 
-    def credential(self, need: Need) -> Deferred[Credential]:
-        host = need.upstream.authority
-        return self._keeping.get(host, lambda: Deferred.fromCoroutine(self._ask(host)))
+    def credential(self, request: CredentialRequest) -> Deferred[Credential]:
+        host = request.upstream.authority
+        return self._cache.get(host, lambda: Deferred.fromCoroutine(self._ask(host)))
 
-    def refused(self, need: Need, credential: Credential) -> bool:
+    def refused(self, request: CredentialRequest, credential: Credential) -> bool:
         """The owner may have logged in again since."""
-        return self._keeping.drop(need.upstream.authority, credential)
+        return self._cache.drop(request.upstream.authority, credential)
 
     async def _ask(self, host: str) -> Fresh:
         begun = self._link.run(self._name)
@@ -57,7 +57,7 @@ class HelperCredentials:
                 why = f"the helper {await self._link.reason(number) or answer}"
                 raise unavailable(f"{self._name}: {why}", "run it by hand as its user and look")
         except TimedOut:
-            why = f"{self._name}: the helper does not answer within {_PATIENCE:.0f} s"
+            why = f"{self._name}: the helper does not answer within {_TIMEOUT:.0f} s"
             raise unavailable(why, "run it by hand as its user and look") from None
         finally:
             self._link.forget(number)
@@ -75,7 +75,7 @@ class HelperCredentials:
         factory.noisy = False
         with ours:
             self._reactor.adoptStreamConnection(ours.fileno(), socket.AF_UNIX, factory)
-        return done.addTimeout(_PATIENCE, self._reactor)
+        return done.addTimeout(_TIMEOUT, self._reactor)
 
 
 @implementer(IHalfCloseableProtocol)

@@ -43,7 +43,7 @@ Waiting = list[Deferred[Credential]]
 
 
 @define(eq=False)
-class Keeping:
+class Cache:
     """Whoever asks while somebody else's question is under way waits for the same answer.
 
     A failure is told to all who waited, and for so many seconds to who asks after it. 0 is for

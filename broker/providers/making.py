@@ -15,7 +15,7 @@ from broker.providers.credential import AtOnce, Permitted, Provider
 from broker.providers.file import FileCredentials
 from broker.providers.github_app import AppCredentials, read_app_key
 from broker.providers.helper import FAILURE_SECONDS, HelperCredentials
-from broker.providers.keeping import Keeping
+from broker.providers.keeping import Cache
 from broker.providers.vault import VaultCredentials
 from broker.settings import (
     AppProvider,
@@ -54,7 +54,7 @@ class Maker:
             case VaultProvider():
                 return AtOnce(VaultCredentials(self.vault, name))
             case HelperProvider():
-                kept = Keeping(self.now, FAILURE_SECONDS)
+                kept = Cache(self.now, FAILURE_SECONDS)
                 return HelperCredentials(self.reactor, self.link, name, self.wall, kept)
             case AppProvider():
                 return self._app(config, others)
@@ -70,5 +70,5 @@ class Maker:
             self.now,
             self.wall,
             others,
-            Keeping(self.now),
+            Cache(self.now),
         )

@@ -275,7 +275,7 @@ key = "{public_text(self.host_key)}"
         )
         self.broker.open_ports()
         self.audience, self.port = public_text(self.opened.key), self.opened.address.port
-        self.sessions = self.broker.desk.sessions
+        self.sessions = self.broker.context.sessions
 
     def hang_up(self) -> None:
         for client in self.clients:

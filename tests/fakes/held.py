@@ -15,8 +15,8 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
 from audit.journal import Journal
-from broker.admission import Admission, Turn
-from broker.providers.credential import Credential, Need
+from broker.admission import Admission, Ticket
+from broker.providers.credential import Credential, CredentialRequest
 from gitwire.hostname import HostName
 from identity.secret import Secret
 from netpolicy.addresses import Address
@@ -101,7 +101,7 @@ class HeldTurn:
     """The broker's only turn, which somebody else has until `let_go`."""
 
     _admission: Admission
-    _turn: Turn = field(factory=lambda: Turn(("another host", "another"), lambda: None))
+    _turn: Ticket = field(factory=lambda: Ticket(("another host", "another"), lambda: None))
     taken: int = 0
 
     def hold(self) -> None:
@@ -124,14 +124,14 @@ class HeldCredentials:
     waiting: list[Deferred[Credential]] = field(factory=list)
     _given: list[ref[Credential]] = field(factory=list)
 
-    def credential(self, need: Need) -> Deferred[Credential]:
+    def credential(self, request: CredentialRequest) -> Deferred[Credential]:
         self.needs += 1
         if not self.held:
             return succeed(self._made())
         self.waiting.append(Deferred())
         return self.waiting[-1]
 
-    def refused(self, need: Need, credential: Credential) -> bool:
+    def refused(self, request: CredentialRequest, credential: Credential) -> bool:
         return self.has_another
 
     def let_go(self) -> None:

@@ -125,7 +125,7 @@ class Internet:
 
     def dial(self, port: int) -> None:
         """Whatever is asked for, this port of loopback is dialled."""
-        routes = self.world.broker.desk.routes
+        routes = self.world.broker.context.routes
         hosts = LoopbackHosts(self.world.broker_reactor, self.names, 2.0, port=port)
         routes.now = evolve(routes.now, other_hosts=hosts)
 

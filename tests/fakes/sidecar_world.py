@@ -56,7 +56,7 @@ class Loop(HandLoop):
     """A hand-turned reactor that adopts descriptors as a real one does."""
 
     def turn_until(self, ready: Callable[[], bool], seconds: float = PATIENCE) -> None:
-        """Turn while real time passes; the clock of the test stands still."""
+        """Ticket while real time passes; the clock of the test stands still."""
         deadline = time.monotonic() + seconds
         while not ready():
             assert time.monotonic() < deadline, "waited too long"

@@ -6,11 +6,11 @@ import json
 import math
 
 from broker.configvalues import Address
-from broker.providers.credential import Need
+from broker.providers.credential import CredentialRequest
 from broker.providers.github_api import Limited, Minted, Skewed, read_outcome
 from broker.providers.helper_answer import read_answer
 from broker.reports import recorded
-from broker.running import Errand
+from broker.running import AdminTask
 from broker.settings import UpstreamConfig
 from credential_helper.gitcredential import CredentialMalformed, format_answer, parse_answer
 from gitmoat.messages.report import parse_report
@@ -34,7 +34,7 @@ from hostd.refspecs import parse_branch, parse_objects, parse_refs, parse_resolv
 _NAME = parse_host(b"web.example")
 _STEPS = (1, 100, 512)
 _GITHUB = UpstreamConfig("gh", Address("github.com", 443), (), (), "p", True)
-_NEED = Need(Errand("test"), _GITHUB, repository="acme/app", write=False)
+_NEED = CredentialRequest(AdminTask("test"), _GITHUB, repository="acme/app", write=False)
 
 
 def sidecar_report(data: bytes) -> None:

@@ -38,7 +38,7 @@ NOT_HOSTILE = {
     "broker/git_stages.py:GzippedRequest": "through `GzipReader`",
     "broker/kind.py:Prefix": "the interface",
     "broker/push_commands.py:CommandsReader": "through `CommandReader`",
-    "broker/gate.py:read_envelope": "headers that `request_head` has read, against two patterns",
+    "broker/gate.py:read_sidecar_headers": "headers of `request_head`, against two patterns",
     "broker/gate.py:read_request_id": "the same",
     "broker/opening.py:read_config": "broker.toml",
     "broker/providers/credential.py:parse_password": "through `read_outcome` and `read_answer`",

@@ -21,14 +21,14 @@ BETWEEN = (
     Mutation(
         "broker: a repository that fails for one session is closed for all",
         "broker/sessions.py",
-        "    doors: Doors = field(factory=Doors)\n",
-        "    doors: Doors = Doors()\n",
+        "    breakers: RepositoryBreakers = field(factory=RepositoryBreakers)\n",
+        "    breakers: RepositoryBreakers = RepositoryBreakers()\n",
         (f"{LIMITS}::test_a_repository_that_fails_for_one_sandbox_closes_no_door_for_another",),
     ),
     Mutation(
         "broker: a connection that is dropped is held against the upstream",
         "broker/governors.py",
-        'self._session.doors.failed(self._door, self._all.now(), "U101")',
+        'self._session.breakers.failed(self._key, self._all.now(), "U101")',
         "self.unreachable()",
         (
             f"{LIMITS}::test_connections_that_are_dropped_for_what_one_sandbox_sent"

@@ -70,22 +70,22 @@ EXCHANGES = (
     Mutation(
         "exchange: what was cut while it waited for its turn keeps its place",
         EXCHANGE,
-        "        if turn is not None:\n",
-        "        if turn is not None and turn.running:\n",
+        "        if ticket is not None:\n",
+        "        if ticket is not None and ticket.running:\n",
         _cells("fetch, turn, revoked", "push, turn, timed out"),
     ),
     Mutation(
         "exchange: what waits for the disk is not cut",
         EXCHANGE,
         _CANCEL,
-        "        elif self._awaited is not None and (self._need or not self._enclosed):\n",
+        "        elif self._awaited is not None and (self._wanted or not self._enclosed):\n",
         _cells("advertisement, disk, revoked", "push, disk, timed out"),
     ),
     Mutation(
         "exchange: what waits for a credential is not cut",
         EXCHANGE,
         _CANCEL,
-        "        elif self._awaited is not None and (self._credential or not self._need):\n",
+        "        elif self._awaited is not None and (self._credential or not self._wanted):\n",
         _cells("advertisement, credential, revoked", "push, credential, rescoped"),
     ),
     Mutation(
@@ -106,8 +106,8 @@ EXCHANGES = (
     Mutation(
         "exchange: egress that cannot be recorded is dialled",
         EXCHANGE,
-        "self._desk.journal.record(event, durable=True)",
-        "record_or_log(self._desk.journal, event)",
+        "self._context.journal.record(event, durable=True)",
+        "record_or_log(self._context.journal, event)",
         (f"{PROMISES}::test_egress_that_cannot_be_recorded_is_not_dialled",),
     ),
     Mutation(
@@ -121,8 +121,8 @@ EXCHANGES = (
     Mutation(
         "exchange: egress is dialled before its record is on disk",
         EXCHANGE,
-        "self._desk.journal.record(event, durable=True)",
-        "self._desk.journal.record(event, durable=False)",
+        "self._context.journal.record(event, durable=True)",
+        "self._context.journal.record(event, durable=False)",
         (f"{PROMISES}::test_egress_is_on_disk_before_its_name_is_looked_up",),
     ),
     # A POST is sent once
@@ -169,8 +169,8 @@ EXCHANGES = (
     Mutation(
         "exchange: a credential waits for the collector",
         EXCHANGE,
-        "        self._entry = self._timer = self._watch = self._turn = self._prefix = None\n"
-        "        self._need = self._credential = None\n",
+        "        self._entry = self._timer = self._watch = self._ticket = self._prefix = None\n"
+        "        self._wanted = self._credential = None\n",
         "",
         (
             f"{PROMISES}::test_a_refused_answer_frees_the_credential",

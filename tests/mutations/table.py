@@ -209,8 +209,8 @@ MUTATIONS = (
     Mutation(
         "audit: what could not be recorded happens all the same",
         "broker/exchange.py",
-        "await self._until(self._desk.recorder.record(event))",
-        "self._desk.recorder.record(event).addErrback(lambda failure: None)",
+        "await self._until(self._context.recorder.record(event))",
+        "self._context.recorder.record(event).addErrback(lambda failure: None)",
         (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
     ),
     Mutation(

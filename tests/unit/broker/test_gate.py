@@ -3,11 +3,11 @@
 import pytest
 
 from broker.gate import (
-    Asked,
+    RequestContext,
     decide_commands,
     decide_request,
     decide_session,
-    read_envelope,
+    read_sidecar_headers,
 )
 from broker.store.interface import State
 from gitwire.errors import Malformed
@@ -45,8 +45,10 @@ UP = Upstream("up", ("git.example",), False)
 PLACE = parse_place(b"up")
 
 
-def asked(request: GitRequest, tier: Tier = Tier.HELPER, up: Upstream | None = UP) -> Asked:
-    return Asked(request, tier, POLICY, up)
+def asked(
+    request: GitRequest, tier: Tier = Tier.HELPER, up: Upstream | None = UP
+) -> RequestContext:
+    return RequestContext(request, tier, POLICY, up)
 
 
 def advertise(path: bytes, service: Service = Service.UPLOAD_PACK) -> Advertise:
@@ -64,7 +66,7 @@ def head(*headers: tuple[bytes, bytes]) -> RequestHead:
 
 def test_the_envelope_needs_a_known_tier_and_an_exact_request_id() -> None:
     tier, number = (b"gitmoat-tier", b"helper"), (b"gitmoat-request-id", b"0123456789abcdef")
-    envelope = read_envelope(head(tier, number))
+    envelope = read_sidecar_headers(head(tier, number))
     assert (envelope.tier, envelope.request_id) == (Tier.HELPER, "0123456789abcdef")
     for broken in (
         [tier],
@@ -76,7 +78,7 @@ def test_the_envelope_needs_a_known_tier_and_an_exact_request_id() -> None:
         [tier, (b"gitmoat-request-id", b"0123456789abcdef0")],
     ):
         with pytest.raises(Malformed):
-            read_envelope(head(*broken))
+            read_sidecar_headers(head(*broken))
 
 
 def test_only_an_active_session_may_ask() -> None:
@@ -125,7 +127,7 @@ repos = ["up:acme/secret"]
     policy = parse_policy(text)
 
     def denied(path: bytes) -> bool:
-        verdict = decide_request(Asked(advertise(path), Tier.HELPER, policy, UP))
+        verdict = decide_request(RequestContext(advertise(path), Tier.HELPER, policy, UP))
         return isinstance(verdict, Deny)
 
     assert denied(b"acme/secret.wiki.git") and denied(b"acme/other.wiki.git")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.configvalues import Address, Api
-from broker.providers.credential import Need
+from broker.providers.credential import CredentialRequest
 from broker.providers.github_api import (
     Denied,
     Limited,
@@ -17,15 +17,15 @@ from broker.providers.github_api import (
     mint_body,
     read_outcome,
 )
-from broker.running import Errand
+from broker.running import AdminTask
 from broker.settings import UpstreamConfig
 from gitwire.http import Length, ResponseHead
 
 NOW = 1_800_000_000.0
 GITHUB = UpstreamConfig("gh", Address("github.com", 443), (), (), "p", True)
-READ = Need(Errand("test"), GITHUB, "acme/app", write=False)
-WRITE = Need(Errand("test"), GITHUB, "acme/app", write=True)
-WORKFLOWS = Need(Errand("test"), GITHUB, "acme/app", write=True, workflows=True)
+READ = CredentialRequest(AdminTask("test"), GITHUB, "acme/app", write=False)
+WRITE = CredentialRequest(AdminTask("test"), GITHUB, "acme/app", write=True)
+WORKFLOWS = CredentialRequest(AdminTask("test"), GITHUB, "acme/app", write=True, workflows=True)
 
 
 def head(status: int, date: float | None = NOW, **more: str) -> ResponseHead:
@@ -46,7 +46,7 @@ def token(**changes: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("need", "permissions"),
+    ("wanted", "permissions"),
     [
         (READ, {"contents": "read", "metadata": "read"}),
         (WRITE, {"contents": "write", "metadata": "read"}),
@@ -54,9 +54,9 @@ def token(**changes: Any) -> bytes:
     ],
 )
 def test_a_token_is_asked_for_one_repository_and_one_kind_of_use(
-    need: Need, permissions: dict[str, str]
+    wanted: CredentialRequest, permissions: dict[str, str]
 ) -> None:
-    body = json.loads(mint_body(need))
+    body = json.loads(mint_body(wanted))
     assert body == {"repositories": ["app"], "permissions": permissions}
 
 

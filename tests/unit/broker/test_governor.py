@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from broker.governor import (
     LONGEST,
-    MOST_DOORS,
+    MOST_BREAKERS,
     Breaker,
     CredentialBudget,
-    Doors,
+    RepositoryBreakers,
     Rest,
     asked_rest,
 )
@@ -154,31 +154,31 @@ def test_who_tries_and_breaks_off_takes_nobody_elses_turn() -> None:
 
 
 def test_a_repository_that_fails_is_left_alone_and_another_is_not() -> None:
-    doors = Doors()
+    breakers = RepositoryBreakers()
     for _ in range(5):
-        doors.failed("broken", 0.0, "U110")
-    assert doors.rest("broken", 0.0) == Rest("U110", 2)
-    assert doors.rest("healthy", 0.0) is None
-    doors.worked("broken")
-    assert doors.rest("broken", 0.0) is None
-    assert not len(doors)
+        breakers.failed("broken", 0.0, "U110")
+    assert breakers.rest("broken", 0.0) == Rest("U110", 2)
+    assert breakers.rest("healthy", 0.0) is None
+    breakers.worked("broken")
+    assert breakers.rest("broken", 0.0) is None
+    assert not len(breakers)
 
 
 def test_a_repository_that_asks_for_rest_has_it_at_once() -> None:
-    doors = Doors()
-    doors.failed("broken", 0.0, "U110", rest=40)
-    assert doors.rest("broken", 10.0) == Rest("U110", 30)
-    assert doors.rest("broken", 40.0) is None
+    breakers = RepositoryBreakers()
+    breakers.failed("broken", 0.0, "U110", rest=40)
+    assert breakers.rest("broken", 10.0) == Rest("U110", 30)
+    assert breakers.rest("broken", 40.0) is None
 
 
 def test_failing_repositories_are_bounded_and_the_oldest_is_forgotten() -> None:
-    doors = Doors()
-    for number in range(MOST_DOORS * 10):
+    breakers = RepositoryBreakers()
+    for number in range(MOST_BREAKERS * 10):
         for _ in range(5):
-            doors.failed(number, 0.0, "U110")
-        assert len(doors) <= MOST_DOORS
-    assert doors.rest(0, 0.0) is None
-    assert doors.rest(MOST_DOORS * 10 - 1, 0.0) is not None
+            breakers.failed(number, 0.0, "U110")
+        assert len(breakers) <= MOST_BREAKERS
+    assert breakers.rest(0, 0.0) is None
+    assert breakers.rest(MOST_BREAKERS * 10 - 1, 0.0) is not None
 
 
 def test_the_pause_grows_up_to_a_bound() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from attrs import define
 
-from broker.governor import Doors, Rest
-from broker.governors import Governors
+from broker.governor import RepositoryBreakers, Rest
+from broker.governors import UpstreamLimiters
 from gitwire.http import Length, ResponseHead
 
 
@@ -27,11 +27,11 @@ class Asker:
     """What a governor knows of a session."""
 
     owner: tuple[str, str]
-    doors: Doors
+    breakers: RepositoryBreakers
 
 
 def asker(name: str) -> Any:
-    return Asker(("host", name), Doors())
+    return Asker(("host", name), RepositoryBreakers())
 
 
 def way(upstream: str, provider: str = "token") -> Any:
@@ -44,7 +44,7 @@ TOO_MANY = ResponseHead(
 
 
 def test_a_rest_is_of_one_upstream_and_one_credential() -> None:
-    governors = Governors(1200, lambda: 0.0, lambda: 0.0)
+    governors = UpstreamLimiters(1200, lambda: 0.0, lambda: 0.0)
     one, other = asker("a"), asker("b")
     governors.of(way("limited"), one, "untrusted", "r").answered(TOO_MANY)
     assert governors.of(way("limited"), other, "untrusted", "r").ask() == Rest("U108", 900)
@@ -53,7 +53,7 @@ def test_a_rest_is_of_one_upstream_and_one_credential() -> None:
 
 
 def test_the_command_closes_no_door_of_the_gate() -> None:
-    governors = Governors(1200, lambda: 0.0)
+    governors = UpstreamLimiters(1200, lambda: 0.0)
     session = asker("a")
     untrusted = governors.of(way("up"), session, "untrusted", "r")
     for _ in range(5):
@@ -63,7 +63,7 @@ def test_the_command_closes_no_door_of_the_gate() -> None:
 
 
 def test_a_connection_that_cannot_be_made_counts_for_everybody_until_one_is() -> None:
-    governors = Governors(1200, lambda: 0.0)
+    governors = UpstreamLimiters(1200, lambda: 0.0)
     one = governors.of(way("up"), asker("a"), "untrusted", "r")
     other = governors.of(way("up"), asker("b"), "untrusted", "s")
     for _ in range(5):

@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 
 from broker.errors import Unavailable
 from broker.providers.credential import Credential, unavailable
-from broker.providers.keeping import DROPS, Fresh, Keeping
+from broker.providers.keeping import DROPS, Cache, Fresh
 from identity.secret import Secret
 
 
@@ -15,10 +15,10 @@ from identity.secret import Secret
 class Source:
     now: float = 0.0
     asked: list[Deferred[Fresh]] = field(factory=list)
-    keeping: Keeping = field(init=False)
+    keeping: Cache = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.keeping = Keeping(lambda: self.now, 5.0)
+        self.keeping = Cache(lambda: self.now, 5.0)
 
     def ask(self) -> Deferred[Fresh]:
         self.asked.append(Deferred())

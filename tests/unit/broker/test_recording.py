@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 
 from audit.events import GitDecision
 from audit.journal import Journal, JournalUnavailable, Sizes, open_journal
-from broker.apart import Apart
+from broker.apart import DiskThread
 from broker.recording import Recorder
 from tests.fakes.reactor_tests import on_reactor
 
@@ -178,7 +178,7 @@ def test_a_sync_under_way_outlives_its_file(tmp_path: Path) -> None:
 async def test_work_in_a_thread_is_told_in_the_reactors_own() -> None:
     from twisted.internet import reactor
 
-    apart, where = Apart(reactor), list[str]()
+    apart, where = DiskThread(reactor), list[str]()
 
     def fails() -> None:
         where.append(current_thread().name)

@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred
 
 from broker.dialling import Dialler
 from broker.errors import Unavailable
-from broker.providers.credential import Need
+from broker.providers.credential import CredentialRequest
 from broker.providers.making import Maker
-from broker.running import Errand, Running
+from broker.running import AdminTask, Running
 from broker.settings import (
     AppProvider,
     FileProvider,
@@ -102,7 +102,7 @@ def test_what_was_cut_or_has_ended_opens_nothing(running: Running) -> None:
             upstreams.take(entry, nothing, repeatable=True)
         with pytest.raises(Unavailable):
             entry.check()
-    Errand("the admin's own").check()
+    AdminTask("the admin's own").check()
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,6 @@ def test_no_provider_gives_a_credential_for_what_was_cut(
     entry = running.enter(FakeTask())
     running.end("S101")
     refused: list[Any] = []
-    need = Need(entry, nothing, "acme/app", write=False)
-    provider.credential(need).addErrback(refused.append)
+    request = CredentialRequest(entry, nothing, "acme/app", write=False)
+    provider.credential(request).addErrback(refused.append)
     assert [each.value.code for each in refused] == ["S101"]

@@ -80,7 +80,7 @@ IN_FORCE: dict[str, float] = {
     "credential_requests_per_minute": BROKER.credential_requests_per_minute,
     "longest_rest": governor.LONGEST,
     "breaker": governor._FAILURES,
-    "doors": governor.MOST_DOORS,
+    "doors": governor.MOST_BREAKERS,
     "metrics_connections": metrics_port.CONNECTIONS,
     "start": children.DEADLINE,
     "unstarted": children.MOST_OF_ONE_CAUSE,

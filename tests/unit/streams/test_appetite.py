@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from streams.descriptor import FIRST, LEAST, READ, SLOW, Appetite
+from streams.descriptor import FIRST, LEAST, READ, SLOW, ReadSize
 
 
 def test_it_grows_while_turns_are_short_up_to_its_most() -> None:
-    appetite = Appetite()
+    appetite = ReadSize()
     assert appetite.size == FIRST
     for _ in range(10):
         appetite.took(appetite.size, SLOW / 100)
@@ -14,14 +14,14 @@ def test_it_grows_while_turns_are_short_up_to_its_most() -> None:
 
 
 def test_a_peer_that_sends_little_gets_no_more_room() -> None:
-    appetite = Appetite()
+    appetite = ReadSize()
     for _ in range(10):
         appetite.took(100, SLOW / 100)
     assert appetite.size == FIRST
 
 
 def test_a_long_turn_is_followed_by_shorter_ones_and_never_by_none() -> None:
-    appetite = Appetite()
+    appetite = ReadSize()
     for _ in range(10):
         appetite.took(appetite.size, SLOW / 100)
     appetite.took(READ, SLOW * 20)

@@ -33,7 +33,7 @@ async def test_what_is_under_way_ends_and_others_are_served_beside_it(scene: Sce
     scene.upstream.talks[0].say(ADVERTISEMENT)
     assert (await reply.done).data == REFS
     await drained
-    assert scene.world.broker.desk.sessions.under_way() == set()
+    assert scene.world.broker.context.sessions.under_way() == set()
 
 
 @on_reactor

@@ -81,7 +81,7 @@ async def test_an_allowed_tunnel_is_resolved_once_dialled_and_joined(scene: Scen
     assert (recorded["decision"], recorded["to"], recorded["rule"]) == (
         "allow", "web.example:443", "web",
     )  # fmt: skip
-    scene.world.broker.desk.authority.record_use()
+    scene.world.broker.context.grants.record_use()
     (used,) = events(scene, "egress.used")
     assert (used["to"], used["count"], used["bytes_down"]) == ("web.example:443", 1, 6)
     await internet.close()
@@ -153,7 +153,7 @@ async def test_the_end_of_a_session_cuts_its_tunnels(scene: Scene) -> None:
     made = await tunnel(scene)
     made.end.write(HELLO)
     await made.until(lambda: internet.servers[0].heard == HELLO)
-    scene.world.broker.desk.authority.revoke(scene.world.sessions.living()[0], "test")
+    scene.world.broker.context.grants.revoke(scene.world.sessions.living()[0], "test")
     await made.until(lambda: made.gone and internet.servers[0].lost)
     await internet.close()
 
@@ -200,7 +200,7 @@ async def test_a_host_that_becomes_a_git_server_is_cut(scene: Scene) -> None:
     internet = await Internet(scene.world).open()
     to = Destination(HostName("new.forge.example"), 443)
     made = await tunnel(scene, to)
-    routes = scene.world.broker.desk.routes
+    routes = scene.world.broker.context.routes
     hosts, load = routes.now.other_hosts, routes._load
     table = UpstreamTable((*routes.now.table.upstreams, Upstream("new", (to.host.text,), False)))
     routes._load = lambda: evolve(load(), other_hosts=hosts)
@@ -370,7 +370,7 @@ async def test_a_name_that_no_thread_can_look_up_is_a_host_that_cannot_be_reache
 ) -> None:
     resolver = SystemResolver(scene.world.reactor)
     resolver._pool = cast(Any, NoThread())
-    routes = scene.world.broker.desk.routes
+    routes = scene.world.broker.context.routes
     routes.now = evolve(routes.now, other_hosts=OtherHosts(scene.world.reactor, resolver, 5.0))
     made = await tunnel(scene)
     assert made.code == "E107"
@@ -492,7 +492,7 @@ async def test_a_name_that_leads_inside_does_not_reach_the_proxy_either(scene: S
 
 async def plain_through(scene: Scene, answer: bytes) -> tuple[Internet, Reply]:
     internet, hosts = await through(scene, answer)
-    routes = scene.world.broker.desk.routes
+    routes = scene.world.broker.context.routes
     routes.now = evolve(routes.now, other_hosts=hosts)
     sidecar = await scene.world.session(POLICY)
     return internet, ask_plain(sidecar, b"GET", (b"Accept", b"x/y"))
@@ -536,7 +536,7 @@ async def test_a_plain_request_to_a_name_that_leads_inside_does_not_reach_the_pr
 ) -> None:
     internet, hosts = await through(scene, b"")
     hosts.resolver = Fixed(["10.0.0.1"])
-    routes = scene.world.broker.desk.routes
+    routes = scene.world.broker.context.routes
     routes.now = evolve(routes.now, other_hosts=hosts)
     sidecar = await scene.world.session(POLICY)
     reply = await ask_plain(sidecar, b"GET").done

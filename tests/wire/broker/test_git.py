@@ -172,7 +172,7 @@ def elsewhere(scene: Scene, upstream: FakeUpstream) -> None:
     """Point the configuration at another upstream."""
     scene.world.upstream_port = upstream.port
     scene.world.write_config()
-    scene.world.broker.desk.routes.reload()
+    scene.world.broker.context.routes.reload()
 
 
 @on_reactor

@@ -35,14 +35,14 @@ async def begin_fetch(sidecar: Sidecar) -> None:
 
 @on_reactor
 async def test_operations_of_all_sessions_are_limited_and_served_in_turn(scene: Scene) -> None:
-    scene.world.broker.desk.admission._slots.total = 1
+    scene.world.broker.context.admission._slots.total = 1
     scene.upstream.on_request = lambda talk: None
     greedy, modest = await scene.world.session(), await scene.world.session()
     more: Sidecar = await scene.world.connect(greedy.key, Sidecar)
     await begin_fetch(greedy)
     await scene.until(lambda: scene.upstream.talks)
     await begin_fetch(more)
-    admission = scene.world.broker.desk.admission
+    admission = scene.world.broker.context.admission
     await scene.until(lambda: admission.waiting == 1)
     scene.upstream.answers(ADVERTISEMENT)
     waiting = modest.refs()
@@ -54,12 +54,12 @@ async def test_operations_of_all_sessions_are_limited_and_served_in_turn(scene: 
 
 @on_reactor
 async def test_who_waits_too_long_for_a_turn_is_told_when_to_come_back(scene: Scene) -> None:
-    scene.world.broker.desk.admission._slots.total = 1
+    scene.world.broker.context.admission._slots.total = 1
     scene.upstream.on_request = lambda talk: None
     holder = await scene.world.session()
     await begin_fetch(holder)
     await scene.until(lambda: scene.upstream.talks)
-    limits = scene.world.broker.desk.routes.now.config.limits
+    limits = scene.world.broker.context.routes.now.config.limits
     object.__setattr__(limits, "queue", 1)
     other = await scene.world.session()
     turned = await other.refs()
@@ -89,7 +89,7 @@ async def test_the_command_leaves_the_gate_its_share(scene: Scene) -> None:
 async def test_requests_of_all_sessions_have_a_rate(scene: Scene) -> None:
     scene.upstream.answers(ADVERTISEMENT)
     first, second = await scene.world.session(), await scene.world.session()
-    everybody = scene.world.broker.desk.admission._everybody
+    everybody = scene.world.broker.context.admission._everybody
     everybody._all.take(scene.world.now, everybody.level(scene.world.now) - 1)
     assert (await first.refs()).status == 200
     busy = await second.refs()
@@ -181,7 +181,7 @@ async def test_a_repository_that_fails_for_one_sandbox_closes_no_door_for_anothe
     asked = len(scene.upstream.heads)
     assert b"U110" in (await other.refs("acme/bad")).data, "each finds out for itself"
     assert len(scene.upstream.heads) == asked + 1
-    assert not scene.world.broker.desk.governors._breakers["up"].open
+    assert not scene.world.broker.context.limiters._breakers["up"].open
 
 
 @on_reactor
@@ -203,7 +203,7 @@ async def test_an_upstream_that_cannot_be_connected_to_is_left_alone_by_all(scen
     await scene.upstream.close()
     for _ in range(5):
         assert b"U101" in (await one.refs()).data
-    assert scene.world.broker.desk.governors._breakers["up"].open
+    assert scene.world.broker.context.limiters._breakers["up"].open
     told = await other.refs()
     assert b"U101" in told.data and told.header(b"retry-after") == b"2"
 
@@ -362,7 +362,7 @@ async def test_a_flood_of_refusals_is_a_number_in_the_audit_and_pushes_never(
         await sidecar.refs("acme/other")
     for _ in range(5):
         await sidecar.push(commands("refs/heads/main") + PACK_HEAD)
-    scene.world.broker.desk.authority.summarise()
+    scene.world.broker.context.grants.summarise()
     denied = [one for one in scene.world.audit("git.decision") if one["decision"] == "deny"]
     (summary,) = scene.world.audit("denials.summarised")
     assert len(denied) + summary["count"] == 30

@@ -104,7 +104,7 @@ async def test_only_the_hosts_own_signature_counts(scene: Scene) -> None:
 async def test_a_session_that_has_ended_stays_ended(scene: Scene) -> None:
     grant = await begin(scene.world)
     session = scene.world.sessions.living()[0]
-    scene.world.broker.desk.authority.revoke(session, "test")
+    scene.world.broker.context.grants.revoke(session, "test")
     reply = await post_policy(scene.world, grant)
     assert reply.json()["code"] == "S101"
     assert session.policy.name == "first"

@@ -150,7 +150,7 @@ async def test_a_host_can_only_touch_its_own_sessions(scene: Scene) -> None:
     sidecar = await scene.world.session()
     scene.upstream.answers(REFS)
     scene.world.write_config(f'[host.two]\nkey = "{public_text(OTHER_HOST)}"\n')
-    scene.world.broker.desk.routes.reload()
+    scene.world.broker.context.routes.reload()
     other: Asker = await scene.world.connect(OTHER_HOST)
     assert (await tell(other, "revoke", session="session-1")).status == 403
     place = {"session": "session-1", "pid": 1, "netns": 77, "cgroup": None}
@@ -257,14 +257,14 @@ async def test_the_hard_end_needs_no_sweep_and_cuts_what_runs(scene: Scene) -> N
 @on_reactor
 async def test_an_end_that_cannot_be_stored_keeps_no_other_session_alive(scene: Scene) -> None:
     world = scene.world
-    sessions = world.broker.desk.sessions
+    sessions = world.broker.context.sessions
     disk = FullStore(sessions._store)
     sessions._store = disk
     for _ in range(3):
         await world.session()
     first, *others = sessions.living()
     with pytest.raises(sqlite3.OperationalError):
-        world.broker.desk.authority.revoke(first, "test")
+        world.broker.context.grants.revoke(first, "test")
     world.now += 3600
     world.broker.tick()
     assert sessions.living() == []
@@ -369,7 +369,7 @@ async def test_a_scope_above_the_hosts_ceiling_is_refused(
     scene: Scene, bound: str, word: str
 ) -> None:
     scene.world.write_config(bound)  # the last table of the file is the host's
-    scene.world.broker.desk.routes.reload()
+    scene.world.broker.context.routes.reload()
     host = await scene.world.host()
     refused = await host.ask("POST", "/host/grant", (), scene.world.grant(SigningKey.generate()))
     assert (refused.status, refused.json()["code"]) == (403, "S103")
@@ -445,7 +445,7 @@ async def test_nothing_is_granted_while_the_clock_is_earlier_than_it_was(scene: 
 async def test_a_revocation_outlives_a_reboot(scene: Scene) -> None:
     world = scene.world
     await world.session()
-    world.broker.desk.authority.revoke(world.sessions.living()[0], "a test")
+    world.broker.context.grants.revoke(world.sessions.living()[0], "a test")
     await world.stop()
     with closing(sqlite3.connect(world.paths.broker_store)) as store:
         store.execute("UPDATE session SET broker_boot = 'the boot before'")

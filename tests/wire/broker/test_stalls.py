@@ -126,12 +126,12 @@ async def test_an_upstream_that_does_not_shake_hands_is_given_up(hasty: Scene) -
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hasty.world.upstream_port = silent.getsockname()[1]
         hasty.world.write_config()
-        hasty.world.broker.desk.routes.reload()
+        hasty.world.broker.context.routes.reload()
         reply = await sidecar.refs()
         assert reply.status == 502 and b"U101" in reply.data
     hasty.world.upstream_port = hasty.upstream.port
     hasty.world.write_config()
-    hasty.world.broker.desk.routes.reload()
+    hasty.world.broker.context.routes.reload()
     await all_is_free_again(hasty, sidecar)
 
 

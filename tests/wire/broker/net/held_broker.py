@@ -71,7 +71,7 @@ STILL = 20.0
 _TURNS = 50
 
 
-class Far(Protocol):
+class FarEnd(Protocol):
     """Who is dialled."""
 
     port: int
@@ -103,7 +103,7 @@ class HeldBroker:
     """`open`, `begin` a request that then waits, `happen`, look for what is `broken`, `let_go`."""
 
     sidecar: Sidecar
-    far: Far
+    far: FarEnd
 
     def __init__(self, reactor: Any, folder: Path) -> None:
         self._reactor = reactor
@@ -116,7 +116,7 @@ class HeldBroker:
         self.credentials, self.names = HeldCredentials(), HeldNames()
         self._faults: list[LogEvent] = []
         self._observer: Any = self._log
-        self._servers: list[Far] = [self.upstream]
+        self._servers: list[FarEnd] = [self.upstream]
         self._begun = False
 
     # Setting up
@@ -125,8 +125,8 @@ class HeldBroker:
         globalLogPublisher.addObserver(self._observer)
         world = self.world
         world.start()
-        self.desk = world.broker.desk
-        self.disk, self.turn = HeldDisk(world.opened.journal), HeldTurn(self.desk.admission)
+        self.context = world.broker.context
+        self.disk, self.turn = HeldDisk(world.opened.journal), HeldTurn(self.context.admission)
         self.internet = await Internet(world, self.names, Lingering).open()
         self._servers.append(self.internet)
         self._use_credentials()
@@ -134,19 +134,19 @@ class HeldBroker:
         (self.session,) = world.sessions.living()
         return self
 
-    def lead_to(self, far: Far) -> None:
+    def lead_to(self, far: FarEnd) -> None:
         """Whatever is dialled from now on."""
         self._servers.append(far)
         self.internet.dial(far.port)
         self.world.upstream_port = far.port
         self.world.write_config(LIMITS)
-        hosts = self.desk.routes.now.other_hosts
-        self.desk.routes.reload()
-        self.desk.routes.now = evolve(self.desk.routes.now, other_hosts=hosts)
+        hosts = self.context.routes.now.other_hosts
+        self.context.routes.reload()
+        self.context.routes.now = evolve(self.context.routes.now, other_hosts=hosts)
         self._use_credentials()
 
     def _use_credentials(self) -> None:
-        routes = self.desk.routes
+        routes = self.context.routes
         server = evolve(routes.now.by_upstream["up"], provider=Permitted(self.credentials))
         routes.now = evolve(routes.now, by_upstream={"up": server})
 
@@ -264,7 +264,7 @@ class HeldBroker:
             case Wait.COMMANDS:
                 return len(self.session.running) == 1
             case Wait.TURN:
-                return self.desk.admission.waiting == 1
+                return self.context.admission.waiting == 1
             case Wait.DISK:
                 return self.disk.wanted
             case Wait.CREDENTIAL:
@@ -317,7 +317,7 @@ class HeldBroker:
         self._event = event
         match event:
             case Event.REVOKED:
-                self.desk.authority.revoke(self.session, "test")
+                self.context.grants.revoke(self.session, "test")
             case Event.RESCOPED:
                 assert self._rescope() == 1
             case Event.TIMED_OUT:
@@ -352,7 +352,7 @@ class HeldBroker:
         )
         host = self.world.host_key
         signed = sign_grant(grant, host)
-        replace = self.desk.authority.replace_policy
+        replace = self.context.grants.replace_policy
         return replace("one", bytes(host.verify_key), signed, Ceiling())
 
     async def _time_out(self) -> None:
@@ -391,7 +391,7 @@ class HeldBroker:
     @property
     def _open_links(self) -> int:
         """Connections of hosts and sidecars, as the broker itself counts them."""
-        found = re.search(rb"^gitmoat_connections (\d+)", self.desk.metrics.text(), re.M)
+        found = re.search(rb"^gitmoat_connections (\d+)", self.context.metrics.text(), re.M)
         assert found is not None
         return int(found[1])
 
@@ -402,7 +402,7 @@ class HeldBroker:
     def broken(self) -> frozenset[str]:
         """The promises that are not kept now."""
         left = self._event in (Event.RESET, Event.CLOSED)
-        session, admission = self.session, self.desk.admission
+        session, admission = self.session, self.context.admission
         kept = {
             "client's end": self._open_links == self._links - 1 if left else self.over,
             "upstream's end": self._upstream_sockets == 0,
@@ -416,7 +416,7 @@ class HeldBroker:
         return frozenset(name for name, is_kept in kept.items() if not is_kept)
 
     def outcomes(self) -> int:
-        """How often its end was recorded, or added to what will be. Asked once."""
+        """How often its end was recorded, or added to what will be. RequestContext once."""
         if self._kind in EGRESS:
             return sum(tally.count for _, tally in self.session.egress.take())
         return len(self.world.audit("git.outcome"))

@@ -65,7 +65,7 @@ class RecordedBroker:
 
     async def open(self, policy: str, active: bool) -> RecordedBroker:
         self.world.start()
-        self.turn = HeldTurn(self.world.broker.desk.admission)
+        self.turn = HeldTurn(self.world.broker.context.admission)
         self._disk_works = self.world.opened.journal._sync
         self.internet = await Internet(self.world, Names(), _answering(self)).open()
         sidecar = await self.world.session(policy, active)
@@ -116,7 +116,7 @@ class RecordedBroker:
             await self.until(lambda: self.client.lost, "the connection's end")
         await self.until(lambda: not self._running, "the request's end")
         await self._turns()
-        self.world.broker.desk.authority.record_use()
+        self.world.broker.context.grants.record_use()
 
     @property
     def _running(self) -> bool:

@@ -41,7 +41,7 @@ def decisions(held: HeldBroker) -> list[tuple[object, ...]]:
 
 
 def given_back(held: HeldBroker) -> bool:
-    admission, session = held.desk.admission, held.session
+    admission, session = held.context.admission, held.session
     slots = session.egress.running, admission.running, admission.waiting
     return slots == (0, 0, 0) and not len(session.running)
 
@@ -76,7 +76,7 @@ async def test_another_kind_waits_for_its_turn_and_its_record(pinged: HeldBroker
     pinged.turn.hold()
     pinged.disk.hold()
     ping(pinged)
-    await pinged.until(lambda: pinged.desk.admission.waiting == 1, "that it waits for its turn")
+    await pinged.until(lambda: pinged.context.admission.waiting == 1, "that it waits for its turn")
     pinged.turn.let_go()
     await pinged.until(lambda: pinged.disk.wanted, "that it waits for the disk")
     assert pinged.names.asked == 0
@@ -93,7 +93,7 @@ async def test_another_kind_is_cut_by_a_revocation(pinged: HeldBroker, waits: st
         await pinged.until(lambda: pinged.names.waiting, "that its name is looked up")
     else:
         await asked(pinged)
-    pinged.desk.authority.revoke(pinged.session, "test")
+    pinged.context.grants.revoke(pinged.session, "test")
     assert given_back(pinged)
     await reply.done
     if waits == "name":

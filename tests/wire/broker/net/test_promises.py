@@ -204,7 +204,7 @@ async def test_whatever_follows_an_end_gives_nothing_back_again(
     held.sidecar.connection.abort()
     await held.turns()
     held.time.advance(1000)
-    held.desk.authority.revoke(held.session, "test")
+    held.context.grants.revoke(held.session, "test")
     await held.turns()
     assert not held.broken() - {"client's end"}
 
@@ -213,7 +213,7 @@ async def test_whatever_follows_an_end_gives_nothing_back_again(
 async def test_a_cut_gives_back_its_own_slots_and_no_others(held: HeldBroker) -> None:
     """The broker has one turn: the next one in line gets it, and no third one with it."""
     await held.begin(Kind.ADVERTISEMENT, Wait.HEAD)
-    session, admission = held.session, held.desk.admission
+    session, admission = held.session, held.context.admission
     links: list[Sidecar] = [await held.world.connect(held.sidecar.key, Sidecar) for _ in range(2)]
     target = "/git/up/acme/app.git/info/refs?service=git-upload-pack"
     for link in links:
@@ -224,7 +224,7 @@ async def test_a_cut_gives_back_its_own_slots_and_no_others(held: HeldBroker) ->
     await held.until(lambda: len(held.upstream.heads) == 2, "the next one")
     assert (session.budget.running, admission.running, len(session.running)) == (2, 1, 2)
     assert admission.waiting == 1
-    held.desk.authority.revoke(session, "test")
+    held.context.grants.revoke(session, "test")
     assert (session.budget.running, admission.running, len(session.running)) == (0, 0, 0)
     assert admission.waiting == 0
 
@@ -239,5 +239,5 @@ async def test_a_cut_connection_gives_back_its_own_slot_and_no_other(held: HeldB
     await held.happen(Event.RESET)
     await held.until(lambda: held.internet.servers[0].lost, "the end of the tunnel")
     assert (held.session.egress.running, len(held.session.running)) == (1, 1)
-    held.desk.authority.revoke(held.session, "test")
+    held.context.grants.revoke(held.session, "test")
     assert (held.session.egress.running, len(held.session.running)) == (0, 0)

@@ -107,7 +107,7 @@ async def _take_turn(broker: RecordedBroker) -> None:
 
 
 async def _wait_for_turn(broker: RecordedBroker) -> None:
-    admission = broker.world.broker.desk.admission
+    admission = broker.world.broker.context.admission
     await broker.until(lambda: admission.waiting, "that the request waits for its turn")
     broker.time.advance(QUEUE)
 
