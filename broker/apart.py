@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from queue import SimpleQueue
+from functools import partial
 from threading import Thread
 from typing import Any
 
-from attrs import define, field
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
 
-Work = Callable[[], None]
 
-
-@define(eq=False)
 class DiskThread:
-    """The thread begins with the first piece of work, and ends with `close`."""
+    """The thread begins with the first piece of work, and ends with `close`.
 
-    _reactor: Any
-    _todo: SimpleQueue[tuple[Work, Deferred[None]] | None] = field(factory=SimpleQueue, init=False)
-    _thread: Thread | None = field(default=None, init=False)
+    The reactor's own pool has many: two syncs of one journal would overtake each other there, and
+    names that are looked up would wait for the disk.
+    """
 
-    def __call__(self, work: Work) -> Deferred[None]:
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._pool = ThreadPool(minthreads=0, maxthreads=1, name="disk")
+        # A disk that never answers does not keep a broker that has failed from ending.
+        self._pool.threadFactory = partial(Thread, daemon=True)  # type: ignore[assignment]
+        self._pool.start()
+
+    def __call__(self, work: Callable[[], None]) -> Deferred[None]:
         """Fires in the reactor's thread, with what was raised if anything was."""
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="disk", daemon=True)
-            self._thread.start()
-        done: Deferred[None] = Deferred()
-        self._todo.put((work, done))
-        return done
+        return deferToThreadPool(self._reactor, self._pool, work)
 
     def close(self) -> None:
         """What was begun is done; nobody is told any more."""
-        if self._thread is not None:
-            self._todo.put(None)
-            self._thread.join()
-
-    def _run(self) -> None:
-        while (item := self._todo.get()) is not None:
-            work, done = item
-            try:
-                work()
-            except Exception:  # noqa: BLE001 - told to who waits for it, in his own thread
-                self._reactor.callFromThread(done.errback, Failure())
-            else:
-                self._reactor.callFromThread(done.callback, None)
+        self._pool.stop()
