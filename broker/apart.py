@@ -7,7 +7,7 @@ from functools import partial
 from threading import Thread
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
@@ -28,7 +28,8 @@ class DiskThread:
 
     def __call__(self, work: Callable[[], None]) -> Deferred[None]:
         """Fires in the reactor's thread, with what was raised if anything was."""
-        return deferToThreadPool(self._reactor, self._pool, work)
+        # Where no thread can be had, the pool raises.
+        return maybeDeferred(deferToThreadPool, self._reactor, self._pool, work)
 
     def close(self) -> None:
         """What was begun is done; nobody is told any more."""

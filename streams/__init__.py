@@ -15,6 +15,7 @@ raw                     an end of a tunnel, in which no HTTP is spoken
 relay, tunnel           from one end to the other, through the `stages`
 outgoing                a body in its framing, on its way out; then descriptor or tls again
 
-Beside them: causes (why something ended), timing, epoll (the loop), memory (given back after long
-transfers), whole (a small answer), seqpacket (control sockets), http (names for users).
+Beside them: causes (why something ended), timing, epoll (the loop), hangups (peers that leave while
+nobody reads them), memory (given back after long transfers), whole (a small answer), seqpacket
+(control sockets), http (the names that users import).
 """

@@ -20,7 +20,8 @@ from streams.timing import Timer, cancel
 
 _BATCH = 16
 _REST = 0.5
-# The client went away before accept(2), or netfilter refused it: the next one may be fine.
+# Linux reports here what has happened to the new connection itself (accept(2), "Error handling"):
+# the client went away, or netfilter refused it. The next one may be fine.
 _NEXT = frozenset({errno.ECONNABORTED, errno.EPERM, errno.EPROTO, errno.EINTR, errno.ENOTCONN})
 
 

@@ -24,8 +24,9 @@ from streams.raw import TunnelEnd
 from streams.sinks import ResponseSink
 from streams.timing import Clock, Timeout, Timeouts
 
-# Of an answer, so much may be framing, and half of what it frames on top: chunks of a dozen bytes
-# pass, single bytes do not. They cost a thousand times what they carry.
+# Of an answer, so much may be framing, and half of what it frames on top. RFC 9112 bounds neither
+# the number of chunks nor their extensions (section 7.1.1 asks it of servers). Chunks of a dozen
+# bytes pass, single bytes do not: they cost a thousand times what they carry.
 FRAMING: Final = 64 * 1024
 _CONSUMER: Final = "the response's reader is busy"
 _DEFAULT: Final = Timeouts()
@@ -84,7 +85,8 @@ class _Exchange:
 
     @property
     def switched(self) -> bool:
-        """Whether what follows the head is no HTTP any more."""
+        """Whether what follows the head is no HTTP any more. RFC 9110, section 9.3.6 says so of any
+        2xx; the peers that we ask say 200, and anything else is refused."""
         return self.on_open is not None and self.head is not None and self.head.status == 200
 
     def finish(self) -> None:
@@ -234,7 +236,8 @@ class ClientConnection(Connection):
 
     def _step(self) -> bool:
         if self._exchange is None:
-            # Nothing was asked, or the answer went on behind its end.
+            # Nothing was asked, or the answer went on behind its end. It must not be taken for the
+            # answer to what will be asked next (RFC 9112, section 9.2).
             self.inbox.clear()
             self._cut()
             return False
@@ -287,6 +290,7 @@ class ClientConnection(Connection):
             self._transport.loseConnection()
             return
         try:
+            # Without close_notify somebody else may have cut it short (RFC 9112, section 9.8).
             if not self._whole:
                 raise _Failed(Cause.LOST)
             exchange.finish()

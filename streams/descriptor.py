@@ -32,8 +32,8 @@ LEAST: Final = 16 * 1024
 # Seconds of this thread's own time, which no other process can lengthen. An ordinary turn takes
 # one or two thousandths.
 SLOW: Final = 0.01
-_PIECES: Final = 64  # of one sendmsg(2)
-_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset, drop what is unsent
+_PIECES: Final = 64  # of one sendmsg(2), which takes 1024
+_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER (socket(7)): reset, and drop what is unsent
 
 
 class ReadSize:
@@ -229,7 +229,8 @@ class Descriptor:
             except BlockingIOError:
                 pass
             except OSError as error:
-                # Never from inside a call of the protocol: it is not prepared to be lost there.
+                # The protocol is told a turn later: inside a call of its own it is not prepared to
+                # be lost.
                 self._break(_lost(error))
                 return
             if sent == sum(map(len, pieces)):

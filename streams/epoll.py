@@ -7,8 +7,9 @@ from twisted.internet.epollreactor import EPollReactor
 
 
 class Epoll(EPollReactor):
-    """Twisted asks the wall clock; a step of it must not hold up or fire timers. While the host
-    sleeps this one goes on: a token's ten minutes are over then, too."""
+    """Twisted asks the wall clock, a step of which would hold up or fire timers. CLOCK_BOOTTIME is
+    never set, and counts while the host sleeps (clock_gettime(2)): a token's ten minutes end then,
+    too."""
 
     seconds = staticmethod(partial(time.clock_gettime, time.CLOCK_BOOTTIME))
 

@@ -131,6 +131,8 @@ class Incoming:
 
         `reason` stands in the status line, where clients of a proxy show it.
         """
+        # RFC 9112, section 6.3: these have no body, whatever their head says; nor has the answer
+        # to a HEAD, whose head is that of the answer to a GET.
         framing = NoBody() if status in (204, 304) else Length(len(body))
         head = self._begin(status, headers, framing, close, reason)
         if self.alive:
@@ -156,7 +158,8 @@ class Incoming:
         return out
 
     def tunnel(self, head: bytes) -> TunnelEnd:
-        """Answer a CONNECT with `head`; the connection is then an end of a tunnel.
+        """Answer a CONNECT with `head`; the connection is then an end of a tunnel (RFC 9110,
+        section 9.3.6).
 
         `on_lost` is not called any more: whoever uses the end is told.
         """
@@ -226,7 +229,8 @@ class Incoming:
         if self.begun and self.alive:
             raise RuntimeError("the request was answered already")
         self.begun = True
-        # A client told neither to send its body nor to keep it may do either.
+        # A client that waits for 100 (RFC 9110, section 10.1.1) and gets its answer first may send
+        # its body or not. Nobody could tell that body from its next request, so there is none.
         self.closes = self.closes or close or self._continue
         connection = ((b"Connection", b"close"),) if self.closes else ()
         lines = (*headers, *framing_headers(framing), *connection)
@@ -235,6 +239,7 @@ class Incoming:
     def _send_continue(self) -> None:
         if self._continue and not self.begun:
             self._continue = False
+            # It may be left out where the body is coming already (RFC 9110, section 10.1.1).
             if not self._connection.inbox:
                 self._connection.put([_CONTINUE])
 

@@ -18,6 +18,7 @@ def give_back_after(clock: Clock, moved: int) -> None:
 
 
 def give_back() -> None:
-    """The buffers' pages, with what was in them, and all that the allocator keeps for later."""
+    """The buffers' pages, with what was in them (madvise(2), MADV_DONTNEED), and all that the
+    allocator keeps for later (malloc_trim(3))."""
     openssl.wipe()
     _libc.malloc_trim(0)

@@ -100,17 +100,17 @@ class FastRecords:
         self._ssl = pointers._ssl
         self._out = pointers._from_ssl
         self._unread: Any = None
-        # It is freed by the first `take`: nobody may write there.
+        # It is freed by the first `take` (SSL_set_bio(3)): nobody may write there.
         pointers._into_ssl = None
 
     def take(self, count: int) -> None:
         unread = _lib.BIO_new_mem_buf(_INTO, count)
         if not unread:
             raise MemoryError
-        # To have read all of it means to wait for more. No copy of it is made, so it must be read,
-        # or forgotten, before the next one is.
+        # To have read all of it means to wait for more; it would be the end by default
+        # (BIO_s_mem(3)). No copy is made, so it must be read, or forgotten, before the next one is.
         _lib.BIO_set_mem_eof_return(unread, -1)
-        _lib.SSL_set_bio(self._ssl, unread, self._out)  # takes it over, and frees the last one
+        _lib.SSL_set_bio(self._ssl, unread, self._out)  # takes it over, frees the last
         self._unread = unread
 
     def forget(self) -> None:
@@ -119,7 +119,8 @@ class FastRecords:
 
     def decrypt(self) -> tuple[bytes, Exception | None]:
         ssl, read, at = self._ssl, _lib.SSL_read, 0
-        # What others left there would be taken for ours.
+        # The queue of errors is the thread's. What another connection left there would be taken
+        # for an error of this one (SSL_get_error(3)).
         _lib.ERR_clear_error()
         while (count := read(ssl, _ROOM + at, ROOM - at)) > 0:
             at += count

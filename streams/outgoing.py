@@ -39,6 +39,7 @@ class Outgoing:
     def __init__(
         self, connection: OutgoingConnection, clock: Clock, head: bytes, framing: Framing
     ) -> None:
+        # The end of a body that ends by closing cannot be told from a cut (RFC 9112, section 8).
         if isinstance(framing, UntilClose):
             raise ValueError("we never end a body by closing")
         self._connection = connection
@@ -71,7 +72,8 @@ class Outgoing:
                 self._left -= size
                 self._put([*pieces])
             case Length() | NoBody() | UntilClose():
-                # The peer would read the surplus as the next message.
+                # The peer would read the surplus as the next message: response splitting, or
+                # request smuggling (RFC 9112, sections 11.1 and 11.2).
                 self.abort()
             case _:
                 assert_never(self._framing)

@@ -92,7 +92,7 @@ class TunnelEnd:
         if self._user is not None:
             self._user.data(octets)
             return
-        # Nobody is there yet: one delivery is kept, the next one is not read.
+        # Before `attach` one delivery is kept; the next one is not read.
         self._early.append(octets)
         self.hold()
 

@@ -239,7 +239,8 @@ class Relay:
     def _finish(self, down: Outgoing, *pieces: Piece) -> None:
         """The client has the whole of an answer."""
         self._over = True
-        # An early answer: nobody wants the rest of the body, and the client still sends it.
+        # An early answer: nobody wants the rest of the body, and the client may still send it (RFC
+        # 9112, section 9.3 has it read, or the connection closed).
         self._incoming.discard(self._discard_limit)
         down.write(*pieces)
         down.finish()
@@ -330,5 +331,6 @@ class _Down:
 
 
 def _framing_down(framing: Framing) -> NoBody | Length | Chunked:
-    """An end by closing could be a cut: our own answer always has an end of its own."""
+    """An end by closing could be a cut (RFC 9112, section 8): our own answer always has an end of
+    its own."""
     return Chunked() if isinstance(framing, UntilClose) else framing

@@ -22,7 +22,8 @@ MAX_QUEUE: Final = 64
 _FLAGS: Final = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
 _SEND_FLAGS: Final = socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT
 _FD: Final = array.array("i").itemsize
-# Room for more descriptors than anybody expects, so that we get them all and can close them.
+# Room for more descriptors than anybody expects, so that we get them all and can close them: those
+# that find no room are closed by the kernel, which sets MSG_CTRUNC (unix(7)).
 _ANCILLARY: Final = socket.CMSG_SPACE(64 * _FD)
 _CUT: Final = socket.MSG_CTRUNC | socket.MSG_TRUNC
 _BATCH: Final = 16
@@ -78,7 +79,7 @@ class SeqpacketConnection:
     def send(self, data: bytes, fds: Sequence[int] = ()) -> None:
         """Send one message; the caller keeps its descriptors and may close them at once."""
         if not data:
-            raise ValueError("an empty message would read as the end")
+            raise ValueError("an empty message would read as the end")  # recv(2)
         if not self._open:
             return
         if not self._queue and self._sent(data, fds):

@@ -189,7 +189,8 @@ class ServerConnection(Connection):
                 assert_never(self._phase)
 
     def _step_head(self) -> bool:
-        # Who does not read its answers gets no further ones.
+        # The peer does not read its answers: its next request waits, or the answers to requests
+        # sent ahead (RFC 9112, section 9.3.2) would collect here.
         if self._transport.blocked:
             return False
         try:
@@ -222,6 +223,8 @@ class ServerConnection(Connection):
             return False
 
     def _refuse(self, malformed: Malformed) -> None:
+        # An answer that has begun cannot be taken back. It is cut, so that its client cannot take
+        # it for a whole one (RFC 9112, section 8).
         begun = self._exchange is not None and self._exchange.begun
         why = Why(Cause.MALFORMED, malformed.what)
         self._leave(why)
@@ -234,7 +237,9 @@ class ServerConnection(Connection):
             self._end()
 
     def _end(self) -> None:
-        """Nothing more is said. What still arrives is read, so that our last words are."""
+        """Nothing more is said. What still arrives is read and dropped: to a closed socket the
+        kernel answers with a reset, which can destroy our last words before the peer has read them
+        (RFC 9112, section 9.6)."""
         self._leave(Why(Cause.CLOSING))
         self._drain.clear()
         self.inbox.clear()
@@ -247,6 +252,7 @@ class ServerConnection(Connection):
     def _at_eof(self) -> None:
         if self._phase is Phase.EXCHANGE:
             if self._exchange is not None and not self._exchange.body_ended:
+                # The rest can not come any more (RFC 9112, section 8): nothing is done by halves.
                 self._cut(Why(Cause.ENDED_EARLY))
         elif self._phase not in (Phase.GONE, Phase.TUNNEL):
             self._end()
@@ -276,6 +282,7 @@ class ServerConnection(Connection):
             case Phase.WAITING:
                 self._end()
             case Phase.HEAD:
+                # RFC 9110, section 15.5.9
                 self._refuse(Malformed("request head took too long", 408))
             case Phase.SHAKING | Phase.EXCHANGE | Phase.TUNNEL | Phase.ENDING | Phase.GONE:
                 self._cut(Why(Cause.IDLE))

@@ -1,4 +1,4 @@
-"""Who takes a body as it arrives."""
+"""The two ways in which a body or an answer is taken as it arrives."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -33,7 +33,8 @@ class ResponseSink(Protocol):
 
 
 class Discard:
-    """Reads and drops, so that the sender is not reset before it has read our answer."""
+    """Reads and drops, so that the sender is not reset before it has read our answer (RFC 9112,
+    section 9.6)."""
 
     def __init__(self, limit: int, over: Callable[[], None]) -> None:
         self._left = limit

@@ -26,8 +26,9 @@ class Tls(Descriptor):
     """`end` is ours of TLS, in a state to connect or to accept; `verify` says what is wrong
     with the peer that has shaken hands with it.
 
-    The end of the peer is the end of the connection: there is no half of it. Before the handshake
-    is complete the protocol hears nothing and what it writes waits.
+    The peer's close_notify is the end of the connection. TLS 1.3 would let us go on sending (RFC
+    8446, section 6.1); TLS 1.2 did not (RFC 5246, section 7.2.1), and one rule serves both.
+    Before the handshake is complete the protocol hears nothing and what it writes waits.
     """
 
     def __init__(
@@ -81,7 +82,8 @@ class Tls(Descriptor):
         except OSError as error:
             return ConnectionLost(error.strerror or "")
         if not count:
-            # The peer's own end would have been in what came before.
+            # Without a close_notify before it anybody on the way can have made this end: a
+            # truncation attack (RFC 8446, section 6.1).
             return ConnectionLost("the peer closed without saying so")
         began = thread_time()
         self._records.take(count)
@@ -102,7 +104,7 @@ class Tls(Descriptor):
             self._linger.cancel()
         self._clear.clear()
         super().connectionLost(reason)
-        # Some 60 KiB, which must not wait until somebody looks for rings of objects.
+        # Some 60 KiB, which reference cycles would keep until the collector runs.
         del self._tls, self._records
 
     # Inside
@@ -148,7 +150,8 @@ class Tls(Descriptor):
         if not isinstance(reason, ConnectionDone):
             self._break(reason)
             return
-        # The peer's orderly end: what is written still goes out, with our own end behind it.
+        # The peer's orderly end: what it sends after that is ignored (RFC 8446, section 6.1). What
+        # is written still goes out, with our own end behind it.
         self._read_no_more()
         if self._then is Then.GO_ON:
             self._say_goodbye()
@@ -167,7 +170,7 @@ class Tls(Descriptor):
             try:
                 sent = self._tls.send(piece)
             except SSL.WantReadError:
-                break  # TLS has something to hear first; the next read goes on here
+                break  # TLS has something to hear first (SSL_write(3)); the next read goes on here
             except SSL.Error as error:
                 self._break(error)
                 return

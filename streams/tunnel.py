@@ -32,7 +32,8 @@ class Tunnel:
     """Two ends that are joined until neither can move anything any more. To be started once.
 
     It owns both from its making to its end. The end of either peer is the end of both directions:
-    behind TLS there is no half of one. A client that has ended is owed nothing more, so nothing is
+    what it said is still sent to the other, and what the other says is dropped (RFC 9110, section
+    9.3.6). A client that has ended is owed nothing more, so nothing is
     waited for once the upstream has what it said; a client that has not is given `LINGER` seconds
     to read what the upstream has said. Cancelling what `start` returned cuts both, and leaves no
     Ended: what moved until then is in `bytes_up` and `bytes_down`.
