@@ -50,7 +50,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _tell(descriptor: int | None, line: bytes) -> None:
-    """One line to whoever started us, who may have gone."""
+    """One line to the process that started us, which may have ended."""
     if descriptor is None:
         return
     try:

@@ -14,7 +14,7 @@ from streams.http import Incoming
 
 @define(eq=False)
 class _Collect:
-    """A body sink of `streams`; silent when the client is lost before the end."""
+    """A body sink of `streams`; it tells nobody when the client is lost before the end."""
 
     _limit: int
     _then: Callable[[bytes], None]

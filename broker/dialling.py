@@ -1,6 +1,6 @@
 """Connections along a route: straight or through a proxy, plain or over verified TLS.
 
-Whoever gives up waiting leaves nothing open: everything that is awaited here closes what it opened
+Giving up leaves nothing open: everything that is awaited here closes what it opened
 when it is cancelled.
 """
 

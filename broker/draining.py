@@ -1,4 +1,4 @@
-"""The end in good order, so that a restart of the broker is felt by nobody.
+"""The end in good order: a restart of the broker breaks no request that ends in time.
 
 What was under way when the broker was told to end goes on, and new requests are served beside it.
 Then nothing more is taken: connections are closed in order, and sidecars hold what comes until the

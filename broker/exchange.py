@@ -533,7 +533,7 @@ class PrefixSink:
             self._found(self._reader.finish())
 
     def body_failed(self, why: Why) -> None:
-        """Whoever waits hears of it from the request itself."""
+        """The exchange hears of it from the request itself."""
 
     def _found(self, found: Any | None) -> None:
         if found is not None:

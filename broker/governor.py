@@ -80,8 +80,8 @@ class CredentialBudget:
 class Breaker:
     """After some failures in a row, what failed is left alone for a while.
 
-    Then every asker may find out with one request; while it is on its way his others still get a
-    quick answer. One who breaks off on the way takes nobody else's turn.
+    Then every asker may find out with one request; while that is on its way its other requests are
+    refused at once. An asker that breaks off on the way does not keep others from asking.
     """
 
     _failures: int = field(init=False, default=0)

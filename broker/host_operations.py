@@ -68,7 +68,7 @@ def extend(context: Context, host: Host, incoming: Incoming, answer: Answer) -> 
 
 
 def verifying(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
-    """hostd tries what must be refused: that is not the sandbox's hammering."""
+    """hostd tries what must be refused, which must not slow the sandbox down."""
 
     def asked(data: bytes) -> None:
         wanted = read(Verifying, read_json(data, _BODY_LIMIT))

@@ -70,7 +70,7 @@ class Deny:
     retry: int = 0
     more: str = ""
     refs: str | Mapping[str, str] | None = None
-    hammering: bool = False  # to ask again changes nothing: who does so is answered later and later
+    slows_down: bool = False  # asking again changes nothing, and is answered later each time
     close: bool = False
 
 
@@ -225,7 +225,7 @@ class Kind:
         """It is on record."""
 
     def record_denied(self, session: Session, deny: Deny, now: float) -> Event | None:
-        """None in a flood of them, of which the number is recorded."""
+        """None when there are too many: then only their number is recorded."""
         raise NotImplementedError
 
     def record_end(self, session: Session, end: End, seconds: float) -> Event | None:

@@ -26,7 +26,7 @@ log = Logger()
 
 _BACKLOG = 1024
 # Beyond the limit a few connections are kept for hosts, so that no number of sidecars keeps a
-# host from revoking; who comes is known after its handshake.
+# host from revoking; whose connection it is shows after its handshake.
 RESERVED = 16
 # A sidecar keeps warm connections; closing them every minute would only make it dial again.
 _WAIT = 600.0
@@ -75,7 +75,7 @@ class Listener:
     _connections: set[ServerConnection] = field(factory=set, init=False)
 
     def admits(self, key: bytes) -> bool:
-        """Ended sessions come in: they are told so. A key nobody vouched for does not."""
+        """Also the key of a session that has ended, which is told so; no key without a grant."""
         if key in self._context.routes.now.hosts:
             return True
         return (
@@ -94,7 +94,7 @@ class Listener:
 
     @property
     def most(self) -> int:
-        """One more than are kept: who comes then is sent away, and does not wait for nothing."""
+        """One more than are kept: that one is closed at once, and does not wait in the backlog."""
         return self._limit + RESERVED + 1
 
     def connection(self, ended: Callable[[], None]) -> ServerConnection:

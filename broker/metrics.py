@@ -1,4 +1,4 @@
-"""What the broker counts for whoever watches it, in the text format of Prometheus.
+"""The Prometheus metrics of the broker.
 
 Labels come from closed sets (operation, tier, verdict, code) and from the configuration (upstream):
 nothing a sandbox says becomes one, and no sandbox or session has a series of its own.

@@ -1,7 +1,7 @@
 """What the client, the audit and the metrics are told of one request.
 
-`exchange` says when, and its kind in which words; here it is done, whatever it runs into: a
-refusal takes effect whether or not it can be recorded.
+`exchange` says when, and its kind in which words. A refusal takes effect whether or not it can be
+recorded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Notices:
     # To the client
 
     def deny(self, request: Kind, policy: Policy, deny: Deny, recorded: bool) -> None:
-        if deny.hammering:
+        if deny.slows_down:
             self._braked = self._session.brake.refused(self._context.now())
         if not recorded:
             self.record_denied(request, deny)

@@ -25,7 +25,7 @@ from broker.store.interface import State
 
 
 def session_row(context: Context, session: Session) -> dict[str, Any]:
-    """What one session does. Counts grow; whoever wants rates asks twice."""
+    """What one session does. Counts only grow: a rate is the difference of two."""
     stored, now = session.stored, context.now()
     return {
         "session": stored.id,

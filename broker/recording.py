@@ -47,7 +47,7 @@ def record_or_log(journal: Journal, event: Event, durable: bool = False) -> None
 class Recorder:
     """One sync of the journal for all that was decided while the one before it was under way.
 
-    A disk takes as long to sync one record as a hundred; whoever waits for it waits together.
+    A disk takes as long to sync one record as a hundred.
 
     `apart` does what it is given in another thread: a slow disk holds up nobody else.
     """

@@ -85,7 +85,7 @@ class SystemResolver:
     ) -> None:
         """The thread is free, also where nobody waited so long."""
         self._busy[session] -= 1
-        self._busy += Counter()  # forgets who has none
+        self._busy += Counter()  # drops sessions that have none
         self._next(session)
         if wanted.called:
             return

@@ -205,7 +205,7 @@ class Broker:
             self._head = head
 
     def _broken(self, failure: Failure) -> None:
-        """Without the tick no session would end by its time: rather no broker."""
+        """Without the tick no session would end by its time: the broker ends instead."""
         log.failure("the clock's work failed", failure)
         self.failed = True
         self._reactor.stop()

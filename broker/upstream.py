@@ -1,4 +1,4 @@
-"""Connections to upstreams, kept warm for a while for whoever used them."""
+"""Connections to upstreams, kept open for a while for the session and credential that used them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong, as whoever asked reads it: a code that stays, what, why and what to do.
+"""What went wrong, as the user reads it: a stable code, what, why and what to do.
 
 Without attrs: `hostctl --help` imports this, and it has to start fast.
 """

@@ -65,7 +65,7 @@ LISTENERS: Final = (
         "untrusted_git", _STREAM, Who.UNTRUSTED, GIT_UNTRUSTED,
         budget=Budget(connections=64, per_second=50.0, burst=200),
     ),
-    # Everybody in the sandbox can connect to it; who is not the helper is closed at once.
+    # Everybody in the sandbox can connect to it; a peer that is not the helper is closed at once.
     Listener(
         "credential", _STREAM, Who.ATTESTED, mode=0o666,
         budget=Budget(connections=32, per_second=200.0, burst=400),

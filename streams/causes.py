@@ -1,6 +1,6 @@
 """Why a connection, a request or a transfer ended before it was whole.
 
-Whoever decides looks at the cause; the words are for the log and the audit, and are made here.
+Decisions look at the cause; the words are for the log and the audit, and are made here.
 """
 
 from enum import Enum, auto
@@ -24,7 +24,7 @@ class Cause(Enum):
     MALFORMED = auto()
     TOO_FINE = auto()
     NOT_OPENED = auto()  # a tunnel, whose first octets were wrong or did not come
-    REFUSED = auto()  # an answer, by whoever was to pass it on
+    REFUSED = auto()  # an answer, which is not passed on
     REQUEST_TOO_LARGE = auto()
     ANSWER_TOO_LARGE = auto()
     QUOTA = auto()

@@ -40,7 +40,7 @@ class ReadSize:
     """How much one turn reads of one peer: less, when what it sent takes long to digest.
 
     A peer chooses how finely it slices what it sends: half a mebibyte can be one piece of a pack or
-    a hundred thousand pkt-lines, chunks or records. Whoever else is served waits for the turn's
+    a hundred thousand pkt-lines, chunks or records. All others wait for the turn's
     end. Begins small, doubles while turns are short, falls when one is long.
     """
 

@@ -69,7 +69,7 @@ def _look_up(host: str) -> list[Address]:
 
 
 def _answered(found: list[Address] | Failure, key: tuple[int, str]) -> None:
-    """For all who wait. Whatever came of it, the next one who asks begins anew."""
+    """For all who wait. The next one who asks begins anew, also after a failure."""
     for wanted in _asking.pop(key):
         if isinstance(found, Failure):
             wanted.errback(DNSLookupError(f"the resolver failed: {found.getErrorMessage()}"))
@@ -88,7 +88,7 @@ def connect(
 ) -> Deferred[socket.socket]:
     """The first of `addresses` that answers, tried in their order; fails with ConnectError.
 
-    Whoever gets the socket owns it. Cancel the Deferred when it is not wanted any more.
+    The caller owns the socket. Cancel the Deferred when it is not wanted any more.
     """
     return _Race(loop, list(addresses), port).start(seconds)
 

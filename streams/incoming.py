@@ -72,7 +72,7 @@ class Incoming:
 
     @property
     def peer(self) -> object:
-        """The transport: whoever attests the peer reads it there."""
+        """The transport, by which the peer is attested."""
         return self._connection.peer
 
     @property
@@ -161,7 +161,7 @@ class Incoming:
         """Answer a CONNECT with `head`; the connection is then an end of a tunnel (RFC 9110,
         section 9.3.6).
 
-        `on_lost` is not called any more: whoever uses the end is told.
+        `on_lost` is not called any more: the user of the end is told.
         """
         self._on_lost.clear()
         return self._connection.switch(head)

@@ -5,7 +5,7 @@ pyOpenSSL makes an object of every record, and copies it twice: a gigabyte has 6
 time that `PortableRecords` needs for it, which has public names only.
 
 What is at stake: it needs three names that pyOpenSSL does not publish (`_ssl`, `_from_ssl`,
-`_into_ssl`), and writes to memory by their pointers. Whoever changes the versions of pyOpenSSL or
+`_into_ssl`), and writes to memory by their pointers. Who changes the versions of pyOpenSSL or
 cryptography reads how they use these three, and runs tests/wire/streams/test_openssl.py and
 test_tls.py, which play everything with both. Names that have gone are noticed here at import, and
 `PortableRecords` is taken; names that mean something else are not noticed. No other module uses

@@ -1,4 +1,4 @@
-"""The message body we are sending, and whoever fills it."""
+"""The body of a message that we are sending, in its framing."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, assert_never

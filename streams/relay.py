@@ -17,8 +17,8 @@ from streams.stages import Pieces, Stages, finish, last_words, pass_on
 
 @frozen
 class Refuse:
-    """The upstream's answer is not passed on. `code` is for whoever then answers, if there is one;
-    `detail` for the log and the audit, which have the code without it."""
+    """The upstream's answer is not passed on. `code` is for the answer in its place, if there is
+    one; `detail` for the log and the audit, which have the code without it."""
 
     code: str | None = None
     detail: str = ""

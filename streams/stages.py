@@ -30,7 +30,7 @@ class Stage:
     transfer's. It is made anew for every transfer; a count over several transfers is handed to it.
     A piece may be a view of a larger one, which it keeps in memory: copy what is held back.
 
-    Whoever puts in a stage that changes how much passes sees to the head that goes before: it
+    Where a stage changes how much passes, its user sees to the head that goes before: it
     announces what comes out, or no length at all. Between a Stop and its effect nothing else is
     fed. A stage of a request may raise Malformed for what the client sends (never for a prelude,
     nor where there is no body): its connection answers that and ends, and the transfer is Broken.

@@ -37,7 +37,7 @@ class Timeouts:
     wait: float = 60.0  # for the first byte of the next request
     drain: float = 300.0  # for the rest of a request that was answered early
     linger: float = 5.0  # for the peer to close after we did
-    grace: float = 5.0  # longer than `idle`, so that whoever we ask for an answer gives up first
+    grace: float = 5.0  # longer than `idle`, so that the peer that is to answer gives up first
 
 
 class Timeout:

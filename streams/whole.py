@@ -1,4 +1,4 @@
-"""A small answer, taken whole."""
+"""A small answer, collected in memory up to a limit."""
 
 from twisted.internet.defer import Deferred
 
@@ -39,5 +39,5 @@ class WholeAnswer:
             self.done.callback((self._head, bytes(self._body)))
 
     def failed(self, why: Why) -> None:
-        if not self.done.called:  # whoever waited may have given up
+        if not self.done.called:  # the caller may have given up
             self.done.errback(NoAnswer(why))

@@ -64,7 +64,7 @@ _OURS = {
     Cause.NO_REQUEST: "G306",
     Cause.TOO_FINE: "U104",
 }
-# The upstream is gone or silent, as far as we can see; whatever else it did, it spoke.
+# The upstream cannot be reached (U101). After any other cause it has answered, unusably (U104).
 _LOST = frozenset(
     {Cause.NOT_TAKEN, Cause.LOST_BEFORE_ANSWER, Cause.LOST, Cause.CUT, Cause.NO_ANSWER}
 )
@@ -150,7 +150,7 @@ class Git(Kind):
     def decide(self, policy: Policy, routes: Routes) -> Verdict:
         verdict = decide_request(self.asked(policy))
         if isinstance(verdict, Denied):
-            return Deny(verdict.code, verdict.reason, verdict.rule, hammering=True)
+            return Deny(verdict.code, verdict.reason, verdict.rule, slows_down=True)
         return Allow(verdict.rule)
 
     # Limits
@@ -159,7 +159,7 @@ class Git(Kind):
         return (config if self.server is None else self.server.config).timeouts.operation
 
     def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | None:
-        """Its own budget first: who is over it must not use up that of the others."""
+        """Its own budget first: a session that is over it must not use up that of the others."""
         wait = session.budget.enter(self.tier, now)
         if wait:
             return over_a_limit("G303", wait)

@@ -128,7 +128,7 @@ class GitPush(Git):
     def record_denied(
         self, session: Session, deny: Deny, now: float
     ) -> GitDecision | PushDecision | None:
-        """While the session may have more written; in a flood, with some of its refs only."""
+        """While the session may have more written; of too many, only some of its refs."""
         if self.commands is None:
             return super().record_denied(session, deny, now)
         most = session.denials.refs_shown(len(self._commands), now)
@@ -145,7 +145,7 @@ class GitPush(Git):
         reason: str = "",
         most: int | None = None,
     ) -> GitDecision | PushDecision:
-        """What is allowed is written whole; of what is refused, in a flood, only `most` refs."""
+        """What is allowed is written whole; of what is refused, at most `most` refs."""
         if self.commands is None:
             return super().decision(session, decision, rule, code, reason)
         return PushDecision(
@@ -197,7 +197,7 @@ class GitPush(Git):
 
 
 def _refused(pushed: PushDenied, reasons: str) -> Deny:
-    return Deny(pushed.code, reasons, pushed.rule, refs=pushed.reasons, hammering=True)
+    return Deny(pushed.code, reasons, pushed.rule, refs=pushed.reasons, slows_down=True)
 
 
 def _reason(code: str, more: str) -> str:

@@ -44,10 +44,10 @@ Waiting = list[Deferred[Credential]]
 
 @define(eq=False)
 class Cache:
-    """Whoever asks while somebody else's question is under way waits for the same answer.
+    """One question at a time for each key: others who ask for it meanwhile wait for the same answer.
 
-    A failure is told to all who waited, and for so many seconds to who asks after it. 0 is for
-    what one session's failure says nothing of to another.
+    A failure is told to all who waited, and for `_failure_seconds` to those who ask later. 0 is for
+    answers that depend on the session, whose failure says nothing to another.
     """
 
     _now: Callable[[], float]

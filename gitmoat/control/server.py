@@ -30,7 +30,7 @@ class Conversation(Protocol):
         raise NotImplementedError
 
     def lost(self) -> None:
-        """The connection has ended, of whoever may speak."""
+        """The connection of a permitted peer has ended."""
 
     @property
     def wire(self) -> Any:
