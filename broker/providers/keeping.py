@@ -44,7 +44,7 @@ Waiting = list[Deferred[Credential]]
 
 @define(eq=False)
 class Cache:
-    """One question at a time for each key: others who ask for it meanwhile wait for the same answer.
+    """One question at a time for each key: others who ask meanwhile wait for the same answer.
 
     A failure is told to all who waited, and for `_failure_seconds` to those who ask later. 0 is for
     answers that depend on the session, whose failure says nothing to another.
