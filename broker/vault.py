@@ -7,12 +7,11 @@ import json
 import os
 import re
 import secrets
-from hashlib import blake2b
 from typing import Any
 
-from attrs import define, field
+from attrs import define
 from nacl.exceptions import CryptoError
-from nacl.public import Box, PrivateKey, PublicKey, SealedBox
+from nacl.public import PrivateKey, SealedBox
 from nacl.signing import SigningKey
 
 from broker.configvalues import is_username
@@ -25,38 +24,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _SUFFIX = ".sealed"
 _NEXT = ".next"
 _LIMIT = 64 * 1024
-_AGREED = 64
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-@define(eq=False)
-class _Seal:
-    """Seals to our key and opens what was sealed to it: libsodium's `crypto_box_seal`.
-
-    Every sealed text has a key of its own in front. What that and ours agree on, which takes
-    longest to find, is remembered; a text never is.
-    """
-
-    _key: PrivateKey
-    _agreed: dict[bytes, Box] = field(factory=dict, init=False)
-
-    def encrypt(self, text: bytes) -> bytes:
-        return SealedBox(self._key.public_key).encrypt(text)
-
-    def decrypt(self, sealed: bytes) -> bytes:
-        """CryptoError for what was not sealed to us."""
-        theirs, text = sealed[: PublicKey.SIZE], sealed[PublicKey.SIZE :]
-        if len(theirs) != PublicKey.SIZE:
-            raise CryptoError("too short to be sealed")
-        box = self._agreed.get(theirs) or Box(self._key, PublicKey(theirs))
-        ours = bytes(self._key.public_key)
-        nonce = blake2b(theirs + ours, digest_size=Box.NONCE_SIZE).digest()
-        opened = box.decrypt(text, nonce)
-        if len(self._agreed) >= _AGREED:
-            self._agreed.clear()
-        self._agreed[theirs] = box
-        return opened
 
 
 @define(eq=False)
@@ -64,7 +33,7 @@ class Vault:
     """Works on an open directory: its path may be out of reach for the broker's uid."""
 
     directory: int
-    _box: _Seal
+    _box: SealedBox[PrivateKey]
 
     def add(self, name: str, username: str, password: Secret) -> bool:
         """Keeps a credential under `name`; True when it replaced an earlier one."""
@@ -185,5 +154,5 @@ def open_vault(directory: int, key: SigningKey) -> Vault:
     return vault
 
 
-def _box_of(key: SigningKey) -> _Seal:
-    return _Seal(key.to_curve25519_private_key())
+def _box_of(key: SigningKey) -> SealedBox[PrivateKey]:
+    return SealedBox(key.to_curve25519_private_key())

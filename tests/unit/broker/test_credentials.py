@@ -136,7 +136,7 @@ def test_an_entry_under_another_name_or_key_is_refused(vault: Vault, tmp_path: P
 
 
 def test_what_was_opened_before_is_opened_anew_each_time(vault: Vault, tmp_path: Path) -> None:
-    """Only what two keys agree on is remembered; the file is read, and must be right."""
+    """Nothing of it is remembered: the file is read, and must be right."""
     file = tmp_path / "gh.sealed"
     vault.add("gh", "bot", Secret(b"old"))
     assert [vault.get("gh").password.expose() for _ in range(2)] == [b"old", b"old"]
@@ -163,7 +163,7 @@ def test_a_key_that_was_replaced_opens_nothing_more(vault: Vault, tmp_path: Path
         vault.get("gh")
 
 
-def test_more_entries_than_are_remembered_are_all_opened(vault: Vault) -> None:
+def test_many_entries_are_all_opened(vault: Vault) -> None:
     for number in range(70):
         vault.add(f"e{number}", "bot", Secret(b"%d" % number))
     for _ in range(2):
