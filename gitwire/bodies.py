@@ -8,6 +8,7 @@ from gitwire.framing import MAX_BODY, Chunked, Framing, Length, NoBody, UntilClo
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
 
+# RFC 9112, 7.1.1 has chunk extensions ignored. Hops differ in where one ends, so none is read.
 _SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 _WHOLE_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})\r\n")
 _CRLF: Final = b"\r\n"
@@ -95,7 +96,7 @@ class UntilCloseReader:
 
 
 class ChunkedReader:
-    """Walks chunks; holds at most one size line."""
+    """Walks chunks; holds at most one size line. Every line ends with CRLF, never with LF alone."""
 
     def __init__(self) -> None:
         self._missing = 0
@@ -156,7 +157,10 @@ class ChunkedReader:
         return (start, stop) if size and data[stop : stop + 2] == _CRLF else None
 
     def _skip(self, data: bytes, at: int) -> int:
-        """Pass the CRLF behind a chunk, or behind the last one, where trailers would be."""
+        """Pass the CRLF behind a chunk, or behind the last one, where trailers would be.
+
+        RFC 9112, 7.1.2 has trailers kept or discarded; they are refused, as fields nobody checked.
+        """
         here = data[at : at + len(self._expected)]
         if not self._expected.startswith(here):
             raise Malformed(

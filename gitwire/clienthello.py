@@ -17,7 +17,7 @@ HELLO_LIMIT: Final = 32 * 1024
 _HANDSHAKE: Final = 22
 _CLIENT_HELLO: Final = 1
 _RECORD_HEAD: Final = 5
-_LARGEST_RECORD: Final = 16384
+_LARGEST_RECORD: Final = 16384  # RFC 8446, 5.1
 _MOST_RECORDS: Final = 1024  # one is usual; a few where somebody cuts it up on purpose
 _SERVER_NAME: Final = 0
 _HOST_NAME: Final = 0
@@ -104,8 +104,11 @@ def _check_record(head: bytes | bytearray) -> None:
     """As early as its octets are there: who speaks another protocol is not waited for."""
     if head[:1] and head[0] != _HANDSHAKE:
         raise Malformed("not a TLS handshake")
+    # RFC 8446, 5.1: 0x0301 or 0x0303, which a receiver ignores. What is neither TLS 1.0 nor newer
+    # may have another form.
     if (head[1:2] and head[1] != 3) or (head[2:3] and head[2] not in (1, 2, 3)):
         raise Malformed("not a TLS version")
+    # RFC 8446, 5.1: no fragment of a handshake message is empty.
     if len(head) == _RECORD_HEAD and not 1 <= int.from_bytes(head[3:5]) <= _LARGEST_RECORD:
         raise Malformed("TLS record is empty or too large")
 
@@ -176,6 +179,7 @@ def _extensions(octets: _Octets) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     while octets.left:
         kind = octets.number(2)
+        # RFC 8446, 4.2 forbids it; servers differ in which of two server names they believe.
         if kind in found:
             raise Malformed("ClientHello has an extension twice")
         found[kind] = octets.vector(2, 0, 65535)
@@ -188,5 +192,7 @@ def _server_name(extension: _Octets) -> HostName:
     if names.number(1) != _HOST_NAME:
         raise Malformed("server name is of an unknown kind")
     name = names.vector(2, 1, 65535)
-    names.end()  # a second name would be one that somebody else reads
+    # RFC 6066, 3: one name of a type, no address, no final dot. A second one might be the one that
+    # the server reads.
+    names.end()
     return parse_host(name)

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from gitwire.errors import Malformed
 
-MAX_QUERY: Final = 512
+MAX_QUERY: Final = 512  # RFC 1035, 4.2.1; no question of ours needs what EDNS adds
 
 A: Final = 1
 AAAA: Final = 28
@@ -71,7 +71,8 @@ def parse_query(data: bytes) -> Question:
 def _labels(data: bytes) -> tuple[list[bytes], int]:
     labels, at = [], _HEAD
     while (size := _octet(data, at)) != 0:
-        # Compression in a question has no use but to say one thing and mean another.
+        # RFC 1035, 2.3.4: 63 octets a label, 255 a name. 4.1.4: what is longer is a pointer,
+        # which in the only question could point to the header or to itself.
         if size > _MAX_LABEL or at + size > _HEAD + _MAX_NAME - 2:
             raise Malformed("DNS name is not plain")
         label = data[at + 1 : at + 1 + size]
@@ -93,7 +94,7 @@ def _check_rest(rest: bytes, with_options: bool) -> None:
         if rest:
             raise Malformed("something follows the DNS question")
         return
-    # The root's name, OPT, two octets of size, four of flags, and a length.
+    # RFC 6891, 6.1.2: the root's name, OPT, two octets of size, four of flags, and a length.
     if len(rest) < 11 or rest[0] != 0 or int.from_bytes(rest[1:3]) != _OPT:
         raise Malformed("something but EDNS follows the DNS question")
     if len(rest) != 11 + int.from_bytes(rest[9:11]):
@@ -113,6 +114,7 @@ def answer(question: Question, code: int, address: bytes | None = None, ttl: int
 
 def refusal(data: bytes, code: int) -> bytes | None:
     """The answer to what is no question of ours; None for what must not be answered at all."""
-    if len(data) < _HEAD or data[2] & 0x80:  # an answer to an answer would go on for ever
+    # RFC 1035, 4.1.1, QR: a response. Two servers that answer responses answer each other for ever.
+    if len(data) < _HEAD or data[2] & 0x80:
         return None
     return data[:2] + (0x8000 | code).to_bytes(2) + bytes(8)

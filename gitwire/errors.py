@@ -10,5 +10,6 @@ class Malformed(Exception):
         self.status = status
 
     def alone(self) -> "Malformed":
-        """The same without the frames it came through, for readers: theirs would be a ring."""
+        """The same without its traceback, for readers that keep it: its frames refer to the reader,
+        and that reference cycle would keep the reader's buffers."""
         return Malformed(self.what, self.status)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+# The same as the readers take, so that what we send is what our next hop accepts.
 _ORIGIN = rb"/[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]*"
 _HOST = rb"(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])"
 _REQUEST_LINE = re.compile(
@@ -11,7 +12,7 @@ _REQUEST_LINE = re.compile(
     % (_HOST, _ORIGIN, _HOST)
 )
 _PHRASE = re.compile(rb"[ -~]{1,120}")
-# No blank at either end of a value, so that no recipient has to leave one out.
+# No blank at either end of a value and no empty one: RFC 9112, 5.1 has recipients strip blanks.
 _LINES = re.compile(rb"(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+: (?![\t ])[\t -~]+(?<![\t ]))*\r\n\r\n")
 _COLON: Final = ord(":")
 

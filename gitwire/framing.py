@@ -11,7 +11,8 @@ MAX_BODY: Final = 2**48
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
-# One spelling for each number: no sign, no list, no leading zero, no underscore.
+# One spelling for each number: no sign, leading zero or underscore, which int() takes. RFC 9110,
+# 8.6 lets a recipient accept a list of equal numbers; a hop that does not would see another body.
 _DECIMAL = re.compile(rb"0|[1-9][0-9]{0,14}")
 
 
@@ -32,7 +33,7 @@ class Length:
 
 @frozen
 class Chunked:
-    """Chunks without extensions or trailers."""
+    """Chunks (RFC 9112, 7.1) without extensions or trailers."""
 
 
 @frozen

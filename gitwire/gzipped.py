@@ -12,8 +12,8 @@ _GZIP: Final = 31  # zlib's number for: a gzip member with its header and checks
 class GzipReader:
     """Checks one gzip member of at most `limit` bytes unpacked; single use and sticky.
 
-    Servers differ in what they make of a second member, of bytes behind the first and of a
-    checksum that does not fit, so none of these is sent to one.
+    RFC 1952, 2.2 allows more than one member. Servers differ in what they make of a second one, of
+    bytes behind the first and of a checksum that does not fit, so none of these is sent to one.
     """
 
     def __init__(self, limit: int) -> None:

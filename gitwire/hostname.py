@@ -8,8 +8,10 @@ from attrs.validators import instance_of
 from gitwire.errors import Malformed
 from gitwire.repository import MAX_NAME
 
+# RFC 1123, 2.1, and `_`, which names of services and of cloud hosts have.
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-# What inet_aton takes for a part of an address: 127.1, 0x7f.1, 017700000001.
+# What inet_aton(3) takes for a part of an address: 127.1, 0x7f.1, 017700000001. A name whose last
+# label is one is an IPv4 address to some resolvers and browsers (WHATWG URL, "ends in a number").
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(rb"[1-9][0-9]{0,4}")
 _LARGEST_PORT = 65535

@@ -1,6 +1,8 @@
 """Strict HTTP/1.1 heads (RFC 9112): read into values, or refused.
 
-What is not fully understood is refused, never repaired: the next hop must not read it otherwise.
+What is not fully understood is refused, never repaired: where two hops read one message
+differently, a request can be smuggled past the first (RFC 9112, 11.2). RFC numbers below are the
+rule; what is said beside them is where we allow less.
 """
 
 import re
@@ -54,18 +56,26 @@ MAX_INTERIM: Final = 4
 _CR: Final = 0x0D
 
 _TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
-# Methods are case-sensitive, and every one we could meet is upper case. The target is
-# origin-form only, of the characters RFC 3986 has in a path and a query.
+# RFC 9110, 9.1: methods are case-sensitive; every registered one is of upper-case letters and
+# hyphens, those we serve of letters. RFC 9112, 3.2: of the four forms of a target origin-form only
+# (`gitwire.proxying` reads two others), of the characters RFC 3986 has in a path (3.3) and a query
+# (3.4). RFC 9112, 3 lets a recipient split at other whitespace; here it is one space.
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (/[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1")
+# RFC 9112, 4: the space behind the status is mandatory; some servers leave it out with the phrase.
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2})(?: [\t -~\x80-\xff]*)?")
-# One after the other, and in place of a name all the rest from where a line is no header.
+# One after the other, and in place of a name all the rest from where a line is no header. RFC 9112,
+# 5.1: no blank before the colon; 5.2: no folded line, which a recipient might join instead;
+# RFC 9110, 5.5: no CR, LF or NUL in a value, and here no other control byte but HTAB either.
 _HEADER_LINES = re.compile(rb"(%b{1,64}):([\t -~\x80-\xff]*)\r\n|(?s:.+)" % _TOKEN)
 _HOST = re.compile(rb"[A-Za-z0-9.\-_:\[\]]{1,255}")
 
-# No request we serve has a body under these; a body here is a smuggled request.
+# RFC 9110, 9.3.1 gives a body under these no meaning and warns of smuggling: servers that ignore it
+# read it as the next request. Git and package managers send none.
 _BODILESS: Final = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT"})
+# RFC 9110, 7.8 and 6.6.2: another protocol, or fields behind the body, neither of which we read.
 _UNSERVED: Final = frozenset({b"upgrade", b"http2-settings", b"trailer"})
 _FRAMING: Final = (b"content-length", b"transfer-encoding")
+# A field that is no list must not come twice (RFC 9110, 5.3); hops differ in which they believe.
 _ONCE: Final = (b"host", *_FRAMING, b"expect", b"connection")
 
 Fields = Mapping[bytes, bytes]
@@ -242,8 +252,10 @@ class ResponseReader(_HeadReader[ResponseHead]):
         return ResponseHead(self._status, headers, framing, close)
 
     def _skip_interim(self) -> None:
+        """RFC 9110, 15.2: a client must be able to read some; a server could send them for ever."""
         self._interim += 1
         if self._status == 101:
+            # RFC 9110, 15.2.2: an answer to Upgrade, which we never send.
             raise Malformed("nobody asked to switch protocols")
         if self._interim > MAX_INTERIM:
             raise Malformed("too many interim responses")
@@ -269,6 +281,7 @@ def _fields(headers: Headers, once: tuple[bytes, ...]) -> Fields:
 
 
 def check_host(fields: Fields) -> None:
+    # RFC 9112, 3.2: without one Host the answer is 400. Only characters are checked here.
     host = fields.get(b"host")
     if host is None or _HOST.fullmatch(host) is None:
         raise Malformed("request needs one valid Host")
@@ -289,8 +302,11 @@ def _request_framing(method: bytes, fields: Fields) -> NoBody | Length | Chunked
 def _declared_framing(fields: Fields) -> NoBody | Length | Chunked:
     length, coding = fields.get(b"content-length"), fields.get(b"transfer-encoding")
     if coding is not None:
+        # RFC 9112, 6.1 lets a server process the two together, with Transfer-Encoding; 6.3 says
+        # that they might be an attempt at smuggling.
         if length is not None:
             raise Malformed("Content-Length and Transfer-Encoding exclude each other")
+        # One spelling: RFC 9112, 6.1 would allow a list before it, and RFC 9112, 7 any case.
         if coding != b"chunked":
             raise Malformed("Transfer-Encoding is not exactly chunked")
         return Chunked()
@@ -298,6 +314,7 @@ def _declared_framing(fields: Fields) -> NoBody | Length | Chunked:
 
 
 def _expects_continue(fields: Fields) -> bool:
+    # RFC 9110, 10.1.1: an expectation that is not understood may be refused; the only one is this.
     expectation = fields.get(b"expect")
     if expectation is not None and expectation.lower() != b"100-continue":
         raise Malformed("unknown expectation")
@@ -306,7 +323,8 @@ def _expects_continue(fields: Fields) -> bool:
 
 def _request_closes(fields: Fields) -> bool:
     connection = fields.get(b"connection")
-    # A list may name any header as hop-by-hop: the next hop would read another request.
+    # RFC 9110, 7.6.1: a list may name any header as hop-by-hop, so that a hop that obeys it passes
+    # on another request than was decided. One of the two options only.
     if connection is not None and connection.lower() not in (b"keep-alive", b"close"):
         raise Malformed("Connection is neither keep-alive nor close")
     return connection is not None and connection.lower() == b"close"
@@ -315,7 +333,8 @@ def _request_closes(fields: Fields) -> bool:
 def _response_framing(status: int, fields: Fields, to_head: bool) -> Framing:
     declared = _declared_framing(fields)
     bodiless = status < 200 or status in (204, 304)
-    # Content-Length is tolerated with 204 (0) and 304 (of the body not sent), with 1xx never.
+    # RFC 9112, 6.3: 1xx, 204 and 304 end with their head. RFC 9110, 8.6 forbids Content-Length with
+    # 1xx and 204, where servers send a 0 all the same; a 304 may have that of the body not sent.
     if (bodiless and isinstance(declared, Chunked)) or (status < 200 and declared != NoBody()):
         raise Malformed("this status has no body")
     if bodiless or to_head:

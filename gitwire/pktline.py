@@ -8,7 +8,7 @@ from attrs import frozen
 
 from gitwire.errors import Malformed
 
-MAX_PKT: Final = 65520
+MAX_PKT: Final = 65520  # LARGE_PACKET_MAX of git's pkt-line.h, the four digits included
 MAX_PAYLOAD: Final = MAX_PKT - 4
 FLUSH: Final = b"0000"
 
@@ -106,10 +106,12 @@ def format_data(payload: bytes) -> bytes:
 
 
 def _length(digits: bytes) -> int:
-    # int() alone would also take b" +1_" and its like.
+    # As packet_length() of git's pkt-line.c; int() alone would also take b" +1_" and its like.
     if _LENGTH.fullmatch(digits) is None:
         raise Malformed("pkt-line length is not hexadecimal")
     length = int(digits, 16)
+    # packet_read_with_status() dies at 3 too. An empty line, 0004, may be sent (gitprotocol-common
+    # says SHOULD NOT).
     if length == 3 or length > MAX_PKT:
         raise Malformed("pkt-line length is not one git sends")
     return length

@@ -9,6 +9,8 @@ from enum import Enum, auto
 
 from gitwire.errors import Malformed
 
+# queue_commands_from_cert() of git's receive-pack.c reads commands between the empty line and the
+# signature.
 _VERSION = b"certificate version 0.1"
 _HEADER = re.compile(rb"(?:pusher|pushee|nonce|push-option) [^\0\n]+")
 _SIGNATURE = b"-----BEGIN "

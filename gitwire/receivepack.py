@@ -30,14 +30,15 @@ __all__ = [
 MAX_REF: Final = 1024
 MAX_OPTIONS: Final = 64
 _OPTIONS_LIMIT: Final = 1 << 16
-# gitformat-pack: the signature, then the version; git itself writes version 2.
+# gitformat-pack: the signature, then the version; git itself writes version 2 and reads 3 as well.
 _PACK_HEADS: Final = (b"PACK\0\0\0\2", b"PACK\0\0\0\3")
 _PACK_HEAD: Final = 8
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _OPTION = re.compile(r"[ -~]{1,1024}")
 _PRINTABLE = re.compile(r"[!-~]{1,1024}")
-# git-check-ref-format(1), and C1 controls (terminals obey them) and lone surrogates.
+# check_refname_format() of git's refs.c (git-check-ref-format(1)), and C1 controls (terminals obey
+# them) and lone surrogates. What git would refuse never names a ref in a policy or in the audit.
 _BAD_IN_REF = re.compile(
     r"[\x00-\x20\x7f-\x9f\ud800-\udfff~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|\Z)|[./]\Z"
 )
@@ -61,7 +62,8 @@ class ObjectId:
 
 @frozen
 class RefName:
-    """A full name with two levels below `refs/`, as receive-pack itself demands."""
+    """A full name with two levels below `refs/`: update() of git's receive-pack.c calls others a
+    "funny refname" (newer versions take one level in a deletion; we do not)."""
 
     text: str = field(validator=instance_of(str))
 
@@ -249,8 +251,9 @@ class CommandReader:
             self._command(line)
 
     def _first_line(self, raw: bytes) -> None:
-        # Receive-pack reads capabilities behind any command, git writes them behind the first:
-        # a NUL in a later line falls to parse_ref, which refuses it.
+        # read_head_info() of git's receive-pack.c reads capabilities behind any command; git's
+        # send-pack.c writes them behind the first. A NUL in a later line falls to parse_ref, which
+        # refuses it.
         line, _, capabilities = raw.partition(b"\0")
         self._capabilities = parse_capabilities(capabilities)
         if self._capabilities.unknown:
@@ -273,6 +276,8 @@ class CommandReader:
         except Malformed:
             self._odd_name(name)
             return
+        # git push refuses this ("receives from more than one src"). A receive-pack that carries
+        # commands out one by one would do both, and the second from a state nobody decided on.
         if ref in self._commands:
             raise Malformed("push names one ref twice")
         self._commands[ref] = Command(old, new, ref)

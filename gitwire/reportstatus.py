@@ -11,7 +11,7 @@ WITH_THE_REST: Final = "refused with the rest"
 
 _REPORT: Final = b"\x01"
 _PROGRESS: Final = b"\x02"
-_MAX_REASON: Final = 1000
+_MAX_REASON: Final = 1000  # with a name of 1024 and a prefix it fits into one pkt-line
 _NOT_SHOWN = re.compile(r"[^ -~]")
 
 

@@ -11,8 +11,10 @@ from gitwire.errors import Malformed
 MAX_NAME = 253
 MAX_PATH = 255
 
+# RFC 1123, 2.1, lower case only.
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _PLACE = re.compile(rf"(?P<name>{_LABEL}(?:\.{_LABEL})*)(?::(?P<port>[1-9][0-9]{{0,4}}))?")
+# No `%`: RFC 3986, 6.2.2.2 makes %61 and `a` the same, and servers decode before they look.
 _SEGMENT = re.compile(r"[A-Za-z0-9._~+-]+")
 
 
@@ -57,6 +59,7 @@ def parse_repository(raw: bytes) -> RepositoryPath:
 
 
 def _is_segment(segment: str) -> bool:
+    # `.` and `..` are removed by a server or proxy (RFC 3986, 5.2.4): another repository is left.
     # `.git` is refused in any case and place: app.git.git, app.GIT (a folding upstream) and
     # app.git/info/lfs/x would each be a second name for something else.
     return (

@@ -69,6 +69,8 @@ _INFO_REFS: Final = b"/info/refs"
 _LFS = re.compile(rb"/info/lfs(?:/|\Z)")
 _SERVICES: Final = {b"service=" + each.octets: each for each in Service}
 _POSTS: Final = {b"/" + each.octets: each for each in Service}
+# gitprotocol-http: the header is a colon-separated list of keys, of which git sends one. git's
+# protocol.c takes the highest version of several; so two hops could disagree about a list.
 _PROTOCOLS: Final = {None: 0, b"version=0": 0, b"version=1": 1, b"version=2": 2}
 
 
@@ -80,6 +82,7 @@ def classify(head: RequestHead, prefix: bytes) -> GitRequest | LfsRequest | Unse
     place, slash, rest = path.removeprefix(prefix).partition(b"/")
     if not slash:
         return Unserved("path names no repository")
+    # Servers that merge slashes would find another repository (RFC 3986, 3.3 keeps them apart).
     if b"//" in path:
         raise Malformed("path has an empty segment", 404)
     if rest.endswith(_INFO_REFS):
@@ -102,6 +105,8 @@ def _classify_info_refs(
         return Unserved("method is not GET")
     if query == b"service=git-upload-archive":
         return Unserved("archives")
+    # gitprotocol-http, "Smart Clients": `service=` and nothing else. git's http-backend.c reads the
+    # last `service` of several, others the first.
     if query not in _SERVICES:
         raise Malformed("query is not one service")
     if not isinstance(head.framing, NoBody):
@@ -130,7 +135,8 @@ def _classify_post(
 
 
 def _gzip(head: RequestHead, service: Service) -> bool:
-    """Git compresses what it asks for, never a pack: commands of a push are read here."""
+    """gitprotocol-http has both compressed; git's remote-curl.c compresses what it asks for, never
+    a pack. A compressed push is refused, because its commands are read here."""
     encoding = head.header(b"content-encoding")
     if encoding is None:
         return False

@@ -7,7 +7,8 @@ from gitwire.errors import Malformed
 
 _LIMIT: Final = 16 * 1024
 _END: Final = b"\r\n\r\n"
-# Some proxies still speak HTTP/1.0; of their answer only the status matters.
+# Some proxies still speak HTTP/1.0. Of their answer only the status matters: RFC 9110, 9.3.6 has
+# Content-Length and Transfer-Encoding of a 2xx ignored, and behind any other we close.
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [\t -~\x80-\xff]*)?\r\n")
 
 
@@ -28,7 +29,7 @@ class TunnelReader:
         if matched is None:
             raise Malformed("the proxy's answer is not HTTP")
         status = int(matched[1])
-        # A server of TLS waits for its client: bytes here were not the upstream's.
+        # A server of TLS waits for its client (RFC 8446, 2): bytes here are not the upstream's.
         if 200 <= status < 300 and rest:
             raise Malformed("the proxy said something inside the tunnel")
         return status
