@@ -18,7 +18,10 @@ Identity = tuple[int, int]
 
 
 def open_directory(path: str) -> int:
-    """An O_PATH descriptor; OSError with ELOOP when any part of the path is a symlink."""
+    """An O_PATH descriptor; OSError with ELOOP when any part of the path is a symlink.
+
+    O_NOFOLLOW would look at the last part only (openat2(2), RESOLVE_NO_SYMLINKS).
+    """
     if "\0" in path:
         raise ValueError("embedded null byte")
     how = struct.pack("=QQQ", _FLAGS, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)

@@ -1,4 +1,4 @@
-"""Landlock, in the two shapes of the house: nothing at all, and writing in one place only."""
+"""Landlock (landlock(7)) in two forms: no access at all, and changes below given directories."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Confinement:
     writable: tuple[str, ...] | None = None
     # A process that will exec a command for the sandbox's owner keeps the usual dumpable flag.
     dumpable: bool = False
-    # Only for a person of this host, who has them anyway.
+    # Only for a user of this host, who has them anyway.
     groups: tuple[int, ...] = ()
 
 
@@ -64,6 +64,8 @@ def _apply_limits(limits: Limits) -> None:
 
 
 def _become(uid: int, gid: int, groups: tuple[int, ...], last_capability: int) -> None:
+    # capabilities(7): securebits and the bounding set need CAP_SETPCAP, groups and gid CAP_SETGID,
+    # all of which setuid takes away. All three uids: a saved one can be taken back (setresuid(2)).
     linux.lock_securebits()
     linux.drop_bounding_set(last_capability)
     os.setgroups(groups)
@@ -81,6 +83,7 @@ def confine(confinement: Confinement) -> None:
     places = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in confinement.writable or ()]
     _apply_limits(confinement.limits)
     if confinement.root is not None:
+        # chroot(2) leaves the working directory outside, from which `..` leads anywhere.
         os.chroot(confinement.root)
         os.chdir("/")
     _become(confinement.uid, confinement.gid, confinement.groups, last_capability)
@@ -98,6 +101,8 @@ def confine_further(confinement: Confinement) -> None:
 
 
 def _give_up_the_rest(confinement: Confinement, abi: int, places: list[int]) -> None:
+    # Without CAP_SYS_ADMIN, seccomp(2) and landlock_restrict_self(2) demand it; and no setuid
+    # program gives anything back.
     linux.no_new_privileges()
     if not confinement.dumpable:
         linux.not_dumpable()

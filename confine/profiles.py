@@ -1,4 +1,4 @@
-"""The system-call filters of the house, as data.
+"""The system-call filters of our programs and of sandboxes, as data.
 
 SIDECAR and SANDBOX list what may be called; all else fails, also what a later kernel brings. Not in
 SANDBOX: every way to a new namespace, a socket family with a way out, another process's memory.
@@ -36,8 +36,9 @@ _CLONE_THREAD = 0x00010000
 _PERSONALITIES = (0x0, 0x20000, 0x8, 0x20008, 0xFFFFFFFF)
 _SETUID_OR_SETGID = 0o6000
 _O_CREAT, _O_TMPFILE = 0o100, 0o20000000
-# To type into a terminal that another reads; to load a line discipline (slip, ppp, n_gsm) into
-# the kernel, which needs no privilege on a terminal of one's own and has been a way to root.
+# TIOCSTI types into a terminal that another process reads (CVE-2017-5226). TIOCSETD loads a line
+# discipline (slip, ppp, n_gsm) into the kernel, which needs no privilege on a terminal of one's own
+# and has been a way to root.
 _TIOCSTI, _TIOCSETD = 0x5412, 0x5423
 _FIONBIO, _FIONCLEX, _FIOCLEX = 0x5421, 0x5450, 0x5451
 _PIDFD_GET_INFO = (3 << 30) | (64 << 16) | (0xFF << 8) | 11
@@ -170,7 +171,8 @@ _ORDINARY_SOCKETS = (
 _NO_NEW_NAMESPACE = Rule(
     ("clone",), Fail(errno.EPERM), (Argument(0, Compare.ANY_BIT, (_NEW_NAMESPACES,)),)
 )
-# Its flags are behind a pointer that a filter cannot follow; libc falls back to clone.
+# Its flags are behind a pointer that a filter cannot follow (Flatpak had to block it for
+# CVE-2021-41133). ENOSYS, because libc falls back to clone only then.
 _NO_CLONE3 = Rule(("clone3",), Fail(errno.ENOSYS))
 
 SANDBOX = Profile(

@@ -1,7 +1,8 @@
 """A system-call filter as data, and its translation to BPF.
 
 The first rule that matches a call decides; arguments are compared on their low 32 bits, which is
-what the kernel uses for the flags, families and commands named in our rules.
+what the kernel uses for the flags, families and commands named in our rules. A filter that compares
+64 bits is passed by a set bit among the upper ones (CVE-2019-10063).
 """
 
 from __future__ import annotations
@@ -131,10 +132,12 @@ def compile_profile(profile: Profile, machine: str | None = None) -> bytes:
     machine = machine or platform.machine()
     numbers = NUMBERS[machine]
     code = [
+        # seccomp(2): a number means another call on another architecture, so this is asked first.
         _encode(_LOAD_WORD, _OFFSET_ARCH),
         _encode(_JUMP_EQUAL, AUDIT_ARCH[machine], 1, 0),
         _encode(_RETURN, _RET_KILL_PROCESS),
         _encode(_LOAD_WORD, _OFFSET_NUMBER),
+        # seccomp(2): x32 is told apart from x86-64 by this bit only; our tables have none of it.
         _encode(_JUMP_GREATER_EQUAL, _X32_BIT, 0, 1),
         _encode(_RETURN, _RET_ERRNO | errno.ENOSYS),
     ]

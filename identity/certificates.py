@@ -23,6 +23,7 @@ def self_signed(seed: bytes) -> tuple[Ed25519PrivateKey, x509.Certificate]:
         .subject_name(_NAME)
         .issuer_name(_NAME)
         .public_key(private.public_key())
+        # RFC 5280, 4.1.2.2 wants serial numbers unique for an issuer; nobody looks ours up.
         .serial_number(1)
         .not_valid_before(_NOT_BEFORE)
         .not_valid_after(_NOT_AFTER)

@@ -113,8 +113,8 @@ def _live_cgroup(sock: socket.socket, pid: int, uid: int, wanted: bool, means: M
 
 
 def _of_same_uid(info: _Info, pid: int, uid: int) -> _Info:
-    # The credentials date from connect(): a peer that has since become somebody else, or
-    # whose pid names another process, is not the one that was let in.
+    # unix(7): SO_PEERCRED has the credentials of connect(). A peer that has changed its uid since,
+    # or whose pid names another process now, is not the one that was let in.
     if (info.tgid, info.ruid, info.euid) != (pid, uid, uid):
         raise NotAttested("the peer is no longer who connected", "H102", uid)
     return info
@@ -148,7 +148,7 @@ def _info(pidfd: int) -> _Info:
 
 
 def _exited(pidfd: int) -> bool:
-    """A pidfd becomes readable at exit, also while the process is an unreaped zombie."""
+    """A pidfd is readable from the process's end on, also while it is a zombie (pidfd_open(2))."""
     poller = select.poll()
     poller.register(pidfd, select.POLLIN)
     return bool(poller.poll(0))

@@ -68,7 +68,8 @@ class PinnedServer:
 def peer_key(transport: _TlsTransport) -> bytes:
     """The key the other end proved to hold; refused before the handshake is complete."""
     connection: SSL.Connection | None = transport.getHandle()
-    # OpenSSL shows a client's certificate before the signature that proves it.
+    # OpenSSL shows a certificate before CertificateVerify (RFC 8446, 4.4.3), which proves that the
+    # peer holds its key.
     if connection is None or connection.get_state_string() != _COMPLETE:
         raise PeerKeyUnknown("the handshake is not complete")
     found = connection.get_peer_certificate()
@@ -90,8 +91,9 @@ def _nobody() -> SSL.Context:
     context.set_min_proto_version(SSL.TLS1_3_VERSION)
     context.set_max_proto_version(SSL.TLS1_3_VERSION)
     context.set_tls13_ciphersuites(SUITES)
-    # A resumed session would carry an identity past its revocation. Neither switch is trusted
-    # alone: without tickets TLS 1.3 falls back to the session cache.
+    # A resumed session (RFC 8446, 2.2) would carry an identity past its revocation, because no
+    # certificate is sent in it. Neither switch is trusted alone: SSL_OP_NO_TICKET has TLS 1.3 use
+    # stateful tickets, out of the session cache (SSL_CTX_set_options(3)).
     context.set_options(SSL.OP_NO_TICKET)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
     return context
