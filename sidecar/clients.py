@@ -63,7 +63,7 @@ class Door:
         self.context.report(self.kinds[-1].report(refused, self.source, None))
 
     def _report_stray(self, sock: socket.socket) -> None:
-        """Who has left already was a probe of the port."""
+        """Unless the client has left already: it only probed the port."""
         try:
             left = sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
         except OSError:

@@ -17,17 +17,17 @@ from twisted.internet.defer import Deferred
 from sidecar.loop import Clock
 from streams.timing import Timer, cancel
 
-WARM = 2
-WAIT = 8.0  # the client has its 502 before 10 s
+IDLE_LINKS = 2  # kept open for the next requests
+ACQUIRE_TIMEOUT = 8.0  # the client has its 502 before 10 s
 DIAL_TIMEOUT = 10.0
 FIRST_DELAY = 0.25
 LONGEST_DELAY = 15.0
 DEMAND_DELAY = 1.0
 # A broker that does not know our key lets a TLS 1.3 handshake finish and closes only then.
-SETTLED = 5.0
-# Before a second try: a broker that dies takes all its links with it, and the ends of the others
-# are heard meanwhile.
-BREATH = 0.05
+HANDSHAKE_PROVEN = 5.0
+# Before a second try: when a broker dies all its links end, and the pool hears of the others' ends
+# meanwhile.
+RETRY_DELAY = 0.05
 
 
 class BrokerUnreachable(Exception):
@@ -141,11 +141,11 @@ class ConnectionPool(Generic[L]):
         waiter: _Waiter[L] = _Waiter(share, Deferred(lambda _: self._withdraw(waiter)))
         self._waiters.append(waiter)
         self._wanted[share] += 1
-        # Somebody waits: do not sleep through a long back-off.
+        # A request waits, so a long back-off is cut short.
         self._not_before = min(self._not_before, self._failed_at + DEMAND_DELAY)
         self._serve()
         if waiter in self._waiters:
-            waiter.timer = self._clock.callLater(WAIT, self._give_up, waiter)
+            waiter.timer = self._clock.callLater(ACQUIRE_TIMEOUT, self._give_up, waiter)
         return waiter.answer
 
     def release(self, link: L, proof: Proof) -> None:
@@ -162,7 +162,7 @@ class ConnectionPool(Generic[L]):
         self._serve()
 
     def served(self, link: L) -> None:
-        """The broker answered on this link, which is a tunnel from now on: it comes not back."""
+        """The broker answered on this link, which is a tunnel from now on and is not released."""
         member = self._members.get(link)
         if member is not None:
             self._prove(member, Proof.ANSWERED)
@@ -218,7 +218,7 @@ class ConnectionPool(Generic[L]):
     def _was_failure(self, member: _Member) -> bool:
         if member.proof is not Proof.FAILED:
             return False
-        return member.opened is None or self._clock.seconds() - member.opened < SETTLED
+        return member.opened is None or self._clock.seconds() - member.opened < HANDSHAKE_PROVEN
 
     def _prove(self, member: _Member, proof: Proof) -> None:
         if proof is Proof.ANSWERED:
@@ -278,7 +278,7 @@ class ConnectionPool(Generic[L]):
         """Ask for as many connections as are wanted now, or set the time to look again."""
         cancel(self._retry)
         self._retry = None
-        if not self._waiters and len(self._idle) >= WARM:
+        if not self._waiters and len(self._idle) >= IDLE_LINKS:
             return
         count = self._lacking()
         if count <= 0 or not self._running:
@@ -298,7 +298,7 @@ class ConnectionPool(Generic[L]):
             return 0
         shaking = sum(each.opened is None for each in self._members.values())
         coming = shaking + len(self._dialling)
-        lacking = min(room, self._admissible() + WARM - len(self._idle) - coming)
+        lacking = min(room, self._admissible() + IDLE_LINKS - len(self._idle) - coming)
         # One at a time until one has proved itself.
         return min(lacking, 1 - coming) if self._failures else lacking
 

@@ -49,8 +49,7 @@ class DnsAnswers:
     _scope: Scope
     _addresses: SyntheticAddresses
     _refused: Callable[[str | None, str, int], None]
-    # The questions of a busy client are always the same: answers without their ids, by the
-    # questions without theirs.
+    # Answers without their ids by questions without theirs: a busy client repeats its questions.
     _made: dict[bytes, _Made] = field(factory=dict, init=False)
     _counts: Counter[Refused] = field(factory=Counter, init=False)
 

@@ -57,7 +57,7 @@ class DnsDatagrams:
             self._loop.callLater(0, self.start)
 
     def doRead(self) -> None:
-        """Whatever else is ready has its turn after so many: a flood is not all there is."""
+        """At most so many, so that whatever else is ready has its turn during a flood."""
         for _ in range(MOST):
             try:
                 data, place = self._socket.recvfrom(_LARGEST)

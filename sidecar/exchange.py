@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from gitmoat.messages.report import Report
 from gitwire.http import Headers, Piece, ResponseHead
 from sidecar.broker_link import shown
-from sidecar.connection_pool import BREATH, BrokerUnreachable, ConnectionPool, Proof
+from sidecar.connection_pool import RETRY_DELAY, BrokerUnreachable, ConnectionPool, Proof
 from sidecar.kind import (
     Allow,
     Answered,
@@ -224,7 +224,7 @@ class Exchange:
             if outcome.body is None or tries >= kind.tries(going, outcome.cause):
                 return self._of(kind.unreachable, going)
             tries, sent = tries + 1, outcome.body
-            await self._moment(BREATH)
+            await self._moment(RETRY_DELAY)
 
     def _of(self, deny: Deny, going: object, retry_after: int = 0) -> Deny:
         return evolve(deny, subject=self._kind.subject(going), retry_after=retry_after)
@@ -340,14 +340,14 @@ class Exchange:
         idle = joined.idle(context.scope.policy)
         opening = None if said else joined.opening(going)
         tunnel = Tunnel(context.loop, client, upstream, idle, opening)
-        done, said = tunnel.start(said), b""  # which nobody keeps as long as the tunnel
+        done, said = tunnel.start(said), b""  # not kept as long as the tunnel lasts
         end = await self._wait(done, lambda: tunnel.cut(_STOPPED))
         give_back_after(context.loop, end.bytes_up + end.bytes_down)
         if end.why is not None and end.why.cause is Cause.NOT_OPENED:
             self._report(self._of(joined.not_opened, going))
 
     async def _refuse(self, refused: Deny | Challenge) -> None:
-        """Who goes on asking for what is refused waits longer for each answer."""
+        """A client that goes on asking for what is refused waits longer for each answer."""
         self._enter(State.REFUSING)
         braked = False
         if isinstance(refused, Challenge):

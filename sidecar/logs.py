@@ -66,6 +66,6 @@ def _write(stream: TextIO, line: str) -> None:
 
 
 def log_to(stream: TextIO) -> None:
-    """Begin logging; what was said before the fork was not ours to say, and is dropped."""
+    """Begin logging; what Twisted kept from before the fork is dropped."""
     observer: Any = lines_to(stream)
     globalLogBeginner.beginLoggingTo([observer], discardBuffer=True, redirectStandardIO=False)

@@ -7,11 +7,11 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from sidecar.connection_pool import (
+    ACQUIRE_TIMEOUT,
     DIAL_TIMEOUT,
+    HANDSHAKE_PROVEN,
+    IDLE_LINKS,
     LONGEST_DELAY,
-    SETTLED,
-    WAIT,
-    WARM,
     BrokerUnreachable,
     ConnectionPool,
     Proof,
@@ -92,7 +92,7 @@ def test_nothing_is_dialled_before_the_start() -> None:
 def test_two_connections_are_kept_warm() -> None:
     world = PoolOfFakes()
     world.pool.start()
-    assert world.dials == WARM == 2
+    assert world.dials == IDLE_LINKS == 2
     world.open()
     world.open()
     world.clock.advance(1000)
@@ -187,11 +187,11 @@ def test_an_unreachable_broker_is_said_within_ten_seconds() -> None:
     world = PoolOfFakes()
     world.pool.start()
     got = results(world.pool.acquire(Share.TRUSTED))
-    world.clock.advance(WAIT - 0.01)
+    world.clock.advance(ACQUIRE_TIMEOUT - 0.01)
     assert got == []
     world.clock.advance(0.01)
     assert unreachable(got)
-    assert WAIT < 10
+    assert ACQUIRE_TIMEOUT < 10
 
 
 def test_without_hostd_requests_fail_in_time_and_work_when_it_returns() -> None:
@@ -199,7 +199,7 @@ def test_without_hostd_requests_fail_in_time_and_work_when_it_returns() -> None:
     world.control = False
     world.pool.start()
     got = results(world.pool.acquire(Share.TRUSTED))
-    world.clock.advance(WAIT)
+    world.clock.advance(ACQUIRE_TIMEOUT)
     assert unreachable(got)
     assert world.dials == 0
     later = results(world.pool.acquire(Share.TRUSTED))
@@ -301,7 +301,7 @@ def test_a_settled_connection_that_the_broker_closes_is_replaced_at_once() -> No
     world = PoolOfFakes()
     world.pool.start()
     link, _ = world.open(), world.open()
-    world.clock.advance(SETTLED + 1)
+    world.clock.advance(HANDSHAKE_PROVEN + 1)
     link.close()
     assert world.dials == 3
 
