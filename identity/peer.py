@@ -40,7 +40,7 @@ class Means(Enum):
 
 @frozen
 class AttestedPeer:
-    """Made by `attest` only: whoever holds one has checked."""
+    """Made by `attest` only, so that a function that takes one need not check."""
 
     pid: int
     uid: int

@@ -1,4 +1,4 @@
-"""Who hammers at refused things is answered later and later, until it lets off."""
+"""Delays answers to an asker that is refused again and again, until it asks less."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import define, field
 DELAY = 0.25
 LONGEST = 5.0
 FORGET = 30.0
-# The longest that a verification lifts the brake, whoever forgets to set it again.
+# The longest that a verification lifts the brake, in case nobody sets it again.
 LIFTED = 90
 _MOST_OVER = 54.0
 

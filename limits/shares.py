@@ -1,4 +1,4 @@
-"""A rate that many share: who asks for more than its share leaves the rest to the others."""
+"""A rate that many share: an asker that wants more than its share leaves the rest to others."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class SharedBucket:
         return max(0.0, use.taken - max(0.0, now - use.at) * self._share / _WINDOW)
 
     def _prune(self, now: float) -> None:
-        """Who has not asked for a minute has no part in it."""
+        """An asker that has not asked for a minute has no share."""
         if now - self._pruned >= 1.0:
             self._pruned = now
             old = now - _WINDOW

@@ -51,7 +51,7 @@ class Orders:
 
 
 class ControlSocket:
-    """Says READY to whoever is `admitted`, and DIAL when a connection is wanted."""
+    """Says READY to a peer that is `admitted`, and DIAL when a connection is wanted."""
 
     _log = Logger()
 

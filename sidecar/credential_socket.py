@@ -28,7 +28,7 @@ from sidecar.ports import Serve
 from sidecar.tokens import USERNAME, Tokens
 from streams.timing import Timer, cancel
 
-PATIENCE = 5.0
+REQUEST_TIMEOUT = 5.0
 _PIECE = 4096
 
 
@@ -82,7 +82,7 @@ class Conversation:
 
     def start(self) -> None:
         self._sock.setblocking(False)
-        self._timer = self._loop.callLater(PATIENCE, self._too_late)
+        self._timer = self._loop.callLater(REQUEST_TIMEOUT, self._too_late)
         self._loop.addReader(self)
 
     def abort(self) -> None:

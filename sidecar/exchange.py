@@ -68,7 +68,7 @@ class Pace(Protocol):
 
 
 class Client(Protocol):
-    """Who asks, in HTTP or, where `incoming` is None, with a ClientHello."""
+    """What asks, in HTTP or, where `incoming` is None, with a ClientHello."""
 
     @property
     def incoming(self) -> Incoming | None: ...

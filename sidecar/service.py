@@ -42,7 +42,7 @@ from streams.timing import Timeouts, Timer, cancel
 DRAIN: Final = 30.0
 # The others have nothing with an end of its own.
 _WAITED_FOR: Final = frozenset({"helper_git", "untrusted_git"})
-# Longer than the broker's own patience with an upstream, so that its answer is the one shown.
+# Longer than the broker waits for an upstream, so that the broker's answer is the one shown.
 _LONGER: Final = 30.0
 
 

@@ -48,7 +48,7 @@ def warm() -> None:
     _log_a_failure()
     _shake_hands()
     prepare_client()
-    log_to(sys.stderr)  # descriptor 2 of whoever says something
+    log_to(sys.stderr)  # descriptor 2, which each child replaces
     if "twisted.internet.reactor" in sys.modules:
         raise RuntimeError("a reactor exists before the fork")
 
