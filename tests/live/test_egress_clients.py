@@ -69,7 +69,7 @@ def test_plain_http_has_the_methods_of_its_rule(box: NetBox, way: str) -> None:
     assert "content-length: 19" in head.lower()
     heard = box.internet.heard()
     posted = box.sh(way + "curl -sS -d data http://web.example/hello")
-    assert "not reached by this protocol or method (E110)" in posted.out
+    assert "may not be reached by this protocol or method (E110)" in posted.out
     assert box.internet.heard() == heard
 
 
