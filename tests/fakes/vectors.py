@@ -47,7 +47,8 @@ _LINES = "Host: h\r\n{envelope}Content-Type: application/x-git-{service}-request
 
 @frozen
 class Vector:
-    """`hop` is "broker" where only the broker looks that deep."""
+    """`hop` is "broker" where only the broker looks that deep, "sidecar" where what a path is below
+    differs between them; both refuse it."""
 
     id: str
     form: str

@@ -12,7 +12,7 @@ from tests.fakes.vectors import ADDED, Spelling, Vector, answers, check, refused
 
 SPELLING = Spelling("/hub.example/")
 ADVERTISEMENT = ((b"Content-Type", b"application/x-git-upload-pack-advertisement"),)
-HERE = [each for each in refused() if each.hop is None]
+HERE = [each for each in refused() if each.hop != "broker"]
 
 
 def advertise(incoming: Incoming) -> None:
