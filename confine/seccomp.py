@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import platform
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import Enum
 
 from attrs import frozen
@@ -145,9 +145,3 @@ def compile_profile(profile: Profile, machine: str | None = None) -> bytes:
         code.extend(_rule(rule, numbers))
     code.append(_verdict(profile.default))
     return b"".join(code)
-
-
-def unknown_calls(rules: Sequence[Rule]) -> set[str]:
-    """Names no architecture of ours knows: a typing error in a profile."""
-    known = set().union(*NUMBERS.values())
-    return {call for rule in rules for call in rule.calls} - known

@@ -14,7 +14,6 @@ MAX_QUERY: Final = 512  # RFC 1035, 4.2.1; no question of ours needs what EDNS a
 
 A: Final = 1
 AAAA: Final = 28
-_ANY_TYPE: Final = 255
 _INTERNET: Final = 1
 _OPT: Final = 41
 _HEAD: Final = 12
@@ -24,11 +23,10 @@ _QUERY_FLAGS: Final = 0x0100 | 0x0030  # recursion desired, AD and CD; all other
 _ANSWER_FLAGS: Final = 0x8580  # an answer, authoritative, recursion available
 _RECURSION: Final = 0x0100
 
+# RFC 1035, 4.1.1, RCODE
 NOERROR: Final = 0
 FORMERR: Final = 1
-SERVFAIL: Final = 2
 NXDOMAIN: Final = 3
-NOTIMP: Final = 4
 
 
 @frozen

@@ -18,7 +18,6 @@ from confine.seccomp import (
     Profile,
     Rule,
     compile_profile,
-    unknown_calls,
 )
 from confine.syscalls import AUDIT_ARCH, NUMBERS
 
@@ -62,7 +61,8 @@ def sidecar(call: str, *arguments: int) -> int:
 
 @pytest.mark.parametrize("profile", [profiles.SIDECAR, profiles.SANDBOX], ids=lambda p: p.name)
 def test_every_call_a_profile_names_exists(profile: Profile) -> None:
-    assert unknown_calls(profile.rules) == set()
+    known = set().union(*NUMBERS.values())
+    assert {call for rule in profile.rules for call in rule.calls} <= known
 
 
 @pytest.mark.parametrize("profile", [profiles.SIDECAR, profiles.SANDBOX], ids=lambda p: p.name)
