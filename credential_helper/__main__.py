@@ -11,4 +11,4 @@ from credential_helper.command import main
 __all__ = ["main"]
 
 if __name__ == "__main__":
-    posix._exit(main())  # all is written; there is nothing to put away
+    posix._exit(main())  # everything is written, so Python's clean-up is left out

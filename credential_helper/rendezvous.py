@@ -22,8 +22,8 @@ def ask(request: bytes, path: str = SOCKET, server_uid: int | None = None) -> by
     """Send a whole request, return the whole answer; the server must be `server_uid` if given."""
     client = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        # Blocking: who fills the backlog makes others wait for their turn, and a socket with
-        # Python's own time-out would not wait (EAGAIN, unix(7)) but be turned away.
+        # Blocking: while the backlog is full connect(2) waits for its turn. A socket with Python's
+        # own time-out is non-blocking and would be refused at once (EAGAIN, unix(7)).
         client.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _TIMEVAL)
         client.connect(path)
         client.settimeout(_SECONDS)
@@ -42,7 +42,7 @@ def _check_server(client: _socket.socket, server_uid: int | None) -> None:
     raw = client.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     uid = int.from_bytes(raw[4:8], sys.byteorder)
     if server_uid is not None and uid != server_uid:
-        raise NoAnswer("somebody else sits on the credential socket")
+        raise NoAnswer("the credential socket is served by another uid")
 
 
 def _exchange(client: _socket.socket, request: bytes) -> bytes:

@@ -30,7 +30,7 @@ __all__ = [
     "peer_uid",
 ]
 
-PATH_LIMIT = 100  # bytes; sun_path takes 108
+PATH_LIMIT = 100  # bytes; sun_path takes 108 (unix(7))
 _BACKLOG = 64
 _CONNECT_SECONDS = 5.0
 
@@ -193,7 +193,7 @@ def _connect(where: str, server_uid: int | None, kind: int) -> socket.socket:
         if server_uid is not None and peer_uid(client) != server_uid:
             raise ControlSocketUnsafe(
                 f"the server at {where} is uid {peer_uid(client)}, not {server_uid}",
-                "somebody else took its place; look who it is",
+                "another program has taken its place: find out which",
             )
     except ControlSocketError:
         client.close()

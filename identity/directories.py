@@ -95,6 +95,8 @@ def _make(parent: int, name: str, where: str, mode: int) -> int:
 
 
 def _descend(parent: int, name: str, where: str) -> int:
+    # From descriptor to descriptor: what was checked is what is used, whatever the path means by
+    # then. O_PATH with O_NOFOLLOW opens a symlink itself (open(2)), which O_DIRECTORY refuses.
     flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(name, flags, dir_fd=parent)
@@ -113,7 +115,8 @@ def _check_parent(
         raise ControlSocketUnsafe(
             f"{where}: {name} belongs to uid {found.st_uid}", f"give {name} to root"
         )
-    sticky = found.st_mode & stat.S_ISVTX  # as /tmp: others cannot rename what is ours
+    # inode(7): in a sticky directory, as /tmp, others can neither rename nor remove what is ours.
+    sticky = found.st_mode & stat.S_ISVTX
     if found.st_mode & forbidden and not sticky:
         raise ControlSocketUnsafe(f"{where}: others can write to {name}", f"chmod go-w {name}")
 

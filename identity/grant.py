@@ -12,7 +12,8 @@ from nacl.signing import SigningKey, VerifyKey
 
 SCHEMA = "gitmoat.grant/1"
 LIMIT = 256 * 1024
-# The host key also shakes hands in TLS; this prefix keeps the two kinds of signature apart.
+# The host key also signs TLS handshakes, whose signed content begins with 64 blanks (RFC 8446,
+# 4.4.3); this prefix keeps the two kinds of signature apart.
 _CONTEXT = b"gitmoat grant 1\n"
 _SIGNATURE = 64
 _INTEGER_LIMIT = 2**63  # what SQLite can hold
@@ -109,6 +110,7 @@ def _decode(payload: bytes) -> Grant:
         members = json.loads(payload.decode("ascii"))
         del members["schema"]  # what it said is part of the comparison below
         grant = Grant(**members | {"key": bytes.fromhex(members["key"])})
+        # json takes the last of two equal keys and any spacing: only our own spelling is believed.
         if encode_grant(grant) != payload:
             raise ValueError("not the canonical spelling")
     except (ValueError, TypeError, KeyError, RecursionError) as problem:

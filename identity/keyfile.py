@@ -72,6 +72,7 @@ def parse_public(text: str) -> bytes:
 
 
 def _load(path: Path, owner: int, folder: int | None = None) -> SigningKey:
+    # O_NONBLOCK: a FIFO in its place would hold up open(2) until somebody writes.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         fd = os.open(path, flags, dir_fd=folder)
@@ -93,6 +94,7 @@ def _check(path: Path, found: os.stat_result, owner: int) -> None:
         raise KeyFileUnsafe(path, f"belongs to uid {found.st_uid}, not {owner}")
     if stat.S_IMODE(found.st_mode) & ~0o600:
         raise KeyFileUnsafe(path, "has a mode wider than 0600")
+    # A hard link elsewhere would keep the key when this name is removed or replaced.
     if found.st_nlink != 1:
         raise KeyFileUnsafe(path, "has a second name")
 
@@ -105,16 +107,17 @@ def _parse_seed(path: Path, text: bytes) -> SigningKey:
 
 
 def _create(path: Path, owner: int) -> None:
-    """Write a fresh key under a passing name and link it: never a half key, never over another."""
+    """Write a fresh key under a temporary name and link it: link(2) never replaces a file, so there
+    is never half a key, and never one in another's place."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    passing = f".{path.name}.{secrets.token_hex(8)}"
+    temporary = f".{path.name}.{secrets.token_hex(8)}"
     try:
-        _write_seed(folder, passing, owner)
-        os.link(passing, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        _write_seed(folder, temporary, owner)
+        os.link(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
         pass  # somebody else was first; theirs is loaded
     finally:
-        _remove(folder, passing)
+        _remove(folder, temporary)
         os.close(folder)
 
 

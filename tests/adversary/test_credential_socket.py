@@ -154,4 +154,4 @@ def test_the_helper_speaks_to_the_sidecars_uid_only(hostile: Hostile) -> None:
     )
     ran = hostile.box.sh(script, as_helper=True)
     assert ran.out == "quit=1\nb''\n"
-    assert "somebody else sits on the credential socket" in ran.err
+    assert "the credential socket is served by another uid" in ran.err

@@ -75,7 +75,7 @@ def test_a_refusal_is_a_line_for_people_and_quit_for_git() -> None:
 def test_it_sends_nothing_to_a_server_of_another_uid() -> None:
     with serving(granted) as server:
         code, out, err = ask(server, "--server-uid", "61001")
-        assert (code, out) == (1, QUIT) and b"somebody else" in err
+        assert (code, out) == (1, QUIT) and b"served by another uid" in err
     assert server.raw in ([], [b""])
 
 
