@@ -61,6 +61,7 @@ NOT_HOSTILE = {
     "hostd/cgroups.py:parse_mounts": "the kernel",
     "hostd/config.py:parse_config": "hostd.toml",
     "hostd/proc.py:parse_mountinfo": "the kernel",
+    "hostd/proc.py:parse_status": "the kernel, which escapes the name that a process gives itself",
     "hostd/planning.py:parse_run": "root, through hostd.sock",
     "hostd/planning.py:read_policy": "hostctl",
     "hostd/refspecs.py:parse_gate": "the same",
