@@ -56,7 +56,7 @@ IN_FORCE: dict[str, float] = {
     "dns_batch": dns_listener.MOST,
     "lookups": resolving.EACH,
     "credentials_per_minute": budgets.CREDENTIALS_PER_MINUTE,
-    "credential_time": credential_socket.PATIENCE,
+    "credential_time": credential_socket.REQUEST_TIMEOUT,
     "broker_links": serving.DIAL_CAP,
     "descriptors": budgets.DESCRIPTORS,
     "head": TIMES.head,
