@@ -17,6 +17,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+import hostd
 from gitmoat.listeners import LISTENERS
 from hostd.children import DEADLINE, LONGEST
 from hostd.failures import Failed, NotStarted
@@ -50,7 +51,7 @@ _ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 def _where_our_code_is() -> dict[str, str]:
     """PYTHONPATH of a checkout that is not installed."""
-    parent = Path(__file__).resolve().parents[1]
+    parent = Path(hostd.__path__[0]).resolve().parent
     installed = parent.name in ("site-packages", "dist-packages")
     return {} if installed else {"PYTHONPATH": str(parent)}
 
