@@ -76,7 +76,7 @@ class Event:
         for key, made_plain, value in zip(shape.keys, shape.texts, shape.values(self), strict=True):
             if isinstance(value, str):
                 known[key] = shown = made_plain(value)
-                if not is_whole(value, shown):
+                if shown is not value and not is_whole(value, shown):
                     hashes[key] = digest(value)
             elif isinstance(value, int):
                 known[key] = value
