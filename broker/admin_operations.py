@@ -24,8 +24,8 @@ from broker.sessions import Session
 from broker.settings import AppProvider, FileProvider, HelperProvider, VaultProvider
 from broker.trying import CredentialCheck
 from broker.vault import Vault, check_entry
-from broker.version import VERSION
 from gitmoat.fault import Fault
+from identity.version import VERSION
 from netpolicy.writing import policy_to_mapping
 
 _REASON_LIMIT = 200

@@ -13,10 +13,10 @@ from broker.guard import guarded
 from broker.overview import problems
 from broker.sessions import Session
 from broker.store.interface import State
-from broker.version import VERSION
 from gitmoat.messages.host import Activate, Extend, Revoke, Verifying
 from gitmoat.shape import read, read_json
 from identity.grant import LIMIT as GRANT_LIMIT
+from identity.version import VERSION
 from streams.http import Incoming
 
 _BODY_LIMIT = 4096

@@ -42,10 +42,10 @@ from broker.sessions import Sessions
 from broker.settings import BrokerConfig
 from broker.store.interface import AuditHead
 from broker.upstream import Upstreams
-from broker.version import VERSION
 from gitmoat.boot import boot_id, boot_seconds
 from identity.keyfile import public_text
 from identity.tlsoptions import PinnedServer
+from identity.version import VERSION
 from streams.hangups import Hangups
 
 log = Logger()

@@ -1,3 +1,0 @@
-"""The version of the broker, as its answers and records say it."""
-
-from identity.version import VERSION as VERSION
