@@ -13,15 +13,15 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from gitwire.formatting import format_response
-from gitwire.proxying import ProxyReader
-from streams.accepting import Acceptor
-from streams.descriptor import Descriptor
-from streams.dialling import connect
-from streams.incoming import Incoming
-from streams.raw import TunnelConnection
-from streams.server import ServerConnection
-from streams.tunnel import Tunnel
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.net.http.server_end import ServerConnection
+from gitmoat.net.transport.accepting import Acceptor
+from gitmoat.net.transport.descriptor import Descriptor
+from gitmoat.net.transport.dialling import connect
+from gitmoat.net.tunnel_end import TunnelConnection
+from gitmoat.net.tunnel_relay import Tunnel
+from gitmoat.wire.http.formatting import format_response
+from gitmoat.wire.http.proxying import ProxyReader
 
 _YES = format_response(200, (), b"Connection established")
 _SECONDS = 60.0
@@ -49,7 +49,7 @@ def serve(reactor: Any, listener: socket.socket) -> None:
 if __name__ == "__main__":
     from twisted.internet import reactor
 
-    from confine.linux import keep_large_blocks
+    from gitmoat.confine.linux import keep_large_blocks
 
     keep_large_blocks()
     loop: Any = reactor

@@ -21,16 +21,16 @@ from twisted.logger import (
     textFileLogObserver,
 )
 
-from audit.journal import JournalUnavailable
-from broker.opening import open_everything
-from broker.recording import unrecorded
+from broker.exchange.recording import unrecorded
 from broker.service import Broker
+from broker.startup import open_everything
 from broker.warm import import_everything
-from confine.linux import keep_large_blocks
-from confine.process import become_broker, stay_broker
+from gitmoat.audit.journal import JournalUnavailable
+from gitmoat.confine.confining import become_broker, stay_broker
+from gitmoat.confine.linux import keep_large_blocks
 from gitmoat.fault import Fault
-from identity.paths import Paths
-from streams.epoll import Epoll
+from gitmoat.net.transport.epoll import Epoll
+from gitmoat.paths import Paths
 
 _YOUNG = 20_000
 

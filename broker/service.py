@@ -13,40 +13,40 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from audit.events import DaemonStarted, DaemonStopped
-from audit.journal import JournalUnavailable
-from broker.admin import Admin, serve_admin
-from broker.admin_operations import AdminOperations
-from broker.admission import Admission
-from broker.apart import DiskThread
-from broker.authority import Grants
-from broker.clocks import WallClock
-from broker.desk import Context
-from broker.dialling import Dialler
-from broker.draining import Drain
-from broker.governors import UpstreamLimiters
-from broker.helper_link import HelperLink
-from broker.kind import Kind
+from broker.api.admin_operations import AdminOperations
+from broker.api.admin_socket import Admin, serve_admin
+from broker.api.listener import Listener, serve, server_timeouts
+from broker.api.metrics import Metrics
+from broker.api.metrics_port import MetricsPort
+from broker.api.overview import samples
+from broker.config.settings import BrokerConfig
+from broker.context import Context
+from broker.credentials.helper_link import HelperLink
+from broker.credentials.own_key import OwnKey
+from broker.credentials.providers.making import Maker
+from broker.disk_thread import DiskThread
+from broker.exchange.draining import Drain
+from broker.exchange.kind import Kind
+from broker.exchange.recording import Recorder
 from broker.kinds import KINDS
-from broker.listener import Listener, serve, server_timeouts
-from broker.metrics import Metrics
-from broker.metrics_port import MetricsPort
-from broker.opening import Resources, read_config
-from broker.overview import samples
-from broker.own_key import OwnKey
-from broker.providers.making import Maker
-from broker.recording import Recorder
-from broker.resolving import SystemResolver
-from broker.routes import CurrentRoutes, Routes, check_files, make_routes
-from broker.sessions import Sessions
-from broker.settings import BrokerConfig
-from broker.store.interface import AuditHead
-from broker.upstream import Upstreams
+from broker.sessions.admission import Admission
+from broker.sessions.clocks import WallClock
+from broker.sessions.grants import Grants
+from broker.sessions.sessions import Sessions
+from broker.sessions.store.interface import AuditHead
+from broker.startup import Resources, read_config
+from broker.upstream.dialler import Dialler
+from broker.upstream.kept import Upstreams
+from broker.upstream.limiters import UpstreamLimiters
+from broker.upstream.resolving import SystemResolver
+from broker.upstream.routes import CurrentRoutes, Routes, check_files, make_routes
+from gitmoat.audit.events import DaemonStarted, DaemonStopped
+from gitmoat.audit.journal import JournalUnavailable
 from gitmoat.boot import boot_id, boot_seconds
-from identity.keyfile import public_text
-from identity.tlsoptions import PinnedServer
-from identity.version import VERSION
-from streams.hangups import Hangups
+from gitmoat.identity.keyfile import public_text
+from gitmoat.identity.tls_options import PinnedServer
+from gitmoat.net.hangups import Hangups
+from gitmoat.version import VERSION
 
 log = Logger()
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import frozen
 
-from limits.buckets import TokenBucket
+from gitmoat.limits.buckets import TokenBucket
 from netpolicy.nftables import CONNECT, DNS, GIT_HELPER, GIT_UNTRUSTED, HTTP, SYNTHETIC, TLS
 
 LOOPBACK: Final = "127.0.0.1"

@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Sequence
 
+from gitmoat.paths import Paths
+from gitmoat.version import VERSION
 from hostctl.arguments import parse, verb_module
 from hostctl.failure import Failure, Interrupted
-from hostctl.helptext import HELP
+from hostctl.help.helptext import HELP
 from hostctl.output import Output, wants_colour
-from hostctl.waiting import Waiting
-from identity.paths import Paths
-from identity.version import VERSION
+from hostctl.terminal.waiting_line import Waiting
 
 
 def main(argv: Sequence[str] | None = None) -> int:

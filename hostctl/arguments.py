@@ -9,10 +9,10 @@ from importlib import import_module
 from os.path import abspath, exists, isdir
 from typing import NoReturn, Protocol
 
+from gitmoat.paths import Paths
 from hostctl.failure import usage
-from hostctl.gone import refuse_gone
+from hostctl.help.gone import refuse_gone
 from hostctl.output import Output
-from identity.paths import Paths
 
 VERBS = (
     "attach", "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec",
@@ -71,7 +71,7 @@ def sub_parsers(parser: ArgumentParser) -> Callable[[str, str], ArgumentParser]:
 
 
 def verb_module(verb: str) -> VerbModule:
-    module: VerbModule = import_module(f"hostctl.{verb}")
+    module: VerbModule = import_module(f"hostctl.commands.{verb}")
     return module
 
 

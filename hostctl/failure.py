@@ -71,7 +71,7 @@ class Interrupted(BaseException):
 
 def _known(code: str) -> tuple[str, str]:
     try:
-        from netpolicy.codes import CODES
+        from gitmoat.codes import CODES
     except ImportError:  # an incomplete installation has errors of the same form
         return "hostctl is not completely installed", "install it again"
     known = CODES.get(code)

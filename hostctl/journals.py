@@ -11,11 +11,11 @@ from heapq import merge
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from audit.verify import JournalBroken, read_events
-from hostctl.clock import moment_text
+from gitmoat.audit.chain import JournalBroken, read_events
+from gitmoat.paths import Paths
 from hostctl.failure import Failure, plain
-from hostctl.quantities import duration
-from identity.paths import Paths
+from hostctl.terminal.moments import moment_text
+from hostctl.terminal.quantities import duration
 
 Record = Mapping[str, object]
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,3})?)?)?Z?)?")

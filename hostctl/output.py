@@ -9,7 +9,7 @@ from json import dumps
 from typing import TextIO
 
 from hostctl.failure import Failure, plain
-from hostctl.waiting import Waiting
+from hostctl.terminal.waiting_line import Waiting
 
 Item = Mapping[str, object]
 Column = str | Callable[[Item], object]

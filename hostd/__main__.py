@@ -14,13 +14,13 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger, globalLogBeginner, textFileLogObserver
 from twisted.python.failure import Failure
 
-from audit.journal import JournalUnavailable
+from gitmoat.audit.journal import JournalUnavailable
+from gitmoat.identity.control_errors import ControlSocketError
+from gitmoat.identity.keyfile import KeyFileUnsafe
+from gitmoat.paths import Paths
 from hostd.failpoints import Failpoints
 from hostd.failures import Failed
 from hostd.service import Service
-from identity.controlerrors import ControlSocketError
-from identity.keyfile import KeyFileUnsafe
-from identity.paths import Paths
 
 DESCRIPTORS = 65536
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from gitmoat.identity.keyfile import KeyMalformed, parse_public
 from gitmoat.shape import (
     Misshapen,
     Shape,
@@ -20,9 +21,8 @@ from gitmoat.shape import (
     text,
 )
 from hostd.failures import Failed
-from hostd.uids import UidRange
-from identity.keyfile import KeyMalformed, parse_public
-from netpolicy.units import format_duration, parse_duration
+from hostd.sandbox.uids import UidRange
+from netpolicy.format.units import format_duration, parse_duration
 
 _DURATION = parsed(parse_duration, format_duration)
 _LEAST_UID, _MOST_UID = 100_000, 2**32 - 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from errno import EACCES, ENOENT, EPERM
 
+from gitmoat.codes import CODES
 from gitmoat.fault import Fault
-from netpolicy.codes import CODES
 
 
 class Failed(Fault):

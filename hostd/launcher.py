@@ -13,11 +13,11 @@ from typing import NoReturn
 
 from attrs import evolve
 
-from confine import linux, mounts, profiles
-from confine.process import Confinement, Limits, confine
-from confine.seccomp import compile_profile
-from hostd import attempts, netns
-from hostd.forking import (
+from gitmoat.confine import linux, mounts, profiles
+from gitmoat.confine.confining import Confinement, Limits, confine
+from gitmoat.confine.seccomp import compile_profile
+from hostd.network import netns
+from hostd.process.fork_server import (
     OUT_OF_THE_WAY,
     ForkServer,
     duplicate_above,
@@ -25,7 +25,18 @@ from hostd.forking import (
     join_cgroups,
     run,
 )
-from hostd.messages import Command, Done, HostUser, Join, Listen, MapIds, Probe, Request, Survey
+from hostd.process.requests import (
+    Command,
+    Done,
+    HostUser,
+    Join,
+    Listen,
+    MapIds,
+    Probe,
+    Request,
+    Survey,
+)
+from hostd.verify.attempts import reporting
 
 # oom_score_adj (proc(5)): where memory is short the kernel ends commands first and our daemons
 # last. 500 adds half of the machine's memory to what a command is taken to use.
@@ -102,7 +113,7 @@ class Launcher(ForkServer):
         self._confine(child)
         os.close(problems)
         linux.end_with_parent(0)
-        attempts.report(child.attempts, 1)
+        reporting.report(child.attempts, 1)
 
     def _end_with_launcher(self) -> None:
         """Until it has begun, a child ends with the launcher: hostd tells whoever asked for it

@@ -18,10 +18,10 @@ from typing import Any
 from attrs import asdict, evolve, field, frozen
 from twisted.logger import Logger
 
+from hostd.atomic_file import write_whole
 from hostd.failpoints import Failpoints
-from hostd.files import write_whole
-from hostd.plan import KEYS, Ours, Theirs, ownership_of
-from hostd.proc import start_time
+from hostd.process.proc import start_time
+from hostd.sandbox.plan import KEYS, Ours, Theirs, ownership_of
 
 _log = Logger()
 _STATE_FILE = "state.json"

@@ -13,25 +13,25 @@ from attrs import evolve
 from twisted.internet.defer import DeferredLock, DeferredSemaphore
 from twisted.logger import Logger
 
-from audit.events import AdminOperation, SandboxCreated, SandboxRemoved
-from hostd.adoption import Found, adopt_process, restore
-from hostd.attaching import find_prepared, refusal
-from hostd.broker_client import BrokerClient
-from hostd.commands import hang_up
-from hostd.ending import end_for_removal, remove_files, stop, why_ended
+from gitmoat.audit.events import AdminOperation, SandboxCreated, SandboxRemoved
+from hostd.broker_link.broker_client import BrokerClient
+from hostd.deferreds import all_done, in_background
+from hostd.docker.attaching import find_prepared, refusal
 from hostd.failures import Failed
-from hostd.host import Host
-from hostd.lifecycle import attach, create, detach, start
-from hostd.plan import Plan
-from hostd.planning import RunRequest, make_plan
-from hostd.policies import changes, replace
-from hostd.process import Process
+from hostd.process.commands import hang_up
+from hostd.process.handle import Process
 from hostd.registry import ProcessRecord, Record, Step
-from hostd.sandbox import Sandbox
-from hostd.steps import save
-from hostd.uids import UidRange, free_index
-from hostd.waiting import all_done, in_background
-from netpolicy.reading import PolicyError
+from hostd.sandbox.adoption import Found, adopt_process, restore
+from hostd.sandbox.ending import end_for_removal, remove_files, stop, why_ended
+from hostd.sandbox.lifecycle import attach, create, detach, start
+from hostd.sandbox.plan import Plan
+from hostd.sandbox.planning import RunRequest, make_plan
+from hostd.sandbox.policies import changes, replace
+from hostd.sandbox.sandbox import Sandbox
+from hostd.sandbox.steps import save
+from hostd.sandbox.uids import UidRange, free_index
+from hostd.this_host import Host
+from netpolicy.format.reading import PolicyError
 from netpolicy.upstreams import UpstreamTable
 
 _log = Logger()

@@ -10,38 +10,38 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from audit.events import DaemonStarted, DaemonStopped, PeerRefused
-from audit.journal import open_journal
-from confine import linux
-from hostd.admin import serve_admin
-from hostd.adoption import take_over
-from hostd.broker_client import BrokerClient
-from hostd.cgroups import Cgroups
+from gitmoat.audit.events import DaemonStarted, DaemonStopped, PeerRefused
+from gitmoat.audit.journal import open_journal
+from gitmoat.confine import linux
+from gitmoat.identity.control_socket import listen_control
+from gitmoat.identity.directories import make_private_directory
+from gitmoat.identity.keyfile import load_key
+from gitmoat.identity.peer import find_means
+from gitmoat.paths import Paths
+from gitmoat.version import VERSION
+from hostd.api.admin import serve_admin
+from hostd.api.operations import Operations
+from hostd.broker_link.broker_client import BrokerClient
+from hostd.broker_link.grants import Grants
+from hostd.broker_link.helper_config import HelperFiles
+from hostd.broker_link.helper_link import HelperLink
+from hostd.broker_link.host_keys import Keys
 from hostd.config import Config, load_config
-from hostd.containers import Containers
+from hostd.docker.containers import Containers
+from hostd.docker.engine import Engine
+from hostd.docker.mount_check import MountCheck
 from hostd.failpoints import Failpoints
-from hostd.foreign_mounts import MountCheck
-from hostd.forks import ForkClient
-from hostd.grants import Grants
-from hostd.helper_files import HelperFiles
-from hostd.helper_link import HelperLink
-from hostd.host import Host
-from hostd.keys import Keys
-from hostd.operations import Operations
-from hostd.programs import Programs
+from hostd.process.cgroups import Cgroups
+from hostd.process.fork_client import ForkClient
+from hostd.process.launcher_client import LauncherClient, ZygoteClient
+from hostd.process.programs import Programs
 from hostd.registry import Registry
-from hostd.runtimes.docker import Engine
+from hostd.sandbox.adoption import take_over
+from hostd.sandbox.uids import check_subordinate
+from hostd.sandbox.workdir import Workdirs
 from hostd.sandboxes import Sandboxes
-from hostd.spawner import LauncherClient, ZygoteClient
-from hostd.uids import check_subordinate
+from hostd.this_host import Host
 from hostd.watchdog import Watchdog
-from hostd.workdir import Workdirs
-from identity.controlsocket import listen_control
-from identity.directories import make_private_directory
-from identity.keyfile import load_key
-from identity.paths import Paths
-from identity.peer import find_means
-from identity.version import VERSION
 
 _log = Logger()
 

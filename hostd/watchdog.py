@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from twisted.internet.defer import DeferredSemaphore
 from twisted.logger import Logger
 
+from hostd.deferreds import cancel, in_background
 from hostd.failures import Failed
-from hostd.host import Host
-from hostd.nft import loaded_hash
-from hostd.sandbox import Sandbox
-from hostd.waiting import cancel, in_background
+from hostd.network.nft import loaded_hash
+from hostd.sandbox.sandbox import Sandbox
+from hostd.this_host import Host
 
 _log = Logger()
 _UNSEEN_FOR = 45.0

@@ -10,15 +10,15 @@ import os
 import socket
 import sys
 
-from confine import linux, profiles
-from confine.process import Confinement, Limits, confine
-from confine.seccomp import compile_profile
+from gitmoat.confine import linux, profiles
+from gitmoat.confine.confining import Confinement, Limits, confine
+from gitmoat.confine.seccomp import compile_profile
 from gitmoat.listeners import named
-from hostd.forking import ForkServer, join_cgroups, run
-from hostd.messages import Request, Sidecar
+from hostd.process.fork_server import ForkServer, join_cgroups, run
+from hostd.process.requests import Request, Sidecar
 from sidecar import service
 from sidecar.budgets import DESCRIPTORS
-from sidecar.warmup import warm
+from sidecar.prefork.warmup import warm
 
 _MIB = 1024 * 1024
 _OOM_SCORE = -500  # killed after everything of a sandbox, before hostd and the broker (proc(5))

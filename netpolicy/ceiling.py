@@ -1,8 +1,8 @@
 """Whether a policy is within the most that its host may grant, whatever the policy says."""
 
-from netpolicy.kinds import KINDS
+from netpolicy.format.units import format_duration
 from netpolicy.policy import Ceiling, Policy
-from netpolicy.units import format_duration
+from netpolicy.rule_kinds import KINDS
 
 
 def exceeded(policy: Policy, ceiling: Ceiling) -> str | None:

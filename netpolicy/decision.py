@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from gitwire.receivepack import Change, Command
-from gitwire.reportstatus import WITH_THE_REST
-from gitwire.repository import RepositoryPath
-from netpolicy.codes import CODES
+from gitmoat.codes import CODES
+from gitmoat.wire.git.receivepack import Change, Command
+from gitmoat.wire.git.report_status import WITH_THE_REST
+from gitmoat.wire.git.repository_name import RepositoryPath
 from netpolicy.policy import GitRule, Policy, Tier
 
 

@@ -8,10 +8,18 @@ from typing import Any
 
 from attrs import frozen
 
-from netpolicy.keys import LIMITS, SESSION, Direction, Key, KeyChange, compare_lists, wider_if
-from netpolicy.kind import Kind, Rule
-from netpolicy.kinds import KINDS
+from netpolicy.format.key_rows import (
+    LIMITS,
+    SESSION,
+    Direction,
+    Key,
+    KeyChange,
+    compare_lists,
+    wider_if,
+)
 from netpolicy.policy import Limits, Policy, Session
+from netpolicy.rule_kind import Kind, Rule
+from netpolicy.rule_kinds import KINDS
 
 
 @frozen

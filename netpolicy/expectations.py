@@ -5,9 +5,9 @@ from collections.abc import Collection
 from attrs import frozen
 
 from netpolicy.decision import Allow
-from netpolicy.kind import GitServers, Test, Verdict
-from netpolicy.kinds import kind_of_test
 from netpolicy.policy import Policy
+from netpolicy.rule_kind import GitServers, Test, Verdict
+from netpolicy.rule_kinds import kind_of_test
 
 
 @frozen

@@ -1,8 +1,8 @@
 """What a valid policy may still say by mistake: wider than it looks, or of no effect."""
 
-from netpolicy.kind import CheckContext, IsShared, Remark
-from netpolicy.kinds import KINDS
 from netpolicy.policy import Policy, Session
+from netpolicy.rule_kind import CheckContext, IsShared, Remark
+from netpolicy.rule_kinds import KINDS
 from netpolicy.upstreams import UpstreamTable
 
 

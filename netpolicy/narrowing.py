@@ -5,13 +5,13 @@ from typing import Any
 
 from attrs import evolve
 
-from netpolicy.document import policy_from_mapping
-from netpolicy.kind import Options
-from netpolicy.kinds import KINDS
+from netpolicy.format.document import policy_from_mapping
+from netpolicy.format.reading import PolicyError
+from netpolicy.format.units import format_duration
+from netpolicy.format.writing import VERSION
 from netpolicy.policy import Policy, Session
-from netpolicy.reading import PolicyError
-from netpolicy.units import format_duration
-from netpolicy.writing import VERSION
+from netpolicy.rule_kind import Options
+from netpolicy.rule_kinds import KINDS
 
 
 def adhoc_policy(name: str, options: Options) -> Policy:

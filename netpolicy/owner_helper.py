@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from attrs import frozen
 
-from netpolicy.reading import PolicyError, Table
+from netpolicy.format.reading import PolicyError, Table
 
 T = TypeVar("T")
 

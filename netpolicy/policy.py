@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from gitwire.hostname import Destination, HostName
-from gitwire.receivepack import Change, RefName
-from gitwire.repository import RepositoryPath
-from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
+from gitmoat.wire.git.receivepack import Change, RefName
+from gitmoat.wire.git.repository_name import RepositoryPath
+from gitmoat.wire.hostname import Destination, HostName
+from netpolicy.patterns.matchers import HostPattern, RefPattern, RepoPattern
 
 Effect = Literal["allow", "deny"]
 Scheme = Literal["tls", "http"]

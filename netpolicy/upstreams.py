@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import field, frozen
 
-from gitwire.errors import Malformed
-from gitwire.repository import Place, RepositoryPath, parse_repository
-from netpolicy.matchers import is_upstream_name
-from netpolicy.reading import PolicyError, Table, open_table
+from gitmoat.wire.git.repository_name import Place, RepositoryPath, parse_repository
+from gitmoat.wire.malformed import Malformed
+from netpolicy.format.reading import PolicyError, Table, open_table
+from netpolicy.patterns.matchers import is_upstream_name
 
 DEFAULT_IDLE = 60
 _LONGEST_IDLE = 86400

@@ -12,9 +12,9 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from gitmoat.limits.brake import DenialBrake
+from gitmoat.limits.buckets import TokenBucket
 from gitmoat.messages.sidecar import MOST_DIALS, MOST_EGRESS
-from limits.brake import DenialBrake
-from limits.buckets import TokenBucket
 from netpolicy.policy import Limits
 from sidecar.loop import Clock
 

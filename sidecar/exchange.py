@@ -17,9 +17,16 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from gitmoat.messages.report import Report
-from gitwire.http import Headers, Piece, ResponseHead
-from sidecar.broker_link import shown
-from sidecar.connection_pool import RETRY_DELAY, BrokerUnreachable, ConnectionPool, Proof
+from gitmoat.net import relay
+from gitmoat.net.causes import Cause, Why
+from gitmoat.net.http.client_end import ClientConnection
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.net.memory import give_back_after
+from gitmoat.net.relay import Broken, Relay, Relayed, Unanswered
+from gitmoat.net.timing import Timeouts
+from gitmoat.net.tunnel_end import TunnelEnd
+from gitmoat.net.tunnel_relay import Tunnel
+from gitmoat.wire.http.heads import Headers, Piece, ResponseHead
 from sidecar.kind import (
     Allow,
     Answered,
@@ -33,16 +40,9 @@ from sidecar.kind import (
     Stream,
     Told,
 )
+from sidecar.link.broker_link import shown
+from sidecar.link.connection_pool import RETRY_DELAY, BrokerUnreachable, ConnectionPool, Proof
 from sidecar.loop import Loop
-from streams import relay
-from streams.causes import Cause, Why
-from streams.client import ClientConnection
-from streams.incoming import Incoming
-from streams.memory import give_back_after
-from streams.raw import TunnelEnd
-from streams.relay import Broken, Relay, Relayed, Unanswered
-from streams.timing import Timeouts
-from streams.tunnel import Tunnel
 
 T = TypeVar("T")
 _STOPPED: Final = Why(Cause.STOPPED)

@@ -11,13 +11,13 @@ from typing import Any, Generic, TypeVar
 from attrs import define, frozen
 
 from gitmoat.messages.report import Report
-from gitwire.hostname import HostName
-from gitwire.http import Headers, RequestHead, ResponseHead
+from gitmoat.net.causes import Cause
+from gitmoat.wire.hostname import HostName
+from gitmoat.wire.http.heads import Headers, RequestHead, ResponseHead
 from netpolicy.policy import Policy, Tier
 from netpolicy.upstreams import UpstreamTable
-from sidecar.connection_pool import Share
-from sidecar.tokens import ScopedRepository
-from streams.causes import Cause
+from sidecar.credential.tokens import ScopedRepository
+from sidecar.link.connection_pool import Share
 
 Asked = TypeVar("Asked")
 Going = TypeVar("Going")

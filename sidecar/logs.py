@@ -19,7 +19,7 @@ from twisted.logger import (
     globalLogBeginner,
 )
 
-from limits.buckets import TokenBucket
+from gitmoat.limits.buckets import TokenBucket
 
 _TIME: Final = "%Y-%m-%dT%H:%M:%S%z"
 LONGEST: Final = 8192

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from streams.seqpacket import Reactor
+from gitmoat.net.transport.seqpacket import Reactor
 
 
 class Clock(Protocol):

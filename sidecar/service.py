@@ -14,30 +14,30 @@ from typing import Any, Final
 from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
+from gitmoat.identity.certificates import public_key
+from gitmoat.identity.peer import Attestation
+from gitmoat.limits.brake import DenialBrake
 from gitmoat.listeners import BUDGETS
 from gitmoat.messages.sidecar import SidecarConfig, parse_config, parse_policy
+from gitmoat.net.timing import Timeouts, Timer, cancel
+from gitmoat.net.transport.epoll import Epoll
 from gitmoat.shape import Misshapen
-from identity.certificates import public_key
-from identity.peer import Attestation
-from limits.brake import DenialBrake
+from netpolicy.format.writing import policy_digest
 from netpolicy.policy import Tier
-from netpolicy.writing import policy_digest
-from sidecar.broker_link import BrokerLink
 from sidecar.budgets import GitPace, RequestRate
-from sidecar.clients import Door, http_port
-from sidecar.control_socket import ROOT, ControlSocket, Orders
-from sidecar.credential_socket import Issuer, credential_port
-from sidecar.egress import Egress
+from sidecar.control.hostd_socket import ROOT, ControlSocket, Orders
+from sidecar.control.report_queue import Reports
+from sidecar.control.reporter import Reporter
+from sidecar.credential.credential_socket import Issuer, credential_port
+from sidecar.credential.tokens import Tokens
+from sidecar.egress.services import Egress
 from sidecar.exchange import Context
 from sidecar.kind import AnyKind, Scope, Source
 from sidecar.kinds import KINDS, at
+from sidecar.link.broker_link import BrokerLink
 from sidecar.loop import Loop
-from sidecar.ports import Port, Serve
-from sidecar.reporter import Reporter
-from sidecar.reports import Reports
-from sidecar.tokens import Tokens
-from streams.epoll import Epoll
-from streams.timing import Timeouts, Timer, cancel
+from sidecar.port.clients import Door, http_port
+from sidecar.port.ports import Port, Serve
 
 DRAIN: Final = 30.0
 # The others have nothing with an end of its own.

@@ -13,7 +13,7 @@ from itertools import groupby
 from textwrap import dedent
 
 from hostctl.arguments import VERBS, verb_parser
-from hostctl.helptext import HELP
+from hostctl.help.helptext import HELP
 
 # Shown by every parser; written once, on the overview.
 _GLOBAL_GROUP = "options of every command"

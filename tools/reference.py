@@ -6,11 +6,11 @@ import json
 
 import attrs
 
-from audit.events import KEYS, Event
-from audit.schema import journal_schema, kinds
-from broker.metrics import FAMILIES, Family
-from limits import table
-from netpolicy.codes import CODES
+from broker.api.metrics import FAMILIES, Family
+from gitmoat.audit.events import KEYS, Event
+from gitmoat.audit.schema import journal_schema, kinds
+from gitmoat.codes import CODES
+from gitmoat.limits import table
 
 # The first two characters of a code → the heading above its family.
 CODE_FAMILIES = {

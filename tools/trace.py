@@ -28,13 +28,13 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
-from gitwire.formatting import format_response
-from gitwire.hostname import Destination, HostName
-from gitwire.pktline import FLUSH, format_data
-from gitwire.proxying import format_connect
-from gitwire.smarthttp import Service
-from netpolicy.document import parse_policy
-from streams.incoming import Incoming
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
+from gitmoat.wire.hostname import Destination, HostName
+from gitmoat.wire.http.formatting import format_response
+from gitmoat.wire.http.proxying import format_connect
+from netpolicy.format.document import parse_policy
 from tests.fakes import broker_world, sidecar_world
 from tests.fakes.fake_upstream import FakeUpstream, ok
 from tests.fakes.sidecar_scope import POLICY_TEXT

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from bench.chains.way import OURS, Door, Way
 from bench.upstream import USER, Upstream
-from hostctl.daemons import clean_environment
+from hostctl.setup.daemons import clean_environment
 from tests.stage.command import Ran, command
 from tests.stage.instance import Instance, make_instance
 

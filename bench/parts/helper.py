@@ -17,7 +17,7 @@ from bench.chains.gitmoat import hostctl
 from bench.chains.way import OURS
 from bench.figures import Book
 from bench.parts.programs import PYTHON
-from hostd.environment import gate_git
+from hostd.sandbox.environment import gate_git
 from tests.stage.instance import Instance
 
 STATIC_C = "static C"

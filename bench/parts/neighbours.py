@@ -30,7 +30,7 @@ from bench.parts.outcomes import Outcome, Outcomes
 from bench.processes import Programs
 from bench.suite import took
 from bench.upstream import start_upstream
-from hostctl.daemons import clean_environment
+from hostctl.setup.daemons import clean_environment
 from tests.stage.command import CommandFailed, command, last_words
 from tests.stage.instance import Instance
 

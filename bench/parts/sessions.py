@@ -24,11 +24,11 @@ from bench.chains.way import OURS
 from bench.figures import Book, percentile
 from bench.processes import cpu_seconds, resident
 from gitmoat.boot import boot_id
-from identity.certificates import self_signed
-from identity.grant import Grant, sign_grant
-from identity.keyfile import load_key
-from netpolicy.document import parse_policy
-from netpolicy.writing import policy_to_mapping
+from gitmoat.identity.certificates import self_signed
+from gitmoat.identity.grant import Grant, sign_grant
+from gitmoat.identity.keyfile import load_key
+from netpolicy.format.document import parse_policy
+from netpolicy.format.writing import policy_to_mapping
 from tests.stage.instance import Instance
 
 _TARGET = "/git/bench/fake/small.git/info/refs?service=git-upload-pack"

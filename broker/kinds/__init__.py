@@ -4,7 +4,7 @@ Trusted with: the decision, and the words of an answer. Never holds: anything be
 Hears: the head of a request, and what its body begins with. Speaks to: `exchange`, which acts.
 """
 
-from broker.kind import Kind
+from broker.exchange.kind import Kind
 from broker.kinds.git import Git
 from broker.kinds.http import PlainHttp
 from broker.kinds.push import GitPush

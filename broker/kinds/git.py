@@ -9,29 +9,31 @@ from typing import ClassVar, assert_never, cast
 
 from attrs import frozen
 
-from audit.events import Decision, GitDecision, GitOutcome, PushDecision
-from audit.journal import JournalUnavailable
-from broker.admission import Admission
-from broker.answers import AnswerFilter
-from broker.gate import RequestContext, decide_request, is_write, read_sidecar_headers
-from broker.git_stages import GitAnswer, GzippedRequest
-from broker.governors import UpstreamLimiter, UpstreamLimiters
-from broker.injection import upstream_head
-from broker.kind import DROP, Allow, Deny, End, Joint, Kind, Verdict
-from broker.paced import Paced
-from broker.providers.credential import CredentialRequest
-from broker.refusals import Reply, lfs_reply, refuse, text_reply
-from broker.responses import judge
-from broker.route import Route
-from broker.routes import Routes
-from broker.running import Permit
-from broker.sessions import Session
-from broker.settings import BrokerConfig
-from gitwire.errors import Malformed
-from gitwire.framing import Framing, Headers, Length
-from gitwire.gzipped import GzipReader
-from gitwire.http import RequestHead, ResponseHead
-from gitwire.smarthttp import (
+from broker.config.settings import BrokerConfig
+from broker.credentials.injection import upstream_head
+from broker.credentials.providers.credential import CredentialRequest
+from broker.exchange.decisions import RequestContext, decide_request, is_write, read_sidecar_headers
+from broker.exchange.kind import DROP, Allow, Deny, End, Joint, Kind, Verdict
+from broker.exchange.least_rate import Paced
+from broker.exchange.refusals import Reply, lfs_reply, refuse, text_reply
+from broker.kinds.git_answers import AnswerFilter
+from broker.kinds.git_responses import judge
+from broker.kinds.git_stages import GitAnswer, GzippedRequest
+from broker.sessions.admission import Admission
+from broker.sessions.running import Permit
+from broker.sessions.sessions import Session
+from broker.upstream.limiters import UpstreamLimiter, UpstreamLimiters
+from broker.upstream.route import Route
+from broker.upstream.routes import Routes
+from gitmoat.audit.events import Decision, GitDecision, GitOutcome, PushDecision
+from gitmoat.audit.journal import JournalUnavailable
+from gitmoat.limits.quota import Pace
+from gitmoat.net.causes import Cause, Why
+from gitmoat.net.http.client_end import ClientConnection
+from gitmoat.net.relay import Broken, Outcome, Refuse, Relay, Relayed, Side, Unanswered
+from gitmoat.net.stages import Quota, Size, Stages
+from gitmoat.net.tunnel_relay import Ended
+from gitmoat.wire.git.smarthttp import (
     Advertise,
     Fetch,
     GitRequest,
@@ -42,15 +44,13 @@ from gitwire.smarthttp import (
     classify,
     response_type,
 )
-from limits.quota import Pace
+from gitmoat.wire.http.framing import Framing, Headers, Length
+from gitmoat.wire.http.gzipped import GzipReader
+from gitmoat.wire.http.heads import RequestHead, ResponseHead
+from gitmoat.wire.malformed import Malformed
 from netpolicy.decision import Deny as Denied
-from netpolicy.explain import refusal_lines
+from netpolicy.git_rules.refusal import refusal_lines
 from netpolicy.policy import Policy, Tier
-from streams.causes import Cause, Why
-from streams.client import ClientConnection
-from streams.relay import Broken, Outcome, Refuse, Relay, Relayed, Side, Unanswered
-from streams.stages import Quota, Size, Stages
-from streams.tunnel import Ended
 
 GIT_PREFIX = b"/git/"
 REQUEST_MAX = 64 << 20

@@ -6,26 +6,26 @@ from typing import ClassVar, Literal, assert_never, cast
 
 from attrs import frozen
 
-from broker.gate import read_request_id
-from broker.kind import Deny, End, Joint, Verdict
+from broker.exchange.decisions import read_request_id
+from broker.exchange.kind import Deny, End, Joint, Verdict
 from broker.kinds.other_host import OtherHost, quota, was_cut
-from broker.routes import Routes
-from gitwire.errors import Malformed
-from gitwire.http import Headers, RequestHead, ResponseHead
-from gitwire.proxying import (
+from broker.upstream.routes import Routes
+from gitmoat.net.causes import Cause, Why
+from gitmoat.net.http.client_end import ClientConnection
+from gitmoat.net.relay import Broken, Outcome, Refuse, Relay, Relayed, Unanswered
+from gitmoat.net.tunnel_relay import Ended
+from gitmoat.wire.http.heads import Headers, RequestHead, ResponseHead
+from gitmoat.wire.http.proxying import (
     AnswersDns,
     PlainRequest,
     classify_proxy,
     format_plain,
     passed_on,
 )
+from gitmoat.wire.malformed import Malformed
 from netpolicy.decision import Deny as Denied
-from netpolicy.egress import EgressAllow, decide_plain
+from netpolicy.egress_rules.egress_decision import EgressAllow, decide_plain
 from netpolicy.policy import Policy
-from streams.causes import Cause, Why
-from streams.client import ClientConnection
-from streams.relay import Broken, Outcome, Refuse, Relay, Relayed, Unanswered
-from streams.tunnel import Ended
 
 _PROXY_WANTS_PASSWORD = 407
 

@@ -6,21 +6,21 @@ from typing import ClassVar, Literal
 
 from attrs import frozen
 
-from audit.events import EgressDecision
-from broker.admission import Admission
 from broker.errors import Unavailable
-from broker.kind import Allow, Deny, End, Joint, Kind, State, Verdict
-from broker.refusals import Reply
-from broker.route import Route
-from broker.routes import Routes
-from broker.sessions import Session
-from gitwire.hostname import Destination
+from broker.exchange.kind import Allow, Deny, End, Joint, Kind, State, Verdict
+from broker.exchange.refusals import Reply
+from broker.sessions.admission import Admission
+from broker.sessions.sessions import Session
+from broker.upstream.route import Route
+from broker.upstream.routes import Routes
+from gitmoat.audit.events import EgressDecision
+from gitmoat.net.causes import Cause, Why
+from gitmoat.net.stages import Quota, Stages
+from gitmoat.wire.hostname import Destination
 from netpolicy.decision import Deny as Denied
-from netpolicy.egress import EgressAllow
-from netpolicy.egresstext import refusal
+from netpolicy.egress_rules.egress_decision import EgressAllow
+from netpolicy.egress_rules.refusal import refusal
 from netpolicy.policy import Policy
-from streams.causes import Cause, Why
-from streams.stages import Quota, Stages
 
 REFUSED = b"Gitmoat-Code"
 

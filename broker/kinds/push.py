@@ -6,27 +6,27 @@ from typing import ClassVar, cast
 
 from attrs import evolve, frozen
 
-from audit.events import Decision, GitDecision, PushDecision, RefChange
-from audit.texts import octets
-from broker.answers import AnswerFilter
-from broker.gate import decide_commands, decide_request, decide_workflows
-from broker.kind import Allow, Answered, Deny, Joint, Need, Prefix, Verdict
+from broker.exchange.decisions import decide_commands, decide_request, decide_workflows
+from broker.exchange.kind import Allow, Answered, Deny, Joint, Need, Prefix, Verdict
+from broker.exchange.refusals import Reply, answer_probe, has_own_status, refuse_commands
 from broker.kinds.git import Git
-from broker.push_commands import BadPush, CommandsReader
-from broker.refusals import Reply, answer_probe, has_own_status, refuse_commands
-from broker.routes import Routes
-from broker.sessions import Session
-from gitwire.framing import Framing, Length
-from gitwire.receivepack import Command, PushCommands
-from gitwire.reportstatus import refuse_push
-from gitwire.smarthttp import GitRequest, Push
-from netpolicy.codes import CODES
+from broker.kinds.git_answers import AnswerFilter
+from broker.kinds.push_commands import BadPush, CommandsReader
+from broker.sessions.sessions import Session
+from broker.upstream.routes import Routes
+from gitmoat.audit.events import Decision, GitDecision, PushDecision, RefChange
+from gitmoat.audit.texts import octets
+from gitmoat.codes import CODES
+from gitmoat.net.causes import Cause, Why
+from gitmoat.net.relay import Outcome
+from gitmoat.net.tunnel_relay import Ended
+from gitmoat.wire.git.receivepack import Command, PushCommands
+from gitmoat.wire.git.report_status import refuse_push
+from gitmoat.wire.git.smarthttp import GitRequest, Push
+from gitmoat.wire.http.framing import Framing, Length
 from netpolicy.decision import Deny as Denied
 from netpolicy.decision import PushDenied
 from netpolicy.policy import Policy
-from streams.causes import Cause, Why
-from streams.relay import Outcome
-from streams.tunnel import Ended
 
 _REPORT_MAX = 64 << 20
 _DOUBTFUL = ("U101", "U104", "U110", "S101", "G305", "G306")

@@ -10,21 +10,21 @@ from typing import ClassVar, Literal, cast
 
 from attrs import frozen
 
-from broker.gate import read_request_id
-from broker.kind import Deny, End, Joint
+from broker.exchange.decisions import read_request_id
+from broker.exchange.kind import Deny, End, Joint
 from broker.kinds.other_host import OtherHost, quota, was_cut
-from broker.routes import Routes
-from gitwire.clienthello import hello_for
-from gitwire.formatting import format_response
-from gitwire.http import RequestHead
-from gitwire.proxying import TunnelRequest, classify_proxy
+from broker.upstream.routes import Routes
+from gitmoat.net.causes import Cause, Why
+from gitmoat.net.relay import Outcome
+from gitmoat.net.tunnel_end import TunnelEnd
+from gitmoat.net.tunnel_relay import Ended, Tunnel
+from gitmoat.wire.clienthello import hello_for
+from gitmoat.wire.http.formatting import format_response
+from gitmoat.wire.http.heads import RequestHead
+from gitmoat.wire.http.proxying import TunnelRequest, classify_proxy
 from netpolicy.decision import Deny as Denied
-from netpolicy.egress import EgressAllow, decide_egress
+from netpolicy.egress_rules.egress_decision import EgressAllow, decide_egress
 from netpolicy.policy import Policy
-from streams.causes import Cause, Why
-from streams.raw import TunnelEnd
-from streams.relay import Outcome
-from streams.tunnel import Ended, Tunnel
 
 _ESTABLISHED = format_response(200, (), b"Connection established")
 

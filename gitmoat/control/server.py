@@ -10,8 +10,8 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from gitmoat.control.lines import LineReader, TooLong, line_of
-from identity.controlsocket import peer_uid
-from streams.accepting import Acceptor
+from gitmoat.identity.control_socket import peer_uid
+from gitmoat.net.transport.accepting import Acceptor
 
 
 class Conversation(Protocol):

@@ -13,6 +13,7 @@ from typing import Final
 
 from attrs import frozen
 
+from gitmoat.codes import CODES
 from gitmoat.shape import (
     choice,
     key,
@@ -25,7 +26,6 @@ from gitmoat.shape import (
     text,
     write,
 )
-from netpolicy.codes import CODES
 
 MOST: Final = 10**9  # of the same, put together into one report
 REPORT_LIMIT: Final = 4096

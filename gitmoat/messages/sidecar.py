@@ -14,6 +14,9 @@ from typing import Any, Final, TypeVar
 
 from attrs import frozen
 
+from gitmoat.identity.keyfile import KeyMalformed, parse_public
+from gitmoat.identity.peer import Means
+from gitmoat.limits.brake import LIFTED
 from gitmoat.shape import (
     Misshapen,
     Shape,
@@ -31,13 +34,10 @@ from gitmoat.shape import (
     text,
     write,
 )
-from identity.keyfile import KeyMalformed, parse_public
-from identity.peer import Means
-from limits.brake import LIFTED
-from netpolicy.document import PolicyError, policy_from_mapping
+from netpolicy.format.document import PolicyError, policy_from_mapping
+from netpolicy.format.writing import policy_to_mapping
 from netpolicy.policy import Policy
 from netpolicy.upstreams import UpstreamTable
-from netpolicy.writing import policy_to_mapping
 
 T = TypeVar("T")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from gitmoat.paths import Paths
 from hostctl.failure import Failure
 from hostctl.output import Output
-from hostctl.policyfile import load_policy, remarks_of
-from hostctl.policytext import policy_path
-from hostctl.presets import expand
-from hostctl.upstreamtable import known_upstreams
-from identity.paths import Paths
+from hostctl.policies.policyfile import load_policy, remarks_of
+from hostctl.policies.policytext import policy_path
+from hostctl.policies.resolve_presets import expand
+from hostctl.policies.upstreamtable import known_upstreams
 from netpolicy.expectations import run_tests
-from netpolicy.kinds import KINDS
+from netpolicy.rule_kinds import KINDS
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 
+from gitmoat.paths import Paths
 from hostctl.output import Output
-from hostctl.policyfile import named_policy
-from identity.paths import Paths
+from hostctl.policies.policyfile import named_policy
 from netpolicy.difference import Difference, compare
 
 

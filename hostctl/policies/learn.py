@@ -10,20 +10,20 @@ from typing import Any
 
 from attrs import evolve
 
-from hostctl.clock import seconds_of
+from gitmoat.paths import Paths
 from hostctl.failure import Failure
 from hostctl.journals import Record, events, matches, sandbox_names
 from hostctl.output import Output, need_root
-from hostctl.policyfile import is_shared, sandbox_policy
-from hostctl.presets import resolve
-from hostctl.upstreamtable import known_upstreams
-from identity.paths import Paths
-from netpolicy.document import policy_from_mapping
-from netpolicy.kind import CheckContext, Kind, Learned, Refused, Suggestion
-from netpolicy.kinds import KINDS, rules_of
+from hostctl.policies.policyfile import is_shared, sandbox_policy
+from hostctl.policies.resolve_presets import resolve
+from hostctl.policies.upstreamtable import known_upstreams
+from hostctl.terminal.moments import seconds_of
+from netpolicy.format.document import policy_from_mapping
+from netpolicy.format.toml_text import table_lines
 from netpolicy.policy import Policy
 from netpolicy.presets.names import PRESETS
-from netpolicy.toml_text import table_lines
+from netpolicy.rule_kind import CheckContext, Kind, Learned, Refused, Suggestion
+from netpolicy.rule_kinds import KINDS, rules_of
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:

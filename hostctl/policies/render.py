@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 
+from gitmoat.paths import Paths
 from hostctl.output import Output
-from hostctl.policyfile import load_policy, named_policy
-from hostctl.policytext import policy_path
-from hostctl.presets import expand
-from identity.paths import Paths
-from netpolicy.document import policy_digest, policy_to_mapping
+from hostctl.policies.policyfile import load_policy, named_policy
+from hostctl.policies.policytext import policy_path
+from hostctl.policies.resolve_presets import expand
+from netpolicy.format.document import policy_digest, policy_to_mapping
+from netpolicy.format.writing import policy_to_toml
 from netpolicy.policy import Policy
-from netpolicy.presets.table import rule_notes
-from netpolicy.writing import policy_to_toml
+from netpolicy.presets.known_presets import rule_notes
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:

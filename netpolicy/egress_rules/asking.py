@@ -3,14 +3,14 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from gitwire.errors import Malformed
-from gitwire.hostname import Destination, parse_destination
+from gitmoat.wire.hostname import Destination, parse_destination
+from gitmoat.wire.malformed import Malformed
 from netpolicy.decision import Deny
-from netpolicy.egress import EgressAllow, decide_egress, rules_naming
-from netpolicy.egress_rules.document import TESTS
-from netpolicy.kind import GitServers, Missing, Question
-from netpolicy.matchers import BadPattern
+from netpolicy.egress_rules.egress_decision import EgressAllow, decide_egress, rules_naming
+from netpolicy.egress_rules.tables import TESTS
+from netpolicy.patterns.matchers import BadPattern
 from netpolicy.policy import DEFAULT_PORTS, EgressRule, EgressTest, Policy, Scheme
+from netpolicy.rule_kind import GitServers, Missing, Question
 
 OPERATIONS: Final = tuple(TESTS)
 

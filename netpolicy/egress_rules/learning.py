@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from attrs import frozen
 
-from gitwire.errors import Malformed
-from gitwire.hostname import Destination, HostName, parse_destination, parse_host
-from netpolicy.egress import EgressAllow, decide_egress
-from netpolicy.kind import CheckContext, IsShared, Learned, Refused, Suggestion
-from netpolicy.matchers import BadPattern, HostPattern
+from gitmoat.wire.hostname import Destination, HostName, parse_destination, parse_host
+from gitmoat.wire.malformed import Malformed
+from netpolicy.egress_rules.egress_decision import EgressAllow, decide_egress
+from netpolicy.patterns.matchers import BadPattern, HostPattern
 from netpolicy.policy import EgressRule, Policy, Scheme
 from netpolicy.presets.places import Answer
+from netpolicy.rule_kind import CheckContext, IsShared, Learned, Refused, Suggestion
 
 MOST_RULES = 50
 _LEARNED = ("E101", "E102", "E110")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from netpolicy.egress_rules.document import keys_of
-from netpolicy.keys import KeyChange, compare_keys
+from netpolicy.egress_rules.tables import keys_of
+from netpolicy.format.key_rows import KeyChange, compare_keys
 from netpolicy.policy import EgressRule, EgressTest, Scheme
 
 

@@ -8,12 +8,12 @@ allows lacks, or a rule of its own when none is near.
 from collections.abc import Iterator
 from typing import Final
 
-from gitwire.errors import Malformed
-from gitwire.receivepack import Change, Command, ObjectId, RefName, parse_ref
+from gitmoat.wire.git.receivepack import Change, Command, ObjectId, RefName, parse_ref
+from gitmoat.wire.malformed import Malformed
 from netpolicy.decision import Allow, Deny, PushDenied, decide_fetch, decide_push
-from netpolicy.kind import GitServers, Missing, Question
-from netpolicy.matchers import BadPattern, RefPattern, RepoPattern, parse_repo_name
+from netpolicy.patterns.matchers import BadPattern, RefPattern, RepoPattern, parse_repo_name
 from netpolicy.policy import GitRule, GitTest, Policy
+from netpolicy.rule_kind import GitServers, Missing, Question
 
 _NONE: Final = ObjectId("0" * 40)
 _SOME: Final = ObjectId("1" * 40)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from netpolicy.git_rules.document import KEYS, PUSH_KEYS
-from netpolicy.keys import KeyChange, compare_keys, wider_if
+from netpolicy.format.key_rows import KeyChange, compare_keys, wider_if
+from netpolicy.git_rules.tables import KEYS, PUSH_KEYS
 from netpolicy.policy import GitRule, GitTest, PushRule, Tier
 
 

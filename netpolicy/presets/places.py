@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from gitwire.errors import Malformed
-from gitwire.hostname import Destination, parse_host
-from netpolicy.matchers import BadPattern, HostPattern
+from gitmoat.wire.hostname import Destination, parse_host
+from gitmoat.wire.malformed import Malformed
+from netpolicy.patterns.matchers import BadPattern, HostPattern
 from netpolicy.policy import Scheme
 
 Files = Mapping[str, str]  # path -> text, in the order in which the tool reads them

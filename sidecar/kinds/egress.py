@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
+from gitmoat.codes import CODES
 from gitmoat.messages.report import Event, Report
-from gitwire.clienthello import hello_for
-from gitwire.errors import Malformed
-from gitwire.http import Headers, RequestHead, ResponseHead
-from gitwire.proxying import (
+from gitmoat.net.causes import Cause
+from gitmoat.wire.clienthello import hello_for
+from gitmoat.wire.http.heads import Headers, RequestHead, ResponseHead
+from gitmoat.wire.http.proxying import (
     PlainRequest,
     TunnelRequest,
     classify_direct,
@@ -17,12 +18,11 @@ from gitwire.proxying import (
     format_plain,
     passed_on,
 )
-from netpolicy.codes import CODES
+from gitmoat.wire.malformed import Malformed
 from netpolicy.decision import Deny as PolicyDeny
-from netpolicy.egress import EgressAllow, decide_egress, decide_plain
-from netpolicy.egresstext import refusal
+from netpolicy.egress_rules.egress_decision import EgressAllow, decide_egress, decide_plain
+from netpolicy.egress_rules.refusal import refusal
 from netpolicy.policy import Policy, Tier
-from sidecar.connection_pool import Share
 from sidecar.kind import (
     Allow,
     Answered,
@@ -36,10 +36,12 @@ from sidecar.kind import (
     Stream,
     Told,
 )
-from streams.causes import Cause
+from sidecar.link.connection_pool import Share
 
 CODE: Final = b"gitmoat-code"
-_NOT_A_NAME: Final = 403  # of gitwire.hostname: understood, and not a host that could be reached
+_NOT_A_NAME: Final = (
+    403  # of gitmoat.wire.hostname: understood, and not a host that could be reached
+)
 # Longer than the broker's own, so that it is the broker who ends an idle tunnel.
 _LONGER: Final = 30.0
 _UNREACHABLE: Final = Deny("B101", ours=False)

@@ -14,12 +14,12 @@ from typing import Final, assert_never
 
 from attrs import evolve, frozen
 
+from gitmoat.codes import CODES
 from gitmoat.messages.report import Event, Report
-from gitwire.errors import Malformed
-from gitwire.http import Headers, RequestHead, ResponseHead, format_request, framing_headers
-from gitwire.reportstatus import refuse_fetch
-from gitwire.repository import Place, RepositoryPath
-from gitwire.smarthttp import (
+from gitmoat.net.causes import Cause
+from gitmoat.wire.git.report_status import refuse_fetch
+from gitmoat.wire.git.repository_name import Place, RepositoryPath
+from gitmoat.wire.git.smarthttp import (
     Advertise,
     Fetch,
     GitRequest,
@@ -34,13 +34,20 @@ from gitwire.smarthttp import (
     service_of,
     target_of,
 )
-from netpolicy.codes import CODES
+from gitmoat.wire.http.heads import (
+    Headers,
+    RequestHead,
+    ResponseHead,
+    format_request,
+    framing_headers,
+)
+from gitmoat.wire.malformed import Malformed
 from netpolicy.decision import Deny as PolicyDeny
 from netpolicy.decision import decide_fetch, decide_repository
-from netpolicy.explain import refusal_lines
+from netpolicy.git_rules.refusal import refusal_lines
 from netpolicy.policy import Policy, Tier
 from netpolicy.upstreams import Upstream
-from sidecar.connection_pool import Share
+from sidecar.credential.tokens import USERNAME, ScopedRepository, scoped
 from sidecar.kind import (
     Allow,
     Answered,
@@ -53,8 +60,7 @@ from sidecar.kind import (
     Stream,
     Told,
 )
-from sidecar.tokens import USERNAME, ScopedRepository, scoped
-from streams.causes import Cause
+from sidecar.link.connection_pool import Share
 
 NOT_FOUND: Final = "G101"
 MALFORMED: Final = "G104"

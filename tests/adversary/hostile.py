@@ -14,7 +14,7 @@ from pathlib import Path
 
 from attrs import define, field, frozen
 
-from hostctl.daemons import clean_environment
+from hostctl.setup.daemons import clean_environment
 from tests.stage.boxes import HOME, Box
 from tests.stage.command import Ran, command
 from tests.stage.gitmoat import Gitmoat

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hostd.environment import gate_git
+from hostd.sandbox.environment import gate_git
 from tests.adversary.hostile import Hostile, MakeHostile, imposter
 from tests.adversary.watching import Watch
 from tests.stage.boxes import HOME

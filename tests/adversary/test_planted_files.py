@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.daemons import clean_environment
+from hostctl.setup.daemons import clean_environment
 from tests.adversary.hostile import APP, INLINE, Hostile, MakeHostile
 from tests.fakes.long_cases import one_in
 from tests.stage.boxes import Box

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from gitmoat.codes import CODES
 from hostctl.__main__ import main
 from hostctl.arguments import VERBS, verb_parser
-from netpolicy.codes import CODES
 
 # They start daemons, change the host, or follow a journal until they are stopped.
 NOT_HERE = {"demo", "up", "init", "doctor"}

@@ -6,9 +6,9 @@ import json
 import subprocess
 from pathlib import Path
 
-from audit.events import DaemonStarted, DaemonStopped
-from audit.journal import open_journal
-from identity.paths import Paths
+from gitmoat.audit.events import DaemonStarted, DaemonStopped
+from gitmoat.audit.journal import open_journal
+from gitmoat.paths import Paths
 from tests.cli.command import environment
 from tests.stage.command import command
 from tests.waiting import PATIENCE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.tarstream import END, Entry, Kind, format_entry, padding
+from hostctl.copy.tarstream import END, Entry, Kind, format_entry, padding
 from tests.cli.command import Hostctl
 from tests.fakes.daemon import Call, FakeDaemon, Message, run_locally
 from tests.waiting import PATIENCE

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.daemons import Daemon, start_daemon
+from gitmoat.paths import Paths
 from hostctl.failure import Failure
-from identity.paths import Paths
+from hostctl.setup.daemons import Daemon, start_daemon
 from tests.waiting import PATIENCE
 
 PROGRAM = """

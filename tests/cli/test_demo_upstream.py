@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.demo_upstream import Upstream
+from hostctl.demo.git_server import Upstream
 from tests.waiting import PATIENCE
 
 PASSWORD = "correct-horse-battery"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from netpolicy.document import parse_policy
+from netpolicy.format.document import parse_policy
 from tests.cli.terminal import Terminal
 from tests.stage.owner import home_of, log_in
 from tests.waiting import PATIENCE

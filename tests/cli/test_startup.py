@@ -55,4 +55,4 @@ def test_a_policy_is_sent_without_loading_what_reads_policies(root: Path) -> Non
     assert daemon.requests[0]["policy"] == policy.read_text()
     assert "tomllib" not in loaded
     read = {name for name in loaded if name.startswith("netpolicy.")}
-    assert read <= {"netpolicy.units"}  # of --ttl
+    assert read <= {"netpolicy.format.units"}  # of --ttl

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from gitmoat.codes import CODES
 from hostctl.arguments import VERBS, verb_parser
-from netpolicy.codes import CODES
 from tests.cli.steps import Step, typed
 
 KINDS = ("success", "refusal", "bad input", "--json")
@@ -19,7 +19,7 @@ _NEVER_REFUSES = "it reads nothing that could be missing or forbidden"
 ELSEWHERE = {
     ("demo", "success"): "a minute long: tests/cli/test_demo.py",
     ("demo", "--json"): "tests/cli/test_demo.py",
-    ("demo", "refusal"): "exit 6 needs a broken promise: tests/unit/hostctl/test_demo.py",
+    ("demo", "refusal"): "exit 6 needs a broken promise: tests/unit/hostctl/commands/test_demo.py",
     ("completion", "refusal"): _NEVER_REFUSES,
     ("completion", "--json"): "what it prints is read by a shell",
     ("audit query", "refusal"): "records that do not match are no error",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hostd.cgroups import find_hierarchies
+from hostd.process.cgroups import find_hierarchies
 from tests.docker.attached import Prepared, preparing
 from tests.docker.engines import TestEngine, image
 from tests.fakes.long_cases import one_in

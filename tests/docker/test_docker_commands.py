@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.daemons import clean_environment
+from hostctl.setup.daemons import clean_environment
 from tests.docker.engines import TestEngine, image
 from tests.stage.boxes import Box, MakeBox
 from tests.stage.command import command

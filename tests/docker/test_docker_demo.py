@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from attrs import evolve
 
-from hostctl.demo import CHECKS, check_image, perform
-from hostctl.demo_stage import Stage, close_stage, open_stage
+from hostctl.commands.demo import CHECKS, check_image, perform
+from hostctl.demo.stage import Stage, close_stage, open_stage
 from hostctl.failure import Failure
 from hostctl.output import Output
 from tests.docker.engines import TestEngine, image

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from hostctl.commands.up import start_missing
 from hostctl.output import Output
-from hostctl.up import start_missing
 from tests.docker.engines import TestEngine, image
 from tests.docker.images import busybox_like
 from tests.stage.boxes import Box, alive, box_maker

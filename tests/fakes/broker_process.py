@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from identity.controlsocket import connect_control
+from gitmoat.identity.control_socket import connect_control
 from tests.fakes.broker_world import World
 from tests.waiting import PATIENCE, ends_with_its_test
 

@@ -14,8 +14,8 @@ from attrs import define
 from nacl.signing import SigningKey
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from identity.grant import Grant, sign_grant
-from netpolicy.document import parse_policy, policy_to_mapping
+from gitmoat.identity.grant import Grant, sign_grant
+from netpolicy.format.document import parse_policy, policy_to_mapping
 from tests.fakes.broker_world import (
     TIMEOUTS,
     Reply,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gitwire.http import NoBody
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
+from gitmoat.wire.http.heads import NoBody
 from tests.fakes.broker_world import (
     Asker,
     Reply,

@@ -17,12 +17,21 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from audit.verify import read_events
-from broker.kind import Kind
+from broker.exchange.kind import Kind
 from broker.kinds import KINDS
-from broker.opening import open_everything
 from broker.service import Broker
-from gitwire.http import (
+from broker.startup import open_everything
+from gitmoat.audit.chain import read_events
+from gitmoat.identity.grant import Grant, sign_grant
+from gitmoat.identity.keyfile import parse_public, public_text
+from gitmoat.identity.tls_options import PinnedClient
+from gitmoat.net.causes import Why
+from gitmoat.net.http.ends import ClientConnection, Outgoing
+from gitmoat.net.transport.dialling import connect
+from gitmoat.net.transport.tls import Tls
+from gitmoat.paths import Paths
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.http.heads import (
     Framing,
     Length,
     NoBody,
@@ -31,16 +40,7 @@ from gitwire.http import (
     format_request,
     framing_headers,
 )
-from gitwire.pktline import FLUSH, format_data
-from identity.grant import Grant, sign_grant
-from identity.keyfile import parse_public, public_text
-from identity.paths import Paths
-from identity.tlsoptions import PinnedClient
-from netpolicy.document import parse_policy, policy_to_mapping
-from streams.causes import Why
-from streams.dialling import connect
-from streams.http import ClientConnection, Outgoing
-from streams.tls import Tls
+from netpolicy.format.document import parse_policy, policy_to_mapping
 from tests.fakes.fake_upstream import CA
 
 ID = "0123456789abcdef"

@@ -9,12 +9,12 @@ import gc
 import os
 import sys
 
-from confine import linux, profiles
-from confine.process import Confinement, Limits, confine
-from confine.seccomp import compile_profile
+from gitmoat.confine import linux, profiles
+from gitmoat.confine.confining import Confinement, Limits, confine
+from gitmoat.confine.seccomp import compile_profile
 from gitmoat.listeners import named
 from sidecar import service
-from sidecar.warmup import warm
+from sidecar.prefork.warmup import warm
 
 
 class LateImports:

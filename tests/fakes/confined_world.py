@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from netpolicy.document import parse_policy, policy_to_mapping
+from netpolicy.format.document import parse_policy, policy_to_mapping
 from tests.fakes.sidecar_scope import POLICY_TEXT, config_bytes
 from tests.fakes.sidecar_world import BROKER_SEED, Hostd, World, public
 from tests.stage.sources import ROOT

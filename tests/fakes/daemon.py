@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from identity.controlsocket import listen_control
+from gitmoat.identity.control_socket import listen_control
 from tests.waiting import PATIENCE
 
 Message = dict[str, Any]

@@ -15,8 +15,8 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from gitwire.http import BodyReader, RequestReader, body_reader
-from gitwire.smarthttp import Service
+from gitmoat.wire.git.smarthttp import Service
+from gitmoat.wire.http.heads import BodyReader, RequestReader, body_reader
 
 CA = trustme.CA()
 

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from broker.store.interface import Moved, Store
+from broker.sessions.store.interface import Moved, Store
 
 
 class FullStore:

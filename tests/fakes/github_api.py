@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
 from tests.fakes.fake_upstream import FakeUpstream, Talk, ok
 
 APP, INSTALLATION = 4711, 99

@@ -13,8 +13,8 @@ from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from streams.descriptor import Descriptor
-from streams.tls import Tls
+from gitmoat.net.transport.descriptor import Descriptor
+from gitmoat.net.transport.tls import Tls
 
 SMALL = 16 * 1024
 

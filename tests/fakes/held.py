@@ -14,12 +14,12 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from audit.journal import Journal
-from broker.admission import Admission, Ticket
-from broker.providers.credential import Credential, CredentialRequest
-from gitwire.hostname import HostName
-from identity.secret import Secret
-from netpolicy.addresses import Address
+from broker.credentials.providers.credential import Credential, CredentialRequest
+from broker.sessions.admission import Admission, Ticket
+from gitmoat.audit.journal import Journal
+from gitmoat.identity.secret import Secret
+from gitmoat.wire.hostname import HostName
+from netpolicy.egress_rules.addresses import Address
 from tests.waiting import PATIENCE
 
 _ADDRESS = "203.0.113.5"

@@ -7,9 +7,9 @@ from typing import Any
 
 from twisted.python.failure import Failure
 
-from gitwire.http import Piece, RequestReader, ResponseHead
-from streams.causes import Why
-from streams.http import ClientConnection, Incoming, Outgoing, ServerConnection, Timeouts
+from gitmoat.net.causes import Why
+from gitmoat.net.http.ends import ClientConnection, Incoming, Outgoing, ServerConnection, Timeouts
+from gitmoat.wire.http.heads import Piece, RequestReader, ResponseHead
 from tests.fakes.hand_loop import HandLoop, small_pair
 
 TEXT = ((b"Content-Type", b"text/plain"),)

@@ -15,16 +15,16 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from broker.configvalues import Address as Place
-from broker.other_hosts import Checked, OtherHosts
-from broker.route import Route
-from broker.running import Permit
-from gitwire.hostname import Destination, HostName
-from gitwire.http import Framing, NoBody, format_request, framing_headers
-from gitwire.proxying import format_connect
-from netpolicy.addresses import Address
-from streams.http import ClientConnection, Outgoing
-from streams.raw import TunnelEnd
+from broker.config.values import Address as Place
+from broker.sessions.running import Permit
+from broker.upstream.other_hosts import Checked, OtherHosts
+from broker.upstream.route import Route
+from gitmoat.net.http.ends import ClientConnection, Outgoing
+from gitmoat.net.tunnel_end import TunnelEnd
+from gitmoat.wire.hostname import Destination, HostName
+from gitmoat.wire.http.heads import Framing, NoBody, format_request, framing_headers
+from gitmoat.wire.http.proxying import format_connect
+from netpolicy.egress_rules.addresses import Address
 from tests.fakes.broker_world import ID, Reply, Sidecar, World
 from tests.fakes.clienthello import message, records, sni
 from tests.waiting import PATIENCE

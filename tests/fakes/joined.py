@@ -7,9 +7,16 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from gitwire.http import Headers, Length, NoBody, ResponseHead, format_request, framing_headers
-from streams.http import Incoming, Timeouts
-from streams.relay import Outcome, Refuse, Relay
+from gitmoat.net.http.ends import Incoming, Timeouts
+from gitmoat.net.relay import Outcome, Refuse, Relay
+from gitmoat.wire.http.heads import (
+    Headers,
+    Length,
+    NoBody,
+    ResponseHead,
+    format_request,
+    framing_headers,
+)
 from tests.fakes.hand_loop import HandLoop, small_pair
 from tests.fakes.http_ends import Dialled, Served
 

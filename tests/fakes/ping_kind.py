@@ -6,24 +6,24 @@ from typing import ClassVar, cast
 
 from attrs import frozen
 
-from audit.events import Decision, GitDecision, GitOutcome
-from broker.admission import Admission
-from broker.gate import read_request_id
-from broker.kind import Allow, Deny, End, Joint, Kind, Verdict
-from broker.refusals import Reply, json_reply
-from broker.route import Route
-from broker.routes import Routes
-from broker.sessions import Session
-from gitwire.framing import Headers
-from gitwire.hostname import Destination, HostName
-from gitwire.http import NoBody, RequestHead, ResponseHead, format_request
+from broker.exchange.decisions import read_request_id
+from broker.exchange.kind import Allow, Deny, End, Joint, Kind, Verdict
+from broker.exchange.refusals import Reply, json_reply
+from broker.sessions.admission import Admission
+from broker.sessions.sessions import Session
+from broker.upstream.route import Route
+from broker.upstream.routes import Routes
+from gitmoat.audit.events import Decision, GitDecision, GitOutcome
+from gitmoat.net.causes import Why
+from gitmoat.net.http.client_end import ClientConnection
+from gitmoat.net.relay import Broken, Outcome, Refuse, Relay, Unanswered
+from gitmoat.net.tunnel_relay import Ended
+from gitmoat.wire.hostname import Destination, HostName
+from gitmoat.wire.http.framing import Headers
+from gitmoat.wire.http.heads import NoBody, RequestHead, ResponseHead, format_request
 from netpolicy.decision import Deny as Denied
-from netpolicy.egress import decide_egress
+from netpolicy.egress_rules.egress_decision import decide_egress
 from netpolicy.policy import Policy
-from streams.causes import Why
-from streams.client import ClientConnection
-from streams.relay import Broken, Outcome, Refuse, Relay, Unanswered
-from streams.tunnel import Ended
 
 PREFIX = b"/ping/"
 

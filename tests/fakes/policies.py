@@ -12,12 +12,11 @@ from attrs import evolve
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from gitwire.hostname import Destination, HostName
-from gitwire.receivepack import Change, Command, ObjectId, RefName
-from gitwire.repository import RepositoryPath
-from netpolicy.document import policy_from_mapping, policy_to_mapping
-from netpolicy.kind import Missing
-from netpolicy.matchers import HostPattern, RefPattern, RepoPattern
+from gitmoat.wire.git.receivepack import Change, Command, ObjectId, RefName
+from gitmoat.wire.git.repository_name import RepositoryPath
+from gitmoat.wire.hostname import Destination, HostName
+from netpolicy.format.document import policy_from_mapping, policy_to_mapping
+from netpolicy.patterns.matchers import HostPattern, RefPattern, RepoPattern
 from netpolicy.policy import (
     Effect,
     EgressRule,
@@ -32,6 +31,7 @@ from netpolicy.policy import (
     Tier,
 )
 from netpolicy.presets.names import PRESETS
+from netpolicy.rule_kind import Missing
 
 EFFECTS: Final[tuple[Effect, ...]] = ("allow", "deny")
 NONE: Final = ObjectId("0" * 40)

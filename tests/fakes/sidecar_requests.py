@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitwire.formatting import format_response
-from streams.incoming import Incoming
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.wire.http.formatting import format_response
 
 WEB_POLICY = 'version = 1\nname = "t"\n[[egress]]\nhosts = ["web.example", "*.cdn.example"]\n'
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 
-from gitwire.http import RequestHead, RequestReader
-from netpolicy.document import parse_policy
+from gitmoat.wire.http.heads import RequestHead, RequestReader
+from netpolicy.format.document import parse_policy
+from netpolicy.format.writing import policy_to_mapping
 from netpolicy.policy import Policy
 from netpolicy.upstreams import Upstream, UpstreamTable
-from netpolicy.writing import policy_to_mapping
 from sidecar.kind import Scope
 
 POLICY_TEXT = """

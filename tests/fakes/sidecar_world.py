@@ -17,21 +17,21 @@ from typing import Any
 from attrs import evolve
 
 from credential_helper.gitcredential import Request, format_request
+from gitmoat.identity.certificates import key_of, self_signed
+from gitmoat.identity.tls_options import PinnedServer
 from gitmoat.listeners import named
 from gitmoat.messages.sidecar import SidecarConfig, Uids, parse_config
-from gitwire.http import Piece, RequestHead
-from gitwire.proxying import ProxyReader
-from identity.certificates import key_of, self_signed
-from identity.tlsoptions import PinnedServer
+from gitmoat.net.causes import Why
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.net.http.server_end import ServerConnection
+from gitmoat.net.timing import Timeouts
+from gitmoat.net.transport.seqpacket import SeqpacketConnection
+from gitmoat.net.transport.tls import Tls
+from gitmoat.wire.http.heads import Piece, RequestHead
+from gitmoat.wire.http.proxying import ProxyReader
 from sidecar.kind import AnyKind
 from sidecar.kinds import KINDS
 from sidecar.service import Service
-from streams.causes import Why
-from streams.incoming import Incoming
-from streams.seqpacket import SeqpacketConnection
-from streams.server import ServerConnection
-from streams.timing import Timeouts
-from streams.tls import Tls
 from tests.fakes.hand_loop import HandLoop
 from tests.fakes.sidecar_scope import config_bytes
 from tests.waiting import PATIENCE

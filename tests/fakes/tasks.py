@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from broker.running import Entry, Running
+from broker.sessions.running import Entry, Running
 from netpolicy.policy import Policy
 
 

@@ -22,7 +22,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides
 
-from identity.tlsoptions import PinnedClient, PinnedServer
+from gitmoat.identity.tls_options import PinnedClient, PinnedServer
 
 
 class _Creator:

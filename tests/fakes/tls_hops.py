@@ -13,9 +13,9 @@ from twisted.internet.ssl import (
     trustRootFromCertificates,
 )
 
-from gitwire.http import Headers, NoBody, ResponseHead, format_request, framing_headers
-from streams.http import ClientConnection, Incoming, ServerConnection, Timeouts
-from streams.relay import Outcome, Refuse, Relay
+from gitmoat.net.http.ends import ClientConnection, Incoming, ServerConnection, Timeouts
+from gitmoat.net.relay import Outcome, Refuse, Relay
+from gitmoat.wire.http.heads import Headers, NoBody, ResponseHead, format_request, framing_headers
 from tests.fakes.hand_loop import HandLoop, UnderTls, small_pair
 from tests.fakes.http_ends import Served
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from attrs import define, field
 
-from hostctl.daemons import Daemon, clean_environment
-from identity.paths import Paths
+from gitmoat.paths import Paths
+from hostctl.setup.daemons import Daemon, clean_environment
 from tests.waiting import readable
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.daemons import clean_environment
+from hostctl.setup.daemons import clean_environment
 from tests.faults.inventory import assert_settles, at_rest
 from tests.faults.world import Machine
 from tests.stage.command import command

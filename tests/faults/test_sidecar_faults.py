@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from hostd.proc import wakeups
+from hostd.process.proc import wakeups
 from tests.faults.world import Machine, ended, git_works, kill_and_wait
 from tests.stage.boxes import Box
 from tests.stage.command import outcome

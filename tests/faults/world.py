@@ -15,9 +15,9 @@ from typing import Any
 
 from attrs import Factory, frozen
 
-from hostctl.client import ask, items_of
-from hostctl.daemons import start_daemon
+from hostctl.control_client import ask, items_of
 from hostctl.failure import Failure
+from hostctl.setup.daemons import start_daemon
 from tests.faults.failpoints import StandsStill, Stop
 from tests.faults.sentinel import SENTINEL, Sentinel
 from tests.stage.boxes import Box

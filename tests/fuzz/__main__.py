@@ -16,13 +16,19 @@ import atheris
 
 with atheris.instrument_imports(
     include=[
-        *("gitwire", "netpolicy", "credential_helper", "identity.grant", "hostctl.tarstream"),
         *(
-            "broker.answers",
+            "gitmoat.wire",
+            "netpolicy",
+            "credential_helper",
+            "gitmoat.identity.grant",
+            "hostctl.copy.tarstream",
+        ),
+        *(
+            "broker.kinds.git_answers",
             "gitmoat.messages.report",
             "gitmoat.shape",
-            "broker.providers",
-            "hostd.refspecs",
+            "broker.credentials.providers",
+            "hostd.gate.refspecs",
         ),
     ]
 ):

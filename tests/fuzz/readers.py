@@ -14,16 +14,38 @@ from typing import TypeVar
 
 from nacl.signing import SigningKey
 
-from broker.answers import AnswerFilter
+from broker.kinds.git_answers import AnswerFilter
 from credential_helper.gitcredential import CredentialMalformed, format_request, parse_request
-from gitwire import http
-from gitwire.clienthello import HelloReader
-from gitwire.dnsmessage import answer, parse_query, refusal
-from gitwire.errors import Malformed
-from gitwire.framing import Chunked, framing_headers
-from gitwire.gzipped import GzipReader
-from gitwire.hostname import parse_host
-from gitwire.http import (
+from gitmoat.identity.grant import GrantRefused, encode_grant, open_grant
+from gitmoat.wire.clienthello import HelloReader
+from gitmoat.wire.dns import answer, parse_query, refusal
+from gitmoat.wire.git.pktline import (
+    FLUSH,
+    Data,
+    Delim,
+    Flush,
+    Pkt,
+    PktReader,
+    ResponseEnd,
+    format_data,
+)
+from gitmoat.wire.git.receivepack import CommandReader, PushCommands, parse_ref
+from gitmoat.wire.git.repository_name import parse_place, parse_repository
+from gitmoat.wire.git.smarthttp import (
+    Advertise,
+    Fetch,
+    Push,
+    classify,
+    headers_of,
+    method_of,
+    target_of,
+)
+from gitmoat.wire.hostname import parse_host
+from gitmoat.wire.http import heads
+from gitmoat.wire.http.connect_answer import TunnelReader
+from gitmoat.wire.http.framing import Chunked, framing_headers
+from gitmoat.wire.http.gzipped import GzipReader
+from gitmoat.wire.http.heads import (
     RequestHead,
     RequestReader,
     ResponseHead,
@@ -31,17 +53,12 @@ from gitwire.http import (
     body_reader,
     chunk,
 )
-from gitwire.pktline import FLUSH, Data, Delim, Flush, Pkt, PktReader, ResponseEnd, format_data
-from gitwire.proxying import ProxyReader, classify_proxy
-from gitwire.receivepack import CommandReader, PushCommands, parse_ref
-from gitwire.repository import parse_place, parse_repository
-from gitwire.smarthttp import Advertise, Fetch, Push, classify, headers_of, method_of, target_of
-from gitwire.tunnel import TunnelReader
-from hostd.probes import read_outcomes
-from identity.grant import GrantRefused, encode_grant, open_grant
-from netpolicy.document import parse_policy, policy_from_mapping
-from netpolicy.reading import PolicyError
-from netpolicy.writing import policy_to_mapping
+from gitmoat.wire.http.proxying import ProxyReader, classify_proxy
+from gitmoat.wire.malformed import Malformed
+from hostd.verify.probes import read_outcomes
+from netpolicy.format.document import parse_policy, policy_from_mapping
+from netpolicy.format.reading import PolicyError
+from netpolicy.format.writing import policy_to_mapping
 from tests.fuzz.readers_of_text import WHOLE
 
 T = TypeVar("T")
@@ -86,7 +103,7 @@ def request_head(data: bytes) -> None:
     assert data.endswith(rest)
     lines = [line for line in head.headers if line[1].isascii()]
     if lines == list(head.headers) and all(value for _, value in lines):
-        again = RequestReader().feed(http.format_request(head.method, head.target, lines))
+        again = RequestReader().feed(heads.format_request(head.method, head.target, lines))
         assert again == head
     for prefix in (b"/", b"/git/"):
         _classified(head, prefix)

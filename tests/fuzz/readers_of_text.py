@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import math
 
-from broker.configvalues import Address
-from broker.providers.credential import CredentialRequest
-from broker.providers.github_api import Limited, Minted, Skewed, read_outcome
-from broker.providers.helper_answer import read_answer
-from broker.reports import recorded
-from broker.running import AdminTask
-from broker.settings import UpstreamConfig
+from broker.api.reported import recorded
+from broker.config.settings import UpstreamConfig
+from broker.config.values import Address
+from broker.credentials.providers.credential import CredentialRequest
+from broker.credentials.providers.github_api import Limited, Minted, Skewed, read_outcome
+from broker.credentials.providers.helper_answer import read_answer
+from broker.sessions.running import AdminTask
 from credential_helper.gitcredential import CredentialMalformed, format_answer, parse_answer
 from gitmoat.messages.report import parse_report
 from gitmoat.shape import Misshapen
-from gitwire.errors import Malformed
-from gitwire.hostname import parse_host
-from gitwire.http import RequestReader, ResponseReader
-from gitwire.proxying import classify_direct, format_plain
-from hostctl.tarstream import (
+from gitmoat.wire.hostname import parse_host
+from gitmoat.wire.http.heads import RequestReader, ResponseReader
+from gitmoat.wire.http.proxying import classify_direct, format_plain
+from gitmoat.wire.malformed import Malformed
+from hostctl.copy.tarstream import (
     END,
     Entry,
     Event,
@@ -29,7 +29,7 @@ from hostctl.tarstream import (
     format_entry,
     padding,
 )
-from hostd.refspecs import parse_branch, parse_objects, parse_refs, parse_resolved
+from hostd.gate.refspecs import parse_branch, parse_objects, parse_refs, parse_resolved
 
 _NAME = parse_host(b"web.example")
 _STEPS = (1, 100, 512)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gzip
 
-from hostctl.tarstream import END, Entry, Kind, format_entry, padding
-from hostd.attempts_network import client_hello
-from identity.grant import Grant, encode_grant
-from netpolicy.document import parse_policy
-from netpolicy.writing import policy_to_mapping
+from gitmoat.identity.grant import Grant, encode_grant
+from hostctl.copy.tarstream import END, Entry, Kind, format_entry, padding
+from hostd.verify.attempts.network import client_hello
+from netpolicy.format.document import parse_policy
+from netpolicy.format.writing import policy_to_mapping
 from tests.fakes.vectors import Spelling, refused
 
 _POLICY = """

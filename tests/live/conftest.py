@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.play import LARGE, PLAY
 from tests.stage.boxes import Box, Clone, MakeBox, box_maker
 from tests.stage.gitmoat import Gitmoat, opened
 from tests.stage.internet import Internet, open_internet
+from tests.stage.play import LARGE, PLAY
 from tests.stage.repositories import ALLOWED, create_repository, make_large
 
 LARGE_MIB = 300

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tests.live.play import LARGE
 from tests.stage.boxes import HOME, Box, Clone
 from tests.stage.command import Ran, outcome
+from tests.stage.play import LARGE
 from tests.stage.repositories import (
     receiving,
 )

@@ -17,9 +17,9 @@ from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import react
 
-from broker.resolving import SystemResolver
-from gitwire.dnsmessage import AAAA, NOERROR, NXDOMAIN, A, answer, parse_query
-from gitwire.hostname import HostName
+from broker.upstream.resolving import SystemResolver
+from gitmoat.wire.dns import AAAA, NOERROR, NXDOMAIN, A, answer, parse_query
+from gitmoat.wire.hostname import HostName
 
 A_RECORDS = {
     "web.example": "203.0.113.5",

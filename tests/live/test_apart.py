@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hostd.cgroups import find_hierarchies
+from hostd.process.cgroups import find_hierarchies
 from tests.stage.boxes import Box, MakeBox
 from tests.stage.command import outcome
 from tests.stage.gitmoat import Gitmoat

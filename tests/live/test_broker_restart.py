@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
+from hostctl.commands.status import daemon_status
+from hostctl.commands.up import start_missing
 from hostctl.output import Output
-from hostctl.status import daemon_status
-from hostctl.up import start_missing
 from tests.stage.boxes import HOME, Box, start_box
 from tests.stage.command import outcome
 from tests.stage.gitmoat import Gitmoat

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hostd.cgroups import find_hierarchies
-from hostd.forking import ForkServer, join_cgroups
 from hostd.launcher import Launcher
-from hostd.messages import Command, Sidecar
+from hostd.process.cgroups import find_hierarchies
+from hostd.process.fork_server import ForkServer, join_cgroups
+from hostd.process.requests import Command, Sidecar
 from hostd.zygote import Zygote
 
 

@@ -9,13 +9,13 @@ import subprocess
 
 import pytest
 
-from hostctl.daemons import clean_environment
+from hostctl.setup.daemons import clean_environment
 from tests.live.inventory import Inventory, at_rest, differences, inventory
-from tests.live.play import LARGE
 from tests.stage.boxes import Box, alive
 from tests.stage.command import Ran, command, outcome
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.kernel_view import namespace, processes_in
+from tests.stage.play import LARGE
 from tests.stage.repositories import ALLOWED
 from tests.waiting import PATIENCE, ends_with_its_test, eventually
 

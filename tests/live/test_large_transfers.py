@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from tests.live.play import LARGE, PLAY
 from tests.stage.boxes import HOME, Box, Clone, MakeBox
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.kernel_view import peak_memory
+from tests.stage.play import LARGE, PLAY
 from tests.stage.repositories import make_empty, objects, refs
 from tests.waiting import PATIENCE
 

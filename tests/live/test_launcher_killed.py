@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hostd.messages import Answered, Asked, Command, Join, Started, packed, unpack_answered
+from hostd.process.requests import Answered, Asked, Command, Join, Started, packed, unpack_answered
 from tests.waiting import eventually
 
 _ELSEWHERE = ["unshare", "--pid", "--fork", "--kill-child", "sleep", "infinity"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from netpolicy.nftables import render, ruleset_hash
-from tests.live.nft_namespace import (
+from tests.stage.nft_namespace import (
     DIGEST,
     HELP,
     LOOPBACK,

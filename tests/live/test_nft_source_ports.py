@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.nft_namespace import LOOPBACK, UNTR, Namespace
+from tests.stage.nft_namespace import LOOPBACK, UNTR, Namespace
 
 _CONNECT = """
 import json, os, socket, sys

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from attrs import define, field, frozen
 
-from hostctl.configfile import create_file
+from hostctl.setup.configfile import create_file
 from tests.stage.command import Ran
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.instance import make_instance

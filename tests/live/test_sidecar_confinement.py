@@ -6,8 +6,8 @@ import os
 import signal
 from collections import Counter
 
-from hostctl.client import ask
-from hostctl.defaults import broker_address
+from hostctl.control_client import ask
+from hostctl.setup.defaults import broker_address
 from tests.stage.boxes import Box, MakeBox
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.kernel_view import (

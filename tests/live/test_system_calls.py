@@ -1,7 +1,7 @@
 """System calls of a command and of the gate's helper that must not work, made without libc's help.
 
-The filter is data (`confine/profiles.py`) and its compiled form is tested by interpreting it; here
-the kernel itself answers, from inside a sandbox (threat model 5, 18, 19, 20, 23, 37).
+The filter is data (`gitmoat/confine/profiles.py`) and its compiled form is tested by interpreting
+it; here the kernel itself answers, from inside a sandbox (threat model 5, 18, 19, 20, 23, 37).
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from confine.mounts import user_namespace
+from gitmoat.confine.mounts import user_namespace
+from gitmoat.paths import Paths
 from hostd.failures import Failed
-from hostd.messages import Ids
-from hostd.workdir import Workdir, Workdirs
-from identity.paths import Paths
+from hostd.process.requests import Ids
+from hostd.sandbox.workdir import Workdir, Workdirs
 
 OWNER, UNTRUSTED = 4021, 2_000_000_002
 

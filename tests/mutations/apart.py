@@ -7,49 +7,49 @@ from tests.mutations.table import Mutation
 LAUNCHER = "tests/wire/hostd/test_launcher.py"
 WATCHDOG = "tests/wire/hostd/test_watchdog.py"
 LIMITS = "tests/live/test_limits.py"
-FORKS = "tests/wire/hostd/test_forks.py"
+FORKS = "tests/wire/hostd/process/test_fork_client.py"
 BESIDE = "tests/wire/hostd/test_beside_others.py"
-SEALED = "tests/unit/hostd/test_sealed.py"
+SEALED = "tests/unit/hostd/docker/test_sealing.py"
 
 APART = (
     Mutation(
         "launcher: one child's pipe is read until it says something",
-        "hostd/forking.py",
+        "hostd/process/fork_server.py",
         "        os.set_blocking(problems, False)\n        self._poller.register(",
         "        os.read(problems, 1)\n        self._poller.register(",
         (f"{LAUNCHER}::test_a_child_that_does_not_begin_delays_its_own_answer_alone",),
     ),
     Mutation(
         "launcher: a child has all the time in the world",
-        "hostd/children.py",
+        "hostd/process/children.py",
         "if each.deadline <= now]",
         "if each.deadline <= 0]",
         (f"{LAUNCHER}::test_a_child_that_does_not_begin_delays_its_own_answer_alone",),
     ),
     Mutation(
         "launcher: a child that is late is left to itself",
-        "hostd/forking.py",
+        "hostd/process/fork_server.py",
         "                child.kill()\n",
         "",
         (f"{LAUNCHER}::test_a_child_that_is_stopped_is_ended_and_told_of_once",),
     ),
     Mutation(
         "launcher: one sandbox may have any number of children that do not begin",
-        "hostd/children.py",
+        "hostd/process/children.py",
         "return bool(cause) and same >= MOST_OF_ONE_CAUSE",
         "return False",
         (f"{LAUNCHER}::test_one_sandbox_does_not_take_all_children_and_the_others_get_theirs",),
     ),
     Mutation(
         "launcher: whatever number a child says is told to hostd",
-        "hostd/children.py",
+        "hostd/process/children.py",
         "errno if errno <= _LAST_ERRNO else 0",
         "errno",
-        ("tests/wire/hostd/test_children.py",),
+        ("tests/wire/hostd/process/test_children.py",),
     ),
     Mutation(
         "launcher: it waits until hostd reads",
-        "hostd/forking.py",
+        "hostd/process/fork_server.py",
         "_AT_ONCE = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL",
         "_AT_ONCE = socket.MSG_NOSIGNAL",
         (
@@ -58,14 +58,14 @@ APART = (
     ),
     Mutation(
         "hostd: one late answer ends the launcher",
-        "hostd/forks.py",
+        "hostd/process/fork_client.py",
         "        self._late.add(number)\n        self._ping()",
         "        self._late.add(number)\n        self._no_answer()",
         (f"{FORKS}::test_a_late_answer_ends_its_request_and_not_who_was_to_give_it",),
     ),
     Mutation(
         "hostd: a process that begins too late stays",
-        "hostd/forks.py",
+        "hostd/process/fork_client.py",
         "if isinstance(answer, Started):\n            with",
         "if not answer:\n            with",
         (f"{FORKS}::test_a_process_that_begins_when_nobody_waits_any_more_is_ended",),
@@ -90,26 +90,26 @@ APART = (
     ),
     Mutation(
         "watchdog: nft that was killed ends a sandbox",
-        "hostd/nft.py",
+        "hostd/network/nft.py",
         """        raise Failed("R101", "nft did not list""",
         """        raise Failed("N102", "nft did not list""",
         (f"{WATCHDOG}::test_a_tool_that_fails_says_nothing_of_the_rules",),
     ),
     Mutation(
         "calls: a terminal's line discipline can be changed",
-        "confine/profiles.py",
+        "gitmoat/confine/profiles.py",
         "(_TIOCSTI, _TIOCSETD)),)",
         "(_TIOCSTI,)),)",
-        ("tests/unit/confine/test_docker.py",),
+        ("tests/unit/gitmoat/confine/test_docker_profile.py",),
     ),
     Mutation(
         "calls: Docker compares bits that the kernel does not see",
-        "confine/docker.py",
+        "gitmoat/confine/docker_profile.py",
         """                _compare(argument, "SCMP_CMP_MASKED_EQ", mask, value)
                 for mask, value in _all_but(argument.values)""",
         """                _compare(argument, "SCMP_CMP_NE", value)
                 for value in argument.values""",
-        ("tests/unit/confine/test_docker.py",),
+        ("tests/unit/gitmoat/confine/test_docker_profile.py",),
     ),
     Mutation(
         "memory: commands are no likelier victims than daemons",
@@ -120,40 +120,40 @@ APART = (
     ),
     Mutation(
         "memory: all sandboxes together may take all of it",
-        "hostd/cgroups.py",
+        "hostd/process/cgroups.py",
         "return ResourceLimits(memory=memory - reserve,",
         "return ResourceLimits(memory=memory,",
         (
-            "tests/unit/hostd/test_cgroups.py::test_all_sandboxes_together_leave_memory_for_the_rest",
+            "tests/unit/hostd/process/test_cgroups.py::test_all_sandboxes_together_leave_memory_for_the_rest",
         ),
     ),
     Mutation(
         "memory: sidecars are limited with the rooms",
-        "hostd/cgroups.py",
+        "hostd/process/cgroups.py",
         'if not name.endswith("-sidecar") or old.is_dir():',
         "if name:",
         (
-            "tests/unit/hostd/test_cgroups.py"
+            "tests/unit/hostd/process/test_cgroups.py"
             "::test_sidecars_are_beside_what_all_sandboxes_may_have_together",
         ),
     ),
     Mutation(
         "memory: shared memory has no size",
-        "hostd/runtimes/bwrap.py",
+        "hostd/sandbox/bwrap.py",
         '*("--perms", "1777", "--size", _SHM_SIZE, "--tmpfs", "/dev/shm")',
         '*("--perms", "1777", "--tmpfs", "/dev/shm")',
         (f"{LIMITS}::test_shared_memory_has_a_size",),
     ),
     Mutation(
         "launcher: who is stopped counts as one that gets no processor",
-        "hostd/children.py",
+        "hostd/process/children.py",
         'return state(self.pid) == "R" and now',
         'return state(self.pid) != "Z" and now',
-        ("tests/wire/hostd/test_children.py::test_one_that_is_stopped_or_waits_has_not",),
+        ("tests/wire/hostd/process/test_children.py::test_one_that_is_stopped_or_waits_has_not",),
     ),
     Mutation(
         "hostd: a fork bomb is stopped by its cgroup alone",
-        "hostd/commands.py",
+        "hostd/process/commands.py",
         "    most = None if pids is None else max(pids - _SPARE, pids // 2)\n",
         "    most = None\n",
         (
@@ -170,28 +170,28 @@ APART = (
     ),
     Mutation(
         "hostd: a closed descriptor is sent all the same",
-        "hostd/forks.py",
+        "hostd/process/fork_client.py",
         "if not all(map(_is_open, descriptors)):",
         "if not all(map(_is_open, ())):",
         (f"{FORKS}::test_a_descriptor_that_is_closed_costs_its_own_request_alone",),
     ),
     Mutation(
         "launcher: a child keeps the link",
-        "hostd/forking.py",
+        "hostd/process/fork_server.py",
         "                self._link.close()  # a child that is held up",
         "                pass  # a child that is held up",
         (f"{LAUNCHER}::test_its_end_is_seen_although_a_child_of_its_is_held_up",),
     ),
     Mutation(
         "hostd: who gives no sign is waited for",
-        "hostd/forks.py",
+        "hostd/process/fork_client.py",
         "            self._link.close()\n            self._lost()",
         "            self._child.kill()  # type: ignore[union-attr]",
         (f"{FORKS}::test_the_end_of_who_gives_no_sign_is_not_waited_for",),
     ),
     Mutation(
         "hostd: a launcher that cannot be forked is not tried again",
-        "hostd/forks.py",
+        "hostd/process/fork_client.py",
         "            self._again = self._reactor.callLater(_AGAIN, self._start_again)",
         "            pass",
         (f"{FORKS}::test_who_cannot_be_started_is_started_later_and_nobody_waits_for_that",),
@@ -208,35 +208,35 @@ APART = (
     ),
     Mutation(
         "hostd: what a launcher forked and did not tell of runs on",
-        "hostd/forks.py",
+        "hostd/process/fork_client.py",
         "                (os.killpg if leads else os.kill)(pid, signal.SIGKILL)",
         "                (os.killpg if leads else os.kill)(pid, 0)",
         (f"{FORKS}::test_what_was_forked_and_not_told_of_ends_with_its_request",),
     ),
     Mutation(
         "launcher: more processes than the machine allows are asked for",
-        "confine/process.py",
+        "gitmoat/confine/confining.py",
         "    return min(processes, hard)",
         "    return processes",
         (f"{LAUNCHER}::test_a_command_starts_where_the_machine_allows_fewer_processes",),
     ),
     Mutation(
         "containers: one that runs without a filter is as it was admitted",
-        "hostd/sealed.py",
+        "hostd/docker/sealing.py",
         "return found is not None and seal.filter in (None, found)",
         "return seal.filter in (None, found)",
         (f"{SEALED}::test_a_filter_that_an_earlier_version_admitted_stays_and_none_is_none",),
     ),
     Mutation(
         "attach: a container that is no victim is served",
-        "hostd/sealed.py",
+        "hostd/docker/sealing.py",
         '>= _OOM_SCORE and not host.get("OomKillDisable")',
         ">= -1000",
         (f"{SEALED}::test_who_is_attached_ends_before_the_hosts_daemons_where_memory_is_short",),
     ),
     Mutation(
         "hostd: a full disk keeps it from starting",
-        "hostd/adoption.py",
+        "hostd/sandbox/adoption.py",
         "            host.registry.save_if_possible(stopped)",
         "            host.registry.save(stopped)",
         (f"{BESIDE}::test_hostd_starts_on_a_disk_that_a_sandbox_has_filled",),
@@ -250,7 +250,7 @@ APART = (
     ),
     Mutation(
         "hostd: who asked for what is not understood hears nothing",
-        "hostd/forking.py",
+        "hostd/process/fork_server.py",
         "        number = number_of(data)\n",
         "        number = 0\n",
         (f"{LAUNCHER}::test_what_is_not_understood_is_refused_at_once_to_who_asked",),
@@ -271,11 +271,11 @@ APART = (
     ),
     Mutation(
         "attach: what cannot be listed has no socket in it",
-        "hostd/attempts_files.py",
+        "hostd/verify/attempts/file_system.py",
         "        if unlisted:\n",
         "        if False:\n",
         (
-            "tests/unit/hostd/test_attempts_files.py"
+            "tests/unit/hostd/verify/attempts/test_file_system.py"
             "::test_a_directory_that_can_be_searched_and_not_listed_counts_as_a_way_out",
         ),
     ),
@@ -288,31 +288,31 @@ APART = (
     ),
     Mutation(
         "watchdog: rules that are not ASCII are not compared",
-        "hostd/nft.py",
+        "hostd/network/nft.py",
         'decode("utf-8", "replace")',
         'decode("ascii")',
         (f"{WATCHDOG}::test_a_change_ends_its_access_in_the_next_round",),
     ),
     Mutation(
         "containers: a new version's filter is expected of those that run",
-        "hostd/containers.py",
+        "hostd/docker/containers.py",
         "self._seal(sandbox, sandbox.container.filter)",
         "self._seal(sandbox, filter_digest(self.seccomp))",
         (f"{BESIDE}::test_a_new_version_expects_the_filter_that_a_container_was_admitted_with",),
     ),
     Mutation(
         "hostd: a group is signalled after its leader has ended",
-        "hostd/process.py",
+        "hostd/process/handle.py",
         "if self.status is None and alive(self.pidfd):",
         "if self.status is None:",
         (
-            "tests/unit/hostd/test_process.py"
+            "tests/unit/hostd/process/test_handle.py"
             "::test_the_group_of_one_that_has_ended_may_be_somebody_elses",
         ),
     ),
     Mutation(
         "activation: what was not tried is said not to hold",
-        "hostd/serving.py",
+        "hostd/sidecars/serving.py",
         "if result.outcome is None:",
         "if False:",
         (f"{BESIDE}::test_a_protection_that_was_not_tried_is_not_said_not_to_hold",),

@@ -7,7 +7,7 @@ from tests.mutations.table import Mutation
 MATRIX = "tests/wire/broker/net/test_matrix.py::test_nothing_is_left_of_a_request"
 PROMISES = "tests/wire/broker/net/test_promises.py"
 GIT = "broker/kinds/git.py"
-EXCHANGE = "broker/exchange.py"
+EXCHANGE = "broker/exchange/exchange.py"
 
 
 _CANCEL = "        elif self._awaited is not None:\n"
@@ -52,20 +52,23 @@ EXCHANGES = (
     ),
     Mutation(
         "tls: only who reads hears of our end",
-        "streams/tls.py",
+        "gitmoat/net/transport/tls.py",
         "        return super()._half_close()\n",
         "        return None\n",
         (
             *_cells("fetch, turn, client closed", "plain, name, client closed"),
-            "tests/wire/streams/test_tls_ends.py",
+            "tests/wire/gitmoat/net/test_tls_ends.py",
         ),
     ),
     Mutation(
         "tunnel: what a client that has ended had open is held for a silent upstream",
-        "streams/tunnel.py",
+        "gitmoat/net/tunnel_relay.py",
         "        if self._client_ended and direction is self._up and self._close(",
         "        if False and self._close(",
-        (*_cells("tunnel, both bodies, client closed"), "tests/wire/streams/test_tunnel.py"),
+        (
+            *_cells("tunnel, both bodies, client closed"),
+            "tests/wire/gitmoat/net/test_tunnel_relay.py",
+        ),
     ),
     Mutation(
         "exchange: what was cut while it waited for its turn keeps its place",
@@ -97,7 +100,7 @@ EXCHANGES = (
     ),
     Mutation(
         "exchange: a git server that is being dialled has no time",
-        "broker/dialling.py",
+        "broker/upstream/dialler.py",
         "return await dial(self._reactor, place.host, place.port, route.connect)",
         "return await dial(self._reactor, place.host, place.port, 3600)",
         _cells("fetch, connection, timed out", "push, name, timed out"),
@@ -150,7 +153,7 @@ EXCHANGES = (
     ),
     Mutation(
         "exchange: a connection serves every credential",
-        "broker/upstream.py",
+        "broker/upstream/kept.py",
         "kept.connection.idle and kept.user.same_as(user)",
         "kept.connection.idle",
         (f"{PROMISES}::test_a_kept_connection_is_for_its_own_credential",),

@@ -9,10 +9,10 @@ _NET = "tests/wire/sidecar/net/test_net.py::test_an_exchange_ends_as_it_is_promi
 SIDECAR_EXCHANGES = (
     Mutation(
         "relay: a client that has gone is not noticed before the answer",
-        "streams/relay.py",
+        "gitmoat/net/relay.py",
         "        self._incoming.on_lost(self._client_lost)\n",
         "",
-        ("tests/wire/streams/test_relay.py::test_lost_client_cuts_the_upstream",),
+        ("tests/wire/gitmoat/net/test_relay.py::test_lost_client_cuts_the_upstream",),
     ),
     Mutation(
         "sidecar: a push is sent again when its link was lost",
@@ -38,7 +38,7 @@ SIDECAR_EXCHANGES = (
     ),
     Mutation(
         "sidecar: a close is taken for a half-close",
-        "sidecar/clients.py",
+        "sidecar/port/clients.py",
         "        if self._running is not None and not self.tunnelled:\n",
         "        if False:\n",
         (f"{_NET}[refs - the broker's head - the client closes its connection]",),
@@ -59,7 +59,7 @@ SIDECAR_EXCHANGES = (
     ),
     Mutation(
         "sidecar: what came with a hello is kept as long as its tunnel",
-        "sidecar/clients.py",
+        "sidecar/port/clients.py",
         '        said, self._said = self._said, b""\n',
         "        said = self._said\n",
         ("tests/wire/sidecar/test_tls_port.py",),

@@ -12,10 +12,10 @@ RULES_LOAD = "tests/live/test_nft_ruleset_loads.py"
 REACH = f"{RULES_LOAD}::test_each_uid_reaches_its_own_ports_only"
 OUTSIDE = f"{RULES_LOAD}::test_outside_addresses_fail_at_once"
 SQUATTER = f"{RULES_LOAD}::test_a_squatter_on_a_sidecar_port_gets_no_connection"
-PEERS = "tests/wire/identity/test_peer_attestation.py"
+PEERS = "tests/wire/gitmoat/identity/test_peer_attestation.py"
 SIDECAR_DECIDES = "tests/unit/sidecar/test_git_kind.py"
-GATE = "tests/unit/broker/test_gate.py"
-JOURNAL = "tests/unit/audit/test_journal.py"
+GATE = "tests/unit/broker/exchange/test_decisions.py"
+JOURNAL = "tests/unit/gitmoat/audit/test_journal.py"
 BROKER_GIT = "tests/wire/broker/test_git.py"
 BROKER_PUSH = "tests/wire/broker/test_push.py"
 CONFINED = "tests/live/test_sandbox_confinement.py"
@@ -28,7 +28,7 @@ HOSTD_KILLED = "tests/faults/test_hostd_killed.py"
 SIDECAR_FAULTS = "tests/faults/test_sidecar_faults.py"
 CLIENTS = "tests/faults/test_parallel_clients.py"
 UIDS = "tests/faults/test_uids_and_peers.py"
-SESSIONS = "tests/wire/broker/test_sessions.py"
+SESSIONS = "tests/wire/broker/sessions/test_sessions.py"
 TRICKS = "tests/adversary/test_object_tricks.py"
 
 
@@ -95,14 +95,14 @@ MUTATIONS = (
     # Who is at the other end
     Mutation(
         "credential socket: any uid",
-        "identity/peer.py",
+        "gitmoat/identity/peer.py",
         "    if uid not in uids:\n",
         "    if False:\n",
         (f"{PEERS}::test_another_uid_is_refused_and_named",),
     ),
     Mutation(
         "credential socket: any cgroup",
-        "identity/peer.py",
+        "gitmoat/identity/peer.py",
         "if cgroups is not None and cgroup not in cgroups:",
         "if False:",
         (
@@ -112,7 +112,7 @@ MUTATIONS = (
     ),
     Mutation(
         "credential socket: the dead are served",
-        "identity/peer.py",
+        "gitmoat/identity/peer.py",
         "        if _exited(pidfd):\n",
         "        if False:\n",
         (f"{PEERS}::test_a_zombie_is_refused",),
@@ -142,14 +142,14 @@ MUTATIONS = (
     # The broker's decision
     Mutation(
         "broker: every tier is the helper",
-        "broker/gate.py",
+        "broker/exchange/decisions.py",
         "where = (asked.policy, upstream.name, asked.request.repository, asked.tier)",
         "where = (asked.policy, upstream.name, asked.request.repository, Tier.HELPER)",
         (GATE, f"{BROKER_GIT}::test_the_tier_is_decided_again"),
     ),
     Mutation(
         "broker: every repository may be fetched",
-        "broker/gate.py",
+        "broker/exchange/decisions.py",
         "return decide_fetch(*where, upstream.case_insensitive)",
         'return Allow("any")',
         (GATE,),
@@ -163,14 +163,17 @@ MUTATIONS = (
     ),
     Mutation(
         "broker: a session may ask before it is activated",
-        "broker/gate.py",
+        "broker/exchange/decisions.py",
         'return Deny("S102", "the session was not activated")',
         "return None",
-        (GATE, "tests/wire/broker/test_sessions.py::test_a_grant_is_closed_until_it_is_activated"),
+        (
+            GATE,
+            "tests/wire/broker/sessions/test_sessions.py::test_a_grant_is_closed_until_it_is_activated",
+        ),
     ),
     Mutation(
         "broker: a new grant undoes a revocation",
-        "broker/authority.py",
+        "broker/sessions/grants.py",
         "        if over is not None:\n",
         "        if False:\n",
         (
@@ -179,14 +182,14 @@ MUTATIONS = (
     ),
     Mutation(
         "broker: redirects are an answer like others",
-        "broker/responses.py",
+        "broker/kinds/git_responses.py",
         "if head.status != 200:",
         "if head.status >= 400:",
-        ("tests/unit/broker/test_responses.py",),
+        ("tests/unit/broker/kinds/test_git_responses.py",),
     ),
     Mutation(
         "broker: whatever the upstream's text says goes to the terminal",
-        "broker/git_stages.py",
+        "broker/kinds/git_stages.py",
         "        passed = (self._filter.feed(data),)\n",
         "        self._filter.feed(data)\n        passed = (data,)\n",
         (f"{BROKER_GIT}::test_escapes_in_progress_text_do_not_reach_the_terminal",),
@@ -201,28 +204,28 @@ MUTATIONS = (
     # The audit
     Mutation(
         "audit: a record need not be on disk",
-        "audit/journal.py",
+        "gitmoat/audit/journal.py",
         "            if durable:\n                self._sync(self._fd)\n",
         "            if durable:\n                pass\n",
         (f"{JOURNAL}::test_a_durable_record_is_on_disk_before_it_returns",),
     ),
     Mutation(
         "audit: what could not be recorded happens all the same",
-        "broker/exchange.py",
+        "broker/exchange/exchange.py",
         "await self._until(self._context.recorder.record(event))",
         "self._context.recorder.record(event).addErrback(lambda failure: None)",
         (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
     ),
     Mutation(
         "audit: a push need not be recorded",
-        "broker/recording.py",
+        "broker/exchange/recording.py",
         "            self._journal.record(event, durable=False)\n",
         "            pass\n",
         (f"{BROKER_PUSH}::test_the_record_of_a_push_is_on_disk_before_the_upstream_hears_of_it",),
     ),
     Mutation(
         "audit: records that wait together are not synced",
-        "audit/journal.py",
+        "gitmoat/audit/journal.py",
         "        return partial(self._sync, self._fd)\n",
         "        return lambda: None\n",
         (f"{BROKER_GIT}::test_nothing_is_allowed_while_the_audit_cannot_be_written",),
@@ -230,28 +233,28 @@ MUTATIONS = (
     # Confinement
     Mutation(
         "confine: inherited descriptors stay open",
-        "confine/linux.py",
+        "gitmoat/confine/linux.py",
         "    for descriptor in sorted(set(kept)):\n",
         "    return\n    for descriptor in sorted(set(kept)):\n",
         (f"{CONFINED}::test_a_command_holds_its_three_descriptors_only",),
     ),
     Mutation(
         "confine: no system-call filter",
-        "confine/process.py",
+        "gitmoat/confine/confining.py",
         "    if confinement.seccomp is not None:\n",
         "    if False:\n",
         (f"{CONFINED}::test_a_command_has_a_numeric_uid_of_its_own_and_no_privilege",),
     ),
     Mutation(
         "confine: new privileges can be had",
-        "confine/process.py",
+        "gitmoat/confine/confining.py",
         "    linux.no_new_privileges()\n",
         "    pass\n",
         (f"{CONFINED}::test_a_command_has_a_numeric_uid_of_its_own_and_no_privilege",),
     ),
     Mutation(
         "confine: the broker writes where it likes",
-        "confine/process.py",
+        "gitmoat/confine/confining.py",
         "        writable=(state,),\n",
         "        writable=None,\n",
         ("tests/wire/broker/test_confinement.py::test_it_can_do_its_work_and_nothing_else",),
@@ -259,14 +262,14 @@ MUTATIONS = (
     # The git gate
     Mutation(
         "gate: objects of the workspace are taken as they are",
-        "hostd/gate_transfer.py",
+        "hostd/gate/transfer.py",
         '"index-pack", "--stdin", "--strict", "--fix-thin"',
         '"index-pack", "--stdin", "--fix-thin"',
         (f"{TRICKS}::test_an_ill_formed_object_is_not_pushed[a tree entry .git]",),
     ),
     Mutation(
         "gate: the workspace may send without end",
-        "hostd/gate_processes.py",
+        "hostd/gate/git_processes.py",
         "return await self._stream(sender, stdin, receiver, limit, stalls)",
         "return await self._stream(sender, stdin, receiver, None, stalls)",
         (
@@ -276,29 +279,29 @@ MUTATIONS = (
     ),
     Mutation(
         "gate: a content receiver is taken for a failed one",
-        "hostd/gate_relay.py",
+        "hostd/gate/pack_relay.py",
         "return Relayed(self.octets, End.COMPLETE) if left else self",
         "return self",
-        ("tests/wire/hostd/test_gate_relay.py",),
+        ("tests/wire/hostd/gate/test_pack_relay.py",),
     ),
     # hostd
     Mutation(
         "hostd: probes are not judged",
-        "hostd/serving.py",
+        "hostd/sidecars/serving.py",
         "        if not result.ok:\n",
         "        if False:\n",
         (f"{UNRULED}[losing a rule]", f"{UNRULED}[letting everybody in]"),
     ),
     Mutation(
         "hostd: an interface is no reason not to start",
-        "hostd/serving.py",
+        "hostd/sidecars/serving.py",
         "    if found.interfaces:\n",
         "    if False:\n",
         (f"{UNRULED}[leaving an interface]",),
     ),
     Mutation(
         "hostd: a setting is no reason not to start",
-        "hostd/serving.py",
+        "hostd/sidecars/serving.py",
         "    if found.sysctls:\n",
         "    if False:\n",
         (f"{UNRULED}[opening low ports, again and again]",),
@@ -319,7 +322,7 @@ MUTATIONS = (
     ),
     Mutation(
         "hostd: what was half made is adopted",
-        "hostd/adoption.py",
+        "hostd/sandbox/adoption.py",
         "    if record.step in (Step.SERVED, Step.PREPARED):\n",
         "    if record.step in (Step.SERVED, Step.PREPARED, Step.WORKSPACE):\n",
         (
@@ -328,7 +331,7 @@ MUTATIONS = (
     ),
     Mutation(
         "hostd: a client that went away gets its sandbox all the same",
-        "hostd/admin.py",
+        "hostd/api/admin.py",
         "        if self._gone:\n            raise",
         "        if False:\n            raise",
         (f"{CLIENTS}::test_a_client_killed_before_its_command_starts_leaves_no_sandbox",),
@@ -342,7 +345,7 @@ MUTATIONS = (
     ),
     Mutation(
         "hostd: uids of running processes are given out",
-        "hostd/uids.py",
+        "hostd/sandbox/uids.py",
         "    busy = {uids.index_of(uid) for uid in running_uids(ours)}\n",
         "    busy: set[int | None] = set()\n",
         (f"{UIDS}::test_uids_of_a_running_process_are_passed_over",),
@@ -350,38 +353,40 @@ MUTATIONS = (
     # Sessions, keys and credentials
     Mutation(
         "broker: a host grants above its ceiling",
-        "broker/authority.py",
+        "broker/sessions/grants.py",
         'return None if above is None else f"the scope is above the host',
         'return None if True else f"the scope is above the host',
         (f"{SESSIONS}::test_a_scope_above_the_hosts_ceiling_is_refused",),
     ),
     Mutation(
         "broker: an earlier clock is believed",
-        "broker/clocks.py",
+        "broker/sessions/clocks.py",
         "        return late if late > _SLACK else 0\n",
         "        return 0\n",
         (f"{SESSIONS}::test_nothing_is_granted_while_the_clock_is_earlier_than_it_was",),
     ),
     Mutation(
         "broker: a reboot forgets revocations",
-        "broker/sessions.py",
+        "broker/sessions/sessions.py",
         "        self._over = self._store.over()\n",
         "",
         (f"{SESSIONS}::test_a_revocation_outlives_a_reboot",),
     ),
     Mutation(
         "broker: an extension goes past max_ttl",
-        "broker/authority.py",
+        "broker/sessions/grants.py",
         "        if self._now() + seconds > session.stored.latest:\n",
         "        if False:\n",
         (f"{SESSIONS}::test_no_extension_goes_past_the_policys_max_ttl",),
     ),
     Mutation(
         "broker: an App's token may be wider than asked",
-        "broker/providers/github_api.py",
+        "broker/credentials/providers/github_api.py",
         "    if not narrow:\n",
         "    if False:\n",
-        ("tests/unit/broker/test_github_api.py::test_a_token_for_more_than_was_asked_is_not_used",),
+        (
+            "tests/unit/broker/credentials/providers/test_github_api.py::test_a_token_for_more_than_was_asked_is_not_used",
+        ),
     ),
     Mutation(
         "broker: every push may bring workflow files",
@@ -389,17 +394,17 @@ MUTATIONS = (
         "if rule.push is not None and rule.push.workflows",
         "if rule.push is not None",
         (
-            "tests/wire/broker/test_github_app.py"
+            "tests/wire/broker/credentials/providers/test_github_app.py"
             "::test_a_token_is_minted_for_the_repository_and_for_reading_or_writing",
         ),
     ),
     Mutation(
         "sidecar: erase changes nothing",
-        "sidecar/tokens.py",
+        "sidecar/credential/tokens.py",
         "        self._live.pop(repository, None)\n",
         "        return\n",
         (
-            "tests/wire/sidecar/test_credential_socket.py"
+            "tests/wire/sidecar/credential/test_credential_socket.py"
             "::test_erase_ends_every_token_of_its_repository",
         ),
     ),

@@ -17,7 +17,7 @@ from tests.mutations.wires import WIRES
 
 VERIFY = ("tests/live/test_verify.py::test_every_control_of_a_sandbox_is_enforced[agent]",)
 SEARCH = ("tests/wire/hostd/test_marker_search.py",)
-JUDGED = ("tests/unit/hostd/test_probes.py",)
+JUDGED = ("tests/unit/hostd/verify/test_probes.py",)
 
 VERIFIED = (
     Mutation(
@@ -29,56 +29,56 @@ VERIFIED = (
     ),
     Mutation(
         "verify: low ports are everybody's",
-        "hostd/netns.py",
+        "hostd/network/netns.py",
         '"net/ipv4/ip_unprivileged_port_start": "1024"',
         '"net/ipv4/ip_unprivileged_port_start": "0"',
         VERIFY,
     ),
     Mutation(
         "verify: ICMP sockets are everybody's",
-        "hostd/netns.py",
+        "hostd/network/netns.py",
         '"net/ipv4/ping_group_range": "1\\t0"',
         '"net/ipv4/ping_group_range": "0\\t2147483647"',
         VERIFY,
     ),
     Mutation(
         "verify: no system-call filter",
-        "confine/process.py",
+        "gitmoat/confine/confining.py",
         "    if confinement.seccomp is not None:\n",
         "    if False:\n",
         VERIFY,
     ),
     Mutation(
         "verify: files can become setuid",
-        "confine/profiles.py",
+        "gitmoat/confine/profiles.py",
         "_SETUID_OR_SETGID = 0o6000",
         "_SETUID_OR_SETGID = 0o10000",
         VERIFY,
     ),
     Mutation(
         "verify: the packet filter can be asked",
-        "confine/profiles.py",
+        "gitmoat/confine/profiles.py",
         "Argument(2, Compare.EQUAL, (_NETLINK_ROUTE,))",
         "Argument(2, Compare.EQUAL, (_NETLINK_ROUTE, 12))",
-        ("tests/unit/confine/test_seccomp.py",),
+        ("tests/unit/gitmoat/confine/test_seccomp.py",),
     ),
     Mutation(
         "verify: new privileges can be had",
-        "confine/process.py",
+        "gitmoat/confine/confining.py",
         "    linux.no_new_privileges()\n",
         "    pass\n",
         VERIFY,
     ),
     Mutation(
         "verify: groups are inherited",
-        "confine/process.py",
+        "gitmoat/confine/confining.py",
         "    os.setgroups(groups)\n",
         "    os.setgroups([4])\n",
         VERIFY,
     ),
     Mutation(
         "verify: the socket's directory can be written",
-        "hostd/runtimes/bwrap.py",
+        "hostd/sandbox/bwrap.py",
         '*("--ro-bind", str(directories.run), RUN),',
         '*("--bind", str(directories.home), RUN),',
         VERIFY,
@@ -92,45 +92,45 @@ VERIFIED = (
     ),
     Mutation(
         "verify: a sidecar can open files and sockets",
-        "confine/profiles.py",
+        "gitmoat/confine/profiles.py",
         '    name="sidecar",\n    rules=(\n',
         '    name="sidecar",\n    rules=(\n        Rule(("socket", "fork", "clone"), Allow()),\n',
         VERIFY,
     ),
     Mutation(
         "verify: a refusal may take its time",
-        "hostd/probes.py",
+        "hostd/verify/probes.py",
         "if outcome is None or outcome.got == NO_ANSWER:",
         "if outcome is None:",
         JUDGED,
     ),
     Mutation(
         "verify: a probe that was killed has passed",
-        "hostd/probes.py",
+        "hostd/verify/probes.py",
         "            return False\n        return outcome.worked",
         "            return True\n        return outcome.worked",
         JUDGED,
     ),
     Mutation(
         "verify: whatever fails was refused by the filter",
-        "hostd/attempts_processes.py",
+        "hostd/verify/attempts/processes.py",
         "        if problem.errno in _NOT_LET_THROUGH:\n",
         "        if True:\n",
         JUDGED,
     ),
     Mutation(
         "verify: a changed report is believed",
-        "identity/report.py",
+        "gitmoat/identity/signed_report.py",
         "        VerifyKey(parse_public(key)).verify(_CONTEXT + _canonical(rest), signature)\n",
         "        parse_public(key)\n",
-        ("tests/unit/identity/test_report.py",),
+        ("tests/unit/gitmoat/identity/test_signed_report.py",),
     ),
     Mutation(
         "doctor: a replaced file is mended too",
-        "hostctl/checkup_files.py",
+        "hostctl/doctor/installation.py",
         "            if (found.st_dev, found.st_ino) != (seen.st_dev, seen.st_ino):\n",
         "            if False:\n",
-        ("tests/unit/hostctl/test_checkup.py",),
+        ("tests/unit/hostctl/doctor/test_findings.py",),
     ),
     Mutation(
         "nft: the helper's UDP goes where it likes",
@@ -176,28 +176,28 @@ VERIFIED = (
     ),
     Mutation(
         "tunnel: any name in the ClientHello",
-        "gitwire/clienthello.py",
+        "gitmoat/wire/clienthello.py",
         "        if hello.name != name:\n",
         "        if False:\n",
-        ("tests/unit/gitwire/test_clienthello.py",),
+        ("tests/unit/gitmoat/wire/test_clienthello.py",),
     ),
     Mutation(
         "broker: names may lead inside",
-        "broker/other_hosts.py",
+        "broker/upstream/other_hosts.py",
         "if may_dial(each, self.allow_private) and not other.ours(each)",
         "if True",
         ("tests/wire/broker/test_egress.py::test_a_name_that_leads_inside_is_not_dialled",),
     ),
     Mutation(
         "broker: private addresses are as good as others",
-        "netpolicy/addresses.py",
+        "netpolicy/egress_rules/addresses.py",
         "return reach is Reach.PUBLIC or (allow_private and reach is Reach.PRIVATE)",
         "return reach is not Reach.NEVER",
-        ("tests/unit/netpolicy/test_addresses.py",),
+        ("tests/unit/netpolicy/egress_rules/test_addresses.py",),
     ),
     Mutation(
         "hostd: whoever connects may command",
-        "hostd/admin.py",
+        "hostd/api/admin.py",
         "        if uid == 0:\n",
         "        if True:\n",
         ("tests/wire/hostd/test_admin_peers.py",),
@@ -211,35 +211,35 @@ VERIFIED = (
     ),
     Mutation(
         "verify: a secret of the host lies in the sandbox",
-        "hostd/verification.py",
+        "hostd/verify/verification.py",
         "paths.run, paths.etc, paths.log_dir)",
         "paths.run, *paths.sandboxes_run.iterdir())",
         VERIFY,
     ),
     Mutation(
         "verify: a command's environment has a token",
-        "hostd/environment.py",
+        "hostd/sandbox/environment.py",
         '    "GIT_CONFIG_SYSTEM": f"{RUN}/gitconfig",\n',
         '    "GIT_CONFIG_SYSTEM": f"{RUN}/gitconfig",\n    "TOKEN": "ghp_" + "x" * 36,\n',
         VERIFY,
     ),
     Mutation(
         "verify: the search for secrets finds none",
-        "hostd/attempts_files.py",
+        "hostd/verify/attempts/file_system.py",
         "            if wanted in data:\n",
         "            if False:\n",
         SEARCH,
     ),
     Mutation(
         "verify: the search for secrets leaves out files",
-        "hostd/attempts_files.py",
+        "hostd/verify/attempts/file_system.py",
         "for where, data in chain(_of_processes(), _of_files()):",
         "for where, data in _of_processes():",
         VERIFY,
     ),
     Mutation(
         "broker: a credential is in the log",
-        "broker/injection.py",
+        "broker/credentials/injection.py",
         '    return b"Basic " + base64.b64encode(pair)\n',
         "    from twisted.logger import Logger\n\n"
         '    Logger().info("using {pair}", pair=pair)\n'
@@ -248,10 +248,10 @@ VERIFIED = (
     ),
     Mutation(
         "brake: a verification that nobody ends has no end",
-        "limits/brake.py",
+        "gitmoat/limits/brake.py",
         "self._lifted = now + min(seconds, LIFTED)",
         "self._lifted = now + seconds",
-        ("tests/unit/limits/test_quota_and_brake.py",),
+        ("tests/unit/gitmoat/limits/test_quota_and_brake.py",),
     ),
     Mutation(
         "brake: a sandbox is never slowed down",
@@ -262,17 +262,19 @@ VERIFIED = (
     ),
     Mutation(
         "sidecar: whoever connects is hostd",
-        "sidecar/control_socket.py",
+        "sidecar/control/hostd_socket.py",
         "            self._admitted.attest(sock)\n",
         "            pass\n",
         ("tests/wire/sidecar/test_floods.py::test_only_root_can_say_that_a_verification_runs",),
     ),
     Mutation(
         "broker: a host touches sessions of others",
-        "broker/authority.py",
+        "broker/sessions/grants.py",
         "        if session is None or session.stored.host != host:\n",
         "        if session is None:\n",
-        ("tests/wire/broker/test_sessions.py::test_a_host_can_only_touch_its_own_sessions",),
+        (
+            "tests/wire/broker/sessions/test_sessions.py::test_a_host_can_only_touch_its_own_sessions",
+        ),
     ),
     Mutation(
         "helper: a crowd at the credential socket turns it away",
@@ -300,10 +302,10 @@ VERIFIED = (
     ),
     Mutation(
         "grant: any signature will do",
-        "identity/grant.py",
+        "gitmoat/identity/grant.py",
         "        VerifyKey(key).verify(_CONTEXT + payload, signature)\n",
         "        VerifyKey(key)\n",
-        ("tests/unit/identity/test_grant.py",),
+        ("tests/unit/gitmoat/identity/test_grant.py",),
     ),
 )
 

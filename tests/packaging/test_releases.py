@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from identity.version import VERSION
+from gitmoat.version import VERSION
 from tests.releases import Release, git, releases
 
 

@@ -34,8 +34,8 @@ BROKER_LIMIT = 2.0
 # What systemd does between fork and exec, for the settings that can break a program.
 _LAUNCHER = """
 import errno, json, os, sys
-from confine import linux
-from confine.seccomp import Allow, Argument, Compare, Fail, Profile, Rule, compile_profile
+from gitmoat.confine import linux
+from gitmoat.confine.seccomp import Allow, Argument, Compare, Fail, Profile, Rule, compile_profile
 about = json.load(sys.stdin)
 os.dup2(int(os.environ.pop("FD")), 3)
 os.setgroups([]); os.setresgid(*[about["uid"]] * 3); os.setresuid(*[about["uid"]] * 3)
@@ -115,8 +115,8 @@ def test_systemd_understands_every_line(unit: Path) -> None:
 
 
 def test_the_broker_and_its_socket_are_where_hostctl_looks() -> None:
-    from hostctl.defaults import BROKER_UID
-    from identity.paths import Paths
+    from gitmoat.paths import Paths
+    from hostctl.setup.defaults import BROKER_UID
 
     paths = Paths("/")
     assert settings(SOCKET)["ListenStream"] == [str(paths.broker_admin_socket)]

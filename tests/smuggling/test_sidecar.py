@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from streams.incoming import Incoming
+from gitmoat.net.http.incoming import Incoming
 from tests.fakes.sidecar_world import Client, World
 from tests.fakes.vectors import ADDED, Spelling, Vector, answers, check, refused, status_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
 from tests.fakes.broker_scene import Scene
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor

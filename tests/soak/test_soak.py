@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from identity.paths import Paths
+from gitmoat.paths import Paths
 from tests.soak.run import soak
 from tests.soak.watch import Watch
 from tests.stage.gitmoat import Gitmoat

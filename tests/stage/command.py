@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from hostctl.daemons import clean_environment
+from hostctl.setup.daemons import clean_environment
 from tests.waiting import PATIENCE, ends_with_its_test
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from attrs import define, field
 
-from hostctl.configfile import create_file
-from hostctl.daemons import Daemon, stop_daemon
+from gitmoat.paths import Paths
+from hostctl.commands.up import start_missing
 from hostctl.failure import Failure
 from hostctl.output import Output
-from hostctl.up import start_missing
-from identity.paths import Paths
+from hostctl.setup.configfile import create_file
+from hostctl.setup.daemons import Daemon, stop_daemon
 from tests.stage.command import Ran, begin_hostctl, run_hostctl
 from tests.stage.instance import make_instance
 from tests.stage.repositories import ALLOWED, FORBIDDEN, create_repository, refs

@@ -15,8 +15,8 @@ from typing import Any
 
 from attrs import frozen
 
-from hostctl.defaults import broker_address, write_defaults
-from identity.paths import Paths
+from gitmoat.paths import Paths
+from hostctl.setup.defaults import broker_address, write_defaults
 from tests.stage.command import Ran, begin_hostctl, run_hostctl
 from tests.stage.kernel_view import processes
 from tests.waiting import readable

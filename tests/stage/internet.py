@@ -22,7 +22,7 @@ from typing import Any
 import trustme
 from attrs import define, frozen
 
-from confine import linux
+from gitmoat.confine import linux
 from tests.stage.command import Ran, run_hostctl
 from tests.stage.instance import Instance, make_instance
 from tests.waiting import PATIENCE, eventually

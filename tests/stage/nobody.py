@@ -11,8 +11,8 @@ from tests.waiting import PATIENCE
 
 # The interpreter may be out of reach after the uid is gone, so everything is imported before.
 DROPPED = """
-import os, sys, importlib, pkgutil, json, traceback, hostctl, netpolicy.codes
-import identity.controlsocket, identity.paths, pathlib, shutil, socket
+import os, sys, importlib, pkgutil, json, traceback, hostctl, gitmoat.codes
+import gitmoat.identity.control_socket, gitmoat.paths, pathlib, shutil, socket
 for module in pkgutil.walk_packages(hostctl.__path__, "hostctl."):
     importlib.import_module(module.name)
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from hostctl.daemons import clean_environment
+from hostctl.setup.daemons import clean_environment
 from tests.waiting import end, eventually
 
 

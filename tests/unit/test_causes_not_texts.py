@@ -19,19 +19,43 @@ SEARCHES = {"search", "match", "fullmatch", "get"}
 
 # (file, expression): why it may look at what is called so.
 EXCEPTIONS = {
-    ("broker/dialling.py", "error.args[0]"): "OpenSSL's: pyOpenSSL gives its texts and no numbers",
-    ("broker/push_commands.py", "_CODES.get(refused.why, 'G203')"): "an enumeration, Refusal",
-    ("broker/sessions.py", "reason in _GIVEN_BACK"): "the key under which an end is stored",
-    ("gitwire/formatting.py", "_PHRASE.fullmatch(reason)"): "whether a status line may hold it",
+    (
+        "broker/upstream/dialler.py",
+        "error.args[0]",
+    ): "OpenSSL's: pyOpenSSL gives its texts and no numbers",
+    ("broker/kinds/push_commands.py", "_CODES.get(refused.why, 'G203')"): "an enumeration, Refusal",
+    (
+        "broker/sessions/sessions.py",
+        "reason in _GIVEN_BACK",
+    ): "the key under which an end is stored",
+    (
+        "gitmoat/wire/http/formatting.py",
+        "_PHRASE.fullmatch(reason)",
+    ): "whether a status line may hold it",
     (
         "hostctl/arguments.py",
         "message.startswith('unrecognized arguments')",
     ): "argparse has no other",
-    ("hostctl/cp.py", "'No such file' in error"): "tar's, in the sandbox: some exit with 1",
-    ("hostctl/cp.py", "'unrecognized option' in error"): "tar's, in the sandbox: also exit 1",
-    ("hostctl/explain.py", "event.get('req') == args.what"): "what the user named: a request's id",
-    ("streams/incoming.py", "reason in self._reasons"): "who holds it up, any hashable object",
-    ("streams/descriptor.py", "reason in self._reasons"): "who holds it up, any hashable object",
+    (
+        "hostctl/commands/cp.py",
+        "'No such file' in error",
+    ): "tar's, in the sandbox: some exit with 1",
+    (
+        "hostctl/commands/cp.py",
+        "'unrecognized option' in error",
+    ): "tar's, in the sandbox: also exit 1",
+    (
+        "hostctl/commands/explain.py",
+        "event.get('req') == args.what",
+    ): "what the user named: a request's id",
+    (
+        "gitmoat/net/http/incoming.py",
+        "reason in self._reasons",
+    ): "who holds it up, any hashable object",
+    (
+        "gitmoat/net/transport/descriptor.py",
+        "reason in self._reasons",
+    ): "who holds it up, any hashable object",
 }
 
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from broker.config import load_config
-from broker.files import open_tree
+from broker.config.files import load_config
+from broker.config.tree import open_tree
+from gitmoat.codes import CODES
 from hostctl.__main__ import main as hostctl
 from hostctl.arguments import parse
-from hostctl.gone import GONE
+from hostctl.help.gone import GONE
 from hostd.config import parse_config
-from netpolicy.codes import CODES
-from netpolicy.document import parse_policy
 from netpolicy.expectations import run_tests
+from netpolicy.format.document import parse_policy
 from tests.stage.sources import ROOT, files
 from tools import reference
 from tools.size import PARTS

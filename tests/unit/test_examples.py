@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hostd.attaching import SEALING
-from hostd.environment import PLACES
+from hostd.docker.attaching import SEALING
+from hostd.sandbox.environment import PLACES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COMPOSE = {

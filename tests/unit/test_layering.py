@@ -15,7 +15,9 @@ from tools.size import PARTS, part_of
 
 OURS = set(PARTS)
 PROGRAMS = {"broker", "hostctl", "hostd", "sidecar"}
-PURE = {"gitwire", "limits", "netpolicy"}
+PURE = {"gitmoat.wire", "gitmoat.limits", "netpolicy"}
+
+LEAVES = {"gitmoat.audit", "gitmoat.confine", "gitmoat.identity"}
 
 
 @frozen
@@ -63,15 +65,18 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "what measures, tests and publishes the product is not installed with it",
     ),
     (
-        {"gitwire"}, {"netpolicy"}, set(), "what bytes mean does not depend on what is allowed",
+        {"gitmoat.wire"}, {"netpolicy"}, set(),
+        "what bytes mean does not depend on what is allowed",
     ),
     (
-        {"gitmoat"}, PROGRAMS | {"credential_helper", "streams", "confine", "audit"},
+        {"gitmoat"},
+        PROGRAMS | {"credential_helper", "gitmoat.net", "gitmoat.confine", "gitmoat.audit"},
         {"gitmoat.control.server"},
         "what the programs share knows none of them, and no connection but a control socket's",
     ),
     (
-        {"limits"}, OURS - {"limits"}, set(), "counting depends on nothing that is counted",
+        {"gitmoat.limits"}, OURS - {"gitmoat.limits"}, set(),
+        "counting depends on nothing that is counted",
     ),
     (
         {"credential_helper"}, OURS - {"credential_helper"}, set(),
@@ -83,35 +88,36 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "every import is paid at every git operation",
     ),
     (
-        {"confine", "audit", "identity"}, OURS - {"confine", "audit", "identity"}, set(),
+        LEAVES, OURS - LEAVES, set(),
         "leaves know nothing of the house",
     ),
     (
-        {"streams"}, OURS - {"streams", "gitwire", "limits"}, set(),
+        {"gitmoat.net"}, OURS - {"gitmoat.net", "gitmoat.wire", "gitmoat.limits"}, set(),
         "a connection knows no policy and no key",
     ),
     (
-        {"confine", "netpolicy", "gitmoat", "gitwire", "audit", "hostctl"}, {"twisted"},
+        {"gitmoat", "gitmoat.audit", "gitmoat.confine", "gitmoat.wire", "hostctl", "netpolicy"},
+        {"twisted"},
         {"gitmoat.control.server"},
         "a reactor belongs to daemons; hostctl must start fast",
     ),
     (
-        OURS, {"docker"}, {"hostd.runtimes.docker"}, "one module talks to Docker",
+        OURS, {"docker"}, {"hostd.docker.engine"}, "one module talks to Docker",
     ),
     (
         OURS, {"subprocess"},
-        {"hostd.forks", "hostctl.daemons", "hostctl.demo_upstream",
-         "hostctl.demo_stage", "hostctl.checkup_host", "hostctl.logins"},
+        {"hostd.process.fork_client", "hostctl.setup.daemons", "hostctl.demo.git_server",
+         "hostctl.demo.stage", "hostctl.doctor.machine", "hostctl.setup.logins"},
         "processes are started by the zygote's one confining routine; hostd starts the zygote, "
         "and hostctl the daemons and its demo, asks programs for their versions, and as a user "
         "whether that user has a login",
     ),
     (
-        {"sidecar", "hostd", "hostctl", "streams"}, {"identity.secret"}, set(),
+        {"sidecar", "hostd", "hostctl", "gitmoat.net"}, {"gitmoat.identity.secret"}, set(),
         "an upstream credential is the broker's alone",
     ),
     (
-        {"broker"}, {"streams.dialling"}, {"broker.dialling"},
+        {"broker"}, {"gitmoat.net.transport.dialling"}, {"broker.upstream.dialler"},
         "a connection is dialled for something that is registered: it asks for its entry",
     ),
     (
@@ -203,7 +209,7 @@ def exposes(path: Path) -> bool:
 def test_a_secret_becomes_bytes_in_two_modules_of_the_broker() -> None:
     """injection writes it into an upstream head, vault seals it for the disk."""
     found = {str(path.relative_to(ROOT)) for path in product_files() if exposes(path)}
-    assert found == {"broker/injection.py", "broker/vault.py"}
+    assert found == {"broker/credentials/injection.py", "broker/credentials/vault.py"}
 
 
 def test_no_module_makes_a_reactor_by_being_imported() -> None:
@@ -220,8 +226,8 @@ def test_no_module_makes_a_reactor_by_being_imported() -> None:
 
 def test_a_kind_of_request_is_decided_without_a_world() -> None:
     """`sidecar/exchange.py` acts; what it is told by a kind is pure."""
-    edges = {"twisted", "OpenSSL", "socket", "select", "os", "streams"}
+    edges = {"twisted", "OpenSSL", "socket", "select", "os", "gitmoat.net"}
     kinds = {"sidecar.kind", *map(module_of, files(ROOT / "sidecar" / "kinds"))}
     found = [each for each in IMPORTS if each.module in kinds]
     acts = {each.target for each in found if any(belongs(each.target, edge) for edge in edges)}
-    assert found and acts <= {"streams.causes", "streams.causes.Cause"}
+    assert found and acts <= {"gitmoat.net.causes", "gitmoat.net.causes.Cause"}

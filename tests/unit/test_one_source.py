@@ -9,21 +9,21 @@ import json
 import pytest
 from hypothesis import given
 
-from gitwire.dnsmessage import A
-from gitwire.hostname import Destination, HostName
-from gitwire.proxying import PlainRequest, TunnelRequest
-from netpolicy.document import policy_digest, policy_from_mapping, policy_to_mapping
-from netpolicy.egress import EgressAllow, decide_egress
+from gitmoat.wire.dns import A
+from gitmoat.wire.hostname import Destination, HostName
+from gitmoat.wire.http.proxying import PlainRequest, TunnelRequest
 from netpolicy.egress_rules.asking import nearest
-from netpolicy.egresstext import refusal
-from netpolicy.kind import GitServers
+from netpolicy.egress_rules.egress_decision import EgressAllow, decide_egress
+from netpolicy.egress_rules.refusal import refusal
+from netpolicy.format.document import policy_digest, policy_from_mapping, policy_to_mapping
 from netpolicy.nftables import Uids, render
 from netpolicy.policy import EgressTest, Policy, Scheme, Tier
+from netpolicy.rule_kind import GitServers
 from netpolicy.upstreams import Upstream, UpstreamTable
-from sidecar.dns_answers import DnsAnswers
+from sidecar.egress.dns_answers import DnsAnswers
+from sidecar.egress.synthetic import SyntheticAddresses
 from sidecar.kind import Allow, Scope, Source
 from sidecar.kinds.egress import HTTP, TUNNEL
-from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.policies import destinations, host_names, patient, policies, schemes
 from tests.stage.sources import ROOT, files
 
@@ -123,7 +123,7 @@ def test_who_looks_into_the_rules_is_seen(planted: str) -> None:
     assert _reads_rules(ast.parse(planted))
 
 
-@pytest.mark.parametrize("package", ["broker", "hostd", "sidecar", "streams"])
+@pytest.mark.parametrize("package", ["broker", "hostd", "sidecar", "gitmoat/net"])
 def test_no_daemon_looks_into_the_rules_itself(package: str) -> None:
     for path in files(ROOT / package):
         assert not _reads_rules(ast.parse(path.read_text(encoding="utf-8"))), path

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from attrs import fields
 
-from broker.admin import HELPERS
-from broker.admin_operations import AdminOperations
-from broker.operations import TABLE
+from broker.api.admin_operations import AdminOperations
+from broker.api.admin_socket import HELPERS
+from broker.api.dispatch import TABLE
 from gitmoat.messages.report import Event
 from gitmoat.messages.sidecar import ORDERS, SidecarConfig
-from hostd.messages import REQUESTS
-from hostd.operations import Operations
+from hostd.api.operations import Operations
+from hostd.process.requests import REQUESTS
 
 PAGES = Path(__file__).parents[2] / "docs" / "protocol"
 

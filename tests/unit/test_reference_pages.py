@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from audit.events import KEYS
-from audit.schema import journal_schema, kinds
-from broker.metrics import FAMILIES
+from broker.api.metrics import FAMILIES
+from gitmoat.audit.events import KEYS
+from gitmoat.audit.schema import journal_schema, kinds
+from gitmoat.codes import CODES
+from gitmoat.limits.table import GROUPS
 from hostctl.arguments import VERBS, verb_parser
-from hostctl.demo import CHECKS
-from limits.table import GROUPS
-from netpolicy.codes import CODES
+from hostctl.commands.demo import CHECKS
 from tests.stage.sources import files
 from tools import cli_pages, reference
 

@@ -15,8 +15,8 @@ TESTS = sources.ROOT / "tests"
 OF_THE_DEMO = {
     "tests/cli/test_demo_upstream.py",
     "tests/docker/test_docker_demo.py",
-    "tests/unit/hostctl/test_demo.py",
-    "tests/unit/hostctl/test_demo_checks.py",
+    "tests/unit/hostctl/commands/test_demo.py",
+    "tests/unit/hostctl/demo/test_demo_checks.py",
     "tests/unit/test_reference_pages.py",
 }
 # The one, and two with an interpreter of their own: another version's, one with fewer capabilities.
@@ -38,7 +38,7 @@ def imported(source: str) -> Iterator[str]:
 
 
 def of_the_demo(module: str) -> bool:
-    return module.startswith("hostctl.demo")
+    return module.startswith(("hostctl.demo", "hostctl.commands.demo"))
 
 
 def file_of(module: str) -> str:
@@ -97,7 +97,11 @@ def test_hostctl_on_a_root_is_spelt_once() -> None:
 
 @pytest.mark.parametrize(
     "planted",
-    ["from hostctl.demo_stage import Stage", "from hostctl import demo", "import hostctl.demo"],
+    [
+        "from hostctl.demo.stage import Stage",
+        "from hostctl.commands import demo",
+        "import hostctl.commands.demo",
+    ],
 )
 def test_an_import_of_the_demo_is_seen(planted: str) -> None:
     assert any(map(of_the_demo, imported(planted)))
@@ -105,7 +109,7 @@ def test_an_import_of_the_demo_is_seen(planted: str) -> None:
 
 def test_what_is_shared_may_be_imported() -> None:
     allowed = (
-        "from tests.stage.boxes import Box\nfrom tests.fakes.tls import End\nimport hostctl.up"
+        "from tests.stage.boxes import Box\nfrom tests.fakes.tls import End\nimport hostctl.output"
     )
     modules = list(imported(allowed))
     assert not any(file_of(each) or of_the_demo(each) for each in modules)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from gitmoat.version import VERSION
+from hostctl.commands.up import start_missing
 from hostctl.output import Output
-from hostctl.up import start_missing
-from identity.version import VERSION
 from tests.live.inventory import cgroups
 from tests.releases import Release, releases
 from tests.stage.boxes import Box, alive

@@ -9,18 +9,18 @@ import pytest
 from nacl.public import SealedBox
 from nacl.signing import SigningKey
 
+from broker.config.tree import Tree
+from broker.credentials.injection import upstream_head
+from broker.credentials.providers.credential import Credential, parse_password
+from broker.credentials.providers.file import FileCredentials, is_private
+from broker.credentials.providers.vaulted import VaultCredentials
+from broker.credentials.vault import Vault, open_vault
 from broker.errors import Unavailable
-from broker.files import Tree
-from broker.injection import upstream_head
-from broker.providers.credential import Credential, parse_password
-from broker.providers.file import FileCredentials, is_private
-from broker.providers.vault import VaultCredentials
-from broker.vault import Vault, open_vault
 from gitmoat.fault import Fault
-from gitwire.framing import Chunked, NoBody
-from gitwire.repository import parse_place, parse_repository
-from gitwire.smarthttp import Advertise, Push, Service
-from identity.secret import Secret
+from gitmoat.identity.secret import Secret
+from gitmoat.wire.git.repository_name import parse_place, parse_repository
+from gitmoat.wire.git.smarthttp import Advertise, Push, Service
+from gitmoat.wire.http.framing import Chunked, NoBody
 
 MARKER = b"hunter2-marker"
 PLACE, REPOSITORY = parse_place(b"up"), parse_repository(b"acme/app.git")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from broker.store.interface import (
+from broker.sessions.store.interface import (
     AuditHead,
     CounterSeen,
     Moved,
@@ -15,7 +15,7 @@ from broker.store.interface import (
     StoredSession,
     StoreUnwritable,
 )
-from broker.store.sqlite import SqliteStore, open_sqlite, store_files
+from broker.sessions.store.sqlite import SqliteStore, open_sqlite, store_files
 
 SESSION = StoredSession(
     id="s1",

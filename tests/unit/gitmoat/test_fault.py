@@ -7,9 +7,9 @@ import json
 import pytest
 from twisted.python.failure import Failure
 
+from gitmoat.codes import CODES
 from gitmoat.fault import Fault, fault_of
 from hostd.failures import Failed
-from netpolicy.codes import CODES
 
 
 def test_it_reads_as_one_line() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hostctl.arguments import VERBS, parse, verb_module
 from hostctl.failure import Failure
-from hostctl.helptext import HELP
+from hostctl.help.helptext import HELP
 
 
 def refused(*argv: str) -> Failure:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.admin import _LINE
-from hostctl.client import (
+from broker.api.admin_socket import _LINE
+from hostctl.control_client import (
     REQUEST_LIMITS,
     Connection,
     Done,
@@ -21,7 +21,7 @@ from hostctl.client import (
     parse_message,
 )
 from hostctl.failure import Failure
-from hostd.admin import _LINE_LIMIT
+from hostd.api.admin import _LINE_LIMIT
 
 
 def test_the_kinds_of_message() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hostctl.policies.init import Answers, policy_text
-from netpolicy.document import parse_policy
+from hostctl.policies.new_policy import Answers, policy_text
 from netpolicy.expectations import run_tests
+from netpolicy.format.document import parse_policy
 from netpolicy.policy import Tier
 
 

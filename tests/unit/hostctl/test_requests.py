@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from gitmoat.paths import Paths
 from hostctl.arguments import parse
-from hostctl.cred import provider_values, seal_request
-from hostctl.exec import exec_request
+from hostctl.commands.cred import provider_values, seal_request
+from hostctl.commands.exec import exec_request
+from hostctl.commands.git import git_request
+from hostctl.commands.run import main, run_request
+from hostctl.commands.session import revoke_request
+from hostctl.commands.upstream import upstream_values
 from hostctl.failure import Failure
-from hostctl.git import git_request
 from hostctl.output import Output
-from hostctl.run import main, run_request
-from hostctl.session import revoke_request
-from hostctl.upstream import upstream_values
-from identity.paths import Paths
 
 
 def args_of(*argv: str) -> Namespace:

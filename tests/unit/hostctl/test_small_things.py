@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.clock import ago, span, until
-from hostctl.pump import exit_code
-from identity.version import VERSION
+from gitmoat.version import VERSION
+from hostctl.run.pump import exit_code
+from hostctl.terminal.moments import ago, span, until
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostd.admin import Channel
+from hostd.api.admin import Channel
 from hostd.failures import Failed
 
 

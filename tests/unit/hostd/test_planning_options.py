@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from hostd.failures import Failed
-from hostd.plan import Plan
-from hostd.planning import make_plan, parse_run
-from hostd.uids import UidRange
-from hostd.workdir import Workdir
+from hostd.sandbox.plan import Plan
+from hostd.sandbox.planning import make_plan, parse_run
+from hostd.sandbox.uids import UidRange
+from hostd.sandbox.workdir import Workdir
 from netpolicy.upstreams import Upstream, UpstreamTable
 
 UPSTREAMS = UpstreamTable((Upstream("github", ("github.com",), True),))

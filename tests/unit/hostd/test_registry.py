@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hostd.proc import start_time
+from hostd.process.proc import start_time
 from hostd.registry import Loaded, ProcessRecord, Record, Registry, Step
 
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitwire.hostname import Destination, HostName
-from netpolicy.document import parse_policy, policy_from_mapping
-from netpolicy.egress import EgressAllow, decide_egress
-from netpolicy.kind import Options
+from gitmoat.wire.hostname import Destination, HostName
+from netpolicy.egress_rules.egress_decision import EgressAllow, decide_egress
+from netpolicy.format.document import parse_policy, policy_from_mapping
+from netpolicy.format.reading import PolicyError
+from netpolicy.format.writing import policy_to_mapping
 from netpolicy.narrowing import adhoc_policy, narrow
 from netpolicy.policy import Policy
-from netpolicy.reading import PolicyError
-from netpolicy.writing import policy_to_mapping
+from netpolicy.rule_kind import Options
 from tests.fakes.policies import host_names, patient, policies, ports
 
 POLICY = parse_policy(

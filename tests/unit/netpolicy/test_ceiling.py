@@ -3,8 +3,8 @@
 import pytest
 
 from netpolicy.ceiling import exceeded
-from netpolicy.document import parse_policy
-from netpolicy.matchers import RepoPattern
+from netpolicy.format.document import parse_policy
+from netpolicy.patterns.matchers import RepoPattern
 from netpolicy.policy import Ceiling
 
 POLICY = """

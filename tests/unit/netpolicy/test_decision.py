@@ -5,8 +5,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitwire.receivepack import Change, Command, RefName
-from gitwire.repository import RepositoryPath
+from gitmoat.wire.git.receivepack import Change, Command, RefName
+from gitmoat.wire.git.repository_name import RepositoryPath
 from netpolicy.decision import (
     Allow,
     Deny,
@@ -15,7 +15,7 @@ from netpolicy.decision import (
     decide_push,
     decide_repository,
 )
-from netpolicy.document import parse_policy
+from netpolicy.format.document import parse_policy
 from netpolicy.policy import GitRule, Policy, Tier
 from tests.fakes import policies
 from tests.fakes.slow_matching import slow_match

@@ -5,15 +5,15 @@ from attrs import AttrsInstance, evolve, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitwire.hostname import Destination
+from gitmoat.wire.hostname import Destination
 from netpolicy.decision import Allow
 from netpolicy.difference import Difference, compare
-from netpolicy.document import parse_policy, policy_to_mapping
-from netpolicy.egress import EgressAllow, decide_egress
+from netpolicy.egress_rules.egress_decision import EgressAllow, decide_egress
+from netpolicy.format.document import parse_policy, policy_to_mapping
+from netpolicy.format.key_rows import LIMITS, SESSION
 from netpolicy.git_rules.asking import decide
-from netpolicy.keys import LIMITS, SESSION
-from netpolicy.kind import GitServers
 from netpolicy.policy import GitTest, Limits, Policy, Scheme, Session
+from netpolicy.rule_kind import GitServers
 from tests.fakes.policies import (
     destinations,
     git_rules,

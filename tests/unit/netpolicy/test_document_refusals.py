@@ -1,6 +1,6 @@
 import pytest
 
-from netpolicy.document import PolicyError, parse_policy
+from netpolicy.format.document import PolicyError, parse_policy
 
 RULE = '[[git]]\nrepos = ["github:acme/app"]\n'
 HEAD = 'version = 1\nname = "p"\n'

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 
 from netpolicy.decision import Allow
-from netpolicy.document import parse_policy
+from netpolicy.format.document import parse_policy
 from netpolicy.git_rules.asking import decide, nearest
-from netpolicy.kind import GitServers
 from netpolicy.policy import GitTest, Policy
+from netpolicy.rule_kind import GitServers
 from tests.fakes.policies import edited, patient, policies, policy_tests
 
 POLICY = parse_policy("""

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given
 
-from gitwire.hostname import Destination, parse_destination
-from netpolicy.document import parse_policy
-from netpolicy.egress import EgressAllow
+from gitmoat.wire.hostname import Destination, parse_destination
 from netpolicy.egress_rules.asking import decide, nearest
-from netpolicy.kind import GitServers
+from netpolicy.egress_rules.egress_decision import EgressAllow
+from netpolicy.format.document import parse_policy
 from netpolicy.policy import EgressTest, Policy, Scheme
+from netpolicy.rule_kind import GitServers
 from tests.fakes.policies import destinations, edited, patient, policies, schemes
 
 POLICY = parse_policy("""

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netpolicy.document import parse_policy
+from netpolicy.format.document import parse_policy
+from netpolicy.presets.known_presets import PRESETS, expanded, preset_rules, rule_notes
 from netpolicy.presets.names import PRESETS as NAMES
 from netpolicy.presets.places import Answer
-from netpolicy.presets.table import PRESETS, expanded, preset_rules, rule_notes
 from tests.fakes.policies import patient
 
 

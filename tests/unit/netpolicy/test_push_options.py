@@ -2,14 +2,14 @@
 
 import pytest
 
-from gitwire.receivepack import Change, Command, RefName
-from gitwire.repository import RepositoryPath
+from gitmoat.wire.git.receivepack import Change, Command, RefName
+from gitmoat.wire.git.repository_name import RepositoryPath
 from netpolicy.decision import Allow, PushDenied, decide_push
-from netpolicy.document import parse_policy, policy_from_mapping
-from netpolicy.explain import allowed_lines
+from netpolicy.format.document import parse_policy, policy_from_mapping
+from netpolicy.format.reading import PolicyError
+from netpolicy.format.writing import policy_to_mapping
+from netpolicy.git_rules.refusal import allowed_lines
 from netpolicy.policy import Tier
-from netpolicy.reading import PolicyError
-from netpolicy.writing import policy_to_mapping
 from tests.fakes import policies
 
 TEXT = """

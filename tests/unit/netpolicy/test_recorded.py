@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from netpolicy.document import parse_policy, policy_digest, policy_from_mapping, policy_to_mapping
+from netpolicy.format.document import (
+    parse_policy,
+    policy_digest,
+    policy_from_mapping,
+    policy_to_mapping,
+)
 
 ROWS = json.loads((Path(__file__).parents[2] / "vectors" / "policies.json").read_text())
 TEXTS = [row for row in ROWS if "text" in row]

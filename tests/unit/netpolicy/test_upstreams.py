@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from gitwire.repository import Place, RepositoryPath
-from netpolicy.reading import PolicyError
+from gitmoat.wire.git.repository_name import Place, RepositoryPath
+from netpolicy.format.reading import PolicyError
 from netpolicy.upstreams import Upstream, UpstreamTable, gitconfig_for
 
 GITHUB = Upstream("github", ("github.com", "www.github.com", "ssh.github.com"), True)

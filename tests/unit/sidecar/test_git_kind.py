@@ -5,10 +5,11 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitwire.errors import Malformed
-from gitwire.http import Chunked, NoBody, RequestHead, RequestReader, ResponseHead
-from gitwire.smarthttp import Advertise, Fetch, classify
+from gitmoat.wire.git.smarthttp import Advertise, Fetch, classify
+from gitmoat.wire.http.heads import Chunked, NoBody, RequestHead, RequestReader, ResponseHead
+from gitmoat.wire.malformed import Malformed
 from netpolicy.policy import Tier
+from sidecar.credential.tokens import ScopedRepository
 from sidecar.kind import (
     Accepts,
     Allow,
@@ -22,7 +23,6 @@ from sidecar.kind import (
     Told,
 )
 from sidecar.kinds.git import GIT, Forward, token_in
-from sidecar.tokens import ScopedRepository
 from tests.fakes.sidecar_scope import POLICY, UPSTREAMS, basic, get, head, info_refs, post
 
 APP = ScopedRepository("hub", "acme/app")

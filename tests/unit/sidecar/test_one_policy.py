@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.names import dns
 
-from gitwire.hostname import Destination, HostName
-from gitwire.proxying import PlainRequest, TunnelRequest
+from gitmoat.wire.hostname import Destination, HostName
+from gitmoat.wire.http.proxying import PlainRequest, TunnelRequest
 from netpolicy.decision import Deny as PolicyDeny
-from netpolicy.egress import decide_egress, decide_plain
+from netpolicy.egress_rules.egress_decision import decide_egress, decide_plain
+from netpolicy.format.writing import policy_digest
 from netpolicy.nftables import Uids, render
 from netpolicy.policy import Policy, Tier
 from netpolicy.upstreams import Upstream, UpstreamTable
-from netpolicy.writing import policy_digest
-from sidecar.dns_answers import DnsAnswers
+from sidecar.egress.dns_answers import DnsAnswers
+from sidecar.egress.synthetic import SyntheticAddresses
 from sidecar.kind import Allow, Deny, Scope, Source
 from sidecar.kinds.egress import HTTP, TUNNEL
-from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.policies import host_names, patient, policies
 
 PORTS = (22, 80, 443, 8443)

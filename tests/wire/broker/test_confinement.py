@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE
 UID = 1999999999
 TRIAL = r"""
 import errno, json, os, resource, socket, sys, threading
-from confine.process import become_broker
+from gitmoat.confine.confining import become_broker
 
 uid, state, elsewhere = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 listener = socket.create_server(("127.0.0.1", 0))

@@ -8,9 +8,9 @@ import pytest
 from attrs import evolve, frozen
 
 from broker.kinds import KINDS
-from gitwire.framing import Chunked
-from gitwire.http import Length
-from netpolicy.document import parse_policy, policy_to_mapping
+from gitmoat.wire.http.framing import Chunked
+from gitmoat.wire.http.heads import Length
+from netpolicy.format.document import parse_policy, policy_to_mapping
 from tests.fakes.broker_scene import Scene, another_grant, post_policy
 from tests.fakes.broker_traffic import CHUNKED, chunk
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Reply, Sidecar, commands, post

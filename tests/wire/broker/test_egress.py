@@ -15,16 +15,16 @@ from twisted.names import dns
 from twisted.names.error import DNSNameError
 from twisted.python.failure import Failure
 
-from broker.configvalues import Address as Place
-from broker.dialling import Dialler
+from broker.config.values import Address as Place
 from broker.errors import Unavailable
-from broker.other_hosts import Checked, OtherHosts, is_ours
-from broker.resolving import ServerResolver, SystemResolver, _found
-from gitwire.hostname import Destination, HostName
-from netpolicy.addresses import Address
-from netpolicy.document import parse_policy
+from broker.upstream.dialler import Dialler
+from broker.upstream.other_hosts import Checked, OtherHosts, is_ours
+from broker.upstream.resolving import ServerResolver, SystemResolver, _found
+from gitmoat.net.tunnel_end import TunnelEnd
+from gitmoat.wire.hostname import Destination, HostName
+from netpolicy.egress_rules.addresses import Address
+from netpolicy.format.document import parse_policy
 from netpolicy.upstreams import Upstream, UpstreamTable
-from streams.raw import TunnelEnd
 from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import Reply, Sidecar
 from tests.fakes.clienthello import message, records, sni

@@ -16,12 +16,12 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import ensureDeferred
 
-from audit.events import PeerRefused
-from audit.journal import JournalUnavailable
-from audit.verify import verify_journal
-from broker.store.interface import State
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
+from broker.sessions.store.interface import State
+from gitmoat.audit.chain import verify_journal
+from gitmoat.audit.events import PeerRefused
+from gitmoat.audit.journal import JournalUnavailable
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
 from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import PACK_HEAD, POLICY, Sidecar, World, commands
 from tests.fakes.fake_upstream import FakeUpstream, ok

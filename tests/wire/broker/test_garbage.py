@@ -6,14 +6,20 @@ from contextlib import contextmanager
 
 import pytest
 
-from gitwire.smarthttp import Service
+from gitmoat.wire.git.smarthttp import Service
 from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import PACK_HEAD, commands, post
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
 
-_OURS = ("broker.", "streams.relay", "streams.incoming", "streams.outgoing", "identity.secret")
-_DIALLED = "broker.dialling."  # a connection is made once for many requests
+_OURS = (
+    "broker.",
+    "gitmoat.net.relay",
+    "gitmoat.net.http.incoming",
+    "gitmoat.net.http.outgoing",
+    "gitmoat.identity.secret",
+)
+_DIALLED = "broker.upstream.dialler."  # a connection is made once for many requests
 
 
 class _Ring:

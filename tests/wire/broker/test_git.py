@@ -9,9 +9,9 @@ import pytest
 import trustme
 from twisted.internet.defer import ensureDeferred
 
-from audit.journal import Journal
-from gitwire.http import Length
-from gitwire.pktline import FLUSH, format_data
+from gitmoat.audit.journal import Journal
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.http.heads import Length
 from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_traffic import ADVERTISEMENT, REFS, UPLOAD, begin_refs
 from tests.fakes.broker_world import (

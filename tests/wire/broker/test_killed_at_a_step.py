@@ -12,10 +12,10 @@ import pytest_twisted
 from nacl.signing import SigningKey
 from twisted.internet.defer import ensureDeferred
 
-from audit.verify import verify_journal
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
-from identity.keyfile import load_key, load_or_create_key, public_text
+from gitmoat.audit.chain import verify_journal
+from gitmoat.identity.keyfile import load_key, load_or_create_key, public_text
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
 from tests.fakes.broker_process import ProcessWorld
 from tests.fakes.broker_world import Sidecar
 from tests.fakes.fake_upstream import FakeUpstream, ok
@@ -23,8 +23,8 @@ from tests.fakes.reactor_tests import on_reactor
 from tests.waiting import PATIENCE
 
 REFS = ok(Service.UPLOAD_PACK, "advertisement", format_data(b"version 2\n") + FLUSH)
-SQLITE = "broker.store.sqlite"
-VAULT = "broker.vault"
+SQLITE = "broker.sessions.store.sqlite"
+VAULT = "broker.credentials.vault"
 
 
 @pytest.fixture
@@ -144,8 +144,8 @@ def test_a_rotated_secret_is_the_old_or_the_new_one(world: ProcessWorld, when: s
 @pytest.mark.parametrize(
     ("module", "call", "when", "changed"),
     [
-        ("broker.own_key", "promote_key", "before", False),
-        ("broker.own_key", "promote_key", "after", True),
+        ("broker.credentials.own_key", "promote_key", "before", False),
+        ("broker.credentials.own_key", "promote_key", "after", True),
         (VAULT, "Vault.use", "before", True),
     ],
 )

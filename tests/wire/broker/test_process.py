@@ -13,10 +13,10 @@ from OpenSSL import SSL
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import ConnectionLost
 
-from audit.verify import verify_journal
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
-from identity.keyfile import public_text
+from gitmoat.audit.chain import verify_journal
+from gitmoat.identity.keyfile import public_text
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
 from tests.fakes.broker_process import ProcessWorld
 from tests.fakes.broker_world import PACK_HEAD, PASSWORD, Sidecar, commands
 from tests.fakes.connect_proxy import ConnectProxy

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gitwire.http import Chunked, Length
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
+from gitmoat.wire.http.heads import Chunked, Length
 from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_world import BASIC, ID, PACK_HEAD, POLICY, commands, post
 from tests.fakes.fake_upstream import Talk, ok

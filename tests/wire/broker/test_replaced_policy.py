@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 from nacl.signing import SigningKey
 
-from identity.grant import Grant, sign_grant
-from netpolicy.document import parse_policy, policy_to_mapping
+from gitmoat.identity.grant import Grant, sign_grant
+from netpolicy.format.document import parse_policy, policy_to_mapping
 from tests.fakes.broker_scene import SECOND, Scene, another_grant, post_policy
 from tests.fakes.broker_traffic import ADVERTISEMENT
 from tests.fakes.broker_world import POLICY, World

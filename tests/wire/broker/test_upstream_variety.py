@@ -9,8 +9,8 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import ensureDeferred
 
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
 from tests.fakes.broker_scene import Scene, ask, use_app
 from tests.fakes.broker_world import BASIC, POLICY, envelope
 from tests.fakes.connect_proxy import ConnectProxy

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hostd.admin import AdminConnection, Channel
+from hostd.api.admin import AdminConnection, Channel
 
 
 class Transport:

@@ -13,19 +13,19 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-import hostd.sandbox
-from hostd.adoption import take_over
-from hostd.containers import Containers
+import hostd.sandbox.sandbox
+from hostd.deferreds import all_done
+from hostd.docker.containers import Containers
 from hostd.failures import Failed
-from hostd.messages import Surveyed
-from hostd.planning import prepared
-from hostd.programs import Finished
+from hostd.process.programs import Finished
+from hostd.process.requests import Surveyed
 from hostd.registry import Record, Registry, Step
-from hostd.runtimes.bwrap import FirstProcess
-from hostd.sandbox import Container
+from hostd.sandbox.adoption import take_over
+from hostd.sandbox.bwrap import FirstProcess
+from hostd.sandbox.planning import prepared
+from hostd.sandbox.sandbox import Container
 from hostd.sandboxes import Sandboxes
-from hostd.serving import probe
-from hostd.waiting import all_done
+from hostd.sidecars.serving import probe
 
 
 class FullDisk(Registry):
@@ -151,7 +151,7 @@ def test_a_command_that_began_while_its_sandbox_ended_is_ended_and_not_recorded(
     sandboxes = Sandboxes(cast(Any, host), nothing, nothing)
     command = cast(Any, Command(os.getpid(), killed))
     with pytest.raises(Failed) as refused:
-        ended = hostd.sandbox.Sandbox(cast(Any, Sandbox()), nothing, record)
+        ended = hostd.sandbox.sandbox.Sandbox(cast(Any, Sandbox()), nothing, record)
         sandboxes.command_started(ended, command, prepared("one"))
     assert refused.value.code == "R106" and killed == [True]
     assert [each.step for each in host.registry.load().records] == [Step.ENDING]

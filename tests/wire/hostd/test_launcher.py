@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from attrs import define, evolve, field
 
-from confine.process import Limits
-from hostd.children import MOST_OF_ONE_CAUSE
-from hostd.messages import (
+from gitmoat.confine.confining import Limits
+from hostd.process.children import MOST_OF_ONE_CAUSE
+from hostd.process.requests import (
     MOST_DESCRIPTORS,
     Alive,
     Answer,

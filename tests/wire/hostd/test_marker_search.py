@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hostd.attempts_files import ATTEMPTS
-from hostd.refused import Refused
+from hostd.verify.attempts.file_system import ATTEMPTS
+from hostd.verify.attempts.refused import Refused
 from tests.waiting import ends_with_its_test
 
 search = ATTEMPTS["marker"]

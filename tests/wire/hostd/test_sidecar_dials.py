@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from gitmoat.messages.sidecar import DIAL, Connection, DialFailed, Order, parse_order
-from hostd.sidecar_process import Dials, SidecarProcess
+from hostd.sidecars.sidecar_process import Dials, SidecarProcess
 from tests.fakes.reactor_tests import on_reactor
 from tests.waiting import PATIENCE
 

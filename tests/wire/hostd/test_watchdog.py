@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from hostd.failures import Failed
-from hostd.messages import Surveyed
-from hostd.programs import Finished
+from hostd.process.programs import Finished
+from hostd.process.requests import Surveyed
 from hostd.watchdog import Watchdog
 from netpolicy.nftables import ruleset_hash
 

@@ -11,10 +11,11 @@ import pytest
 from attrs import frozen
 
 from gitmoat.messages.report import Event, Report
-from gitwire.http import RequestHead, ResponseHead, format_request
-from netpolicy.document import parse_policy, policy_to_mapping
+from gitmoat.net.causes import Cause
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.wire.http.heads import RequestHead, ResponseHead, format_request
+from netpolicy.format.document import parse_policy, policy_to_mapping
 from netpolicy.policy import Policy, Tier
-from sidecar.connection_pool import Share
 from sidecar.kind import (
     Allow,
     Answered,
@@ -28,8 +29,7 @@ from sidecar.kind import (
     Told,
 )
 from sidecar.kinds import KINDS
-from streams.causes import Cause
-from streams.incoming import Incoming
+from sidecar.link.connection_pool import Share
 from tests.fakes.sidecar_requests import advertise, info_refs, status
 from tests.fakes.sidecar_scope import POLICY_TEXT
 from tests.fakes.sidecar_world import Client, Hostd, World

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gitwire.formatting import format_response
-from hostd.proc import wakeups
-from streams.incoming import Incoming
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.wire.http.formatting import format_response
+from hostd.process.proc import wakeups
 from tests.fakes.confined_world import ConfinedWorld
 from tests.fakes.sidecar_requests import advertise, info_refs, question, status
 from tests.fakes.sidecar_world import GitBackend, Hostd, run_beside

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import socket
 
-from streams.incoming import Incoming
+from gitmoat.net.http.incoming import Incoming
 from tests.fakes.sidecar_requests import advertise, info_refs, status
 from tests.fakes.sidecar_world import BROKER_SEED, SIDECAR_SEED, Broker, Hostd, World, public
 

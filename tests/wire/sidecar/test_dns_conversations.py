@@ -10,13 +10,13 @@ import pytest
 from twisted.internet.threads import deferToThread
 
 from gitmoat.listeners import BUDGETS
-from netpolicy.document import parse_policy
+from netpolicy.format.document import parse_policy
 from netpolicy.upstreams import UpstreamTable
-from sidecar.dns_answers import DnsAnswers
-from sidecar.dns_listener import dns_port
+from sidecar.egress.dns_answers import DnsAnswers
+from sidecar.egress.dns_listener import dns_port
+from sidecar.egress.synthetic import SyntheticAddresses
 from sidecar.kind import Scope
-from sidecar.ports import Port
-from sidecar.synthetic import SyntheticAddresses
+from sidecar.port.ports import Port
 from tests.fakes.reactor_tests import on_reactor
 from tests.fakes.sidecar_requests import WEB_POLICY, question
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from netpolicy.document import parse_policy
+from netpolicy.format.document import parse_policy
 from netpolicy.upstreams import UpstreamTable
-from sidecar.dns_answers import DnsAnswers
-from sidecar.dns_listener import MOST, DnsDatagrams
+from sidecar.egress.dns_answers import DnsAnswers
+from sidecar.egress.dns_listener import MOST, DnsDatagrams
+from sidecar.egress.synthetic import SyntheticAddresses
 from sidecar.kind import Scope
-from sidecar.synthetic import SyntheticAddresses
 from tests.fakes.sidecar_requests import WEB_POLICY, question
 from tests.fakes.sidecar_world import Loop
 from tests.waiting import PATIENCE

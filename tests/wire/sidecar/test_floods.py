@@ -13,9 +13,9 @@ import pytest
 from attrs import evolve
 
 from gitmoat.listeners import BUDGETS
+from gitmoat.net.http.incoming import Incoming
 from netpolicy.policy import Limits
 from sidecar.budgets import CREDENTIALS_PER_MINUTE
-from streams.incoming import Incoming
 from tests.fakes.sidecar_scope import basic
 from tests.fakes.sidecar_world import Hostd, World, read_to_end
 

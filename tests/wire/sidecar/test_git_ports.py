@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gitwire.http import Chunked, Length
-from netpolicy.explain import refusal_lines
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.wire.http.heads import Chunked, Length
+from netpolicy.git_rules.refusal import refusal_lines
 from netpolicy.policy import Tier
+from sidecar.control.report_queue import BURST
 from sidecar.kinds.git import KEPT
-from sidecar.reports import BURST
-from streams.incoming import Incoming
 from tests.fakes.sidecar_requests import (
     UPLOAD,
     advertise,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from identity.peer import Means
+from gitmoat.identity.peer import Means
 from tests.fakes.sidecar_requests import APP
 from tests.fakes.sidecar_world import World
 from tests.fakes.whole_sidecar import stop

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from netpolicy.document import parse_policy
-from streams.incoming import Incoming
+from gitmoat.net.http.incoming import Incoming
+from netpolicy.format.document import parse_policy
 from tests.fakes.sidecar_requests import EGRESS, opens
 from tests.fakes.sidecar_scope import POLICY_TEXT
 from tests.fakes.sidecar_world import Client, World

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from gitwire.http import Chunked
-from streams.incoming import Incoming
-from streams.timing import Timeouts
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.net.timing import Timeouts
+from gitmoat.wire.http.heads import Chunked
 from tests.fakes.sidecar_requests import UPLOAD, advertise, info_refs, status, upload
 from tests.fakes.sidecar_scope import UPSTREAMS
 from tests.fakes.sidecar_world import Client, World

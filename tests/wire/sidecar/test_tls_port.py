@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gitwire.hostname import parse_host
-from hostd.attempts_network import client_hello
-from netpolicy.document import parse_policy
+from gitmoat.wire.hostname import parse_host
+from hostd.verify.attempts.network import client_hello
+from netpolicy.format.document import parse_policy
 from netpolicy.policy import Tier
 from sidecar.budgets import EgressPace
-from sidecar.clients import Door, tls_port
 from sidecar.kind import Source
 from sidecar.kinds.egress import TUNNEL
+from sidecar.port.clients import Door, tls_port
 from tests.fakes.sidecar_requests import EGRESS, opens
 from tests.fakes.sidecar_scope import POLICY_TEXT
 from tests.fakes.sidecar_world import Client, World
@@ -55,7 +55,7 @@ def test_what_came_with_the_hello_is_not_kept_as_long_as_the_tunnel(world: World
         world.loop.turn_until(lambda: world.broker.heard.endswith(bytes(_SAID)))
         gc.collect()
         traces = tracemalloc.take_snapshot().filter_traces(
-            [tracemalloc.Filter(True, "*/gitwire/clienthello.py")]
+            [tracemalloc.Filter(True, "*/gitmoat/wire/clienthello.py")]
         )
     finally:
         tracemalloc.stop()

@@ -14,12 +14,12 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, globalLogPublisher
 
-from broker.providers.credential import Permitted
-from gitwire.http import Chunked, Length, NoBody
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
-from identity.grant import Grant, sign_grant
-from netpolicy.document import parse_policy, policy_to_mapping
+from broker.credentials.providers.credential import Permitted
+from gitmoat.identity.grant import Grant, sign_grant
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
+from gitmoat.wire.http.heads import Chunked, Length, NoBody
+from netpolicy.format.document import parse_policy, policy_to_mapping
 from netpolicy.policy import Ceiling
 from tests.fakes.broker_world import (
     PACK_HEAD,

@@ -11,7 +11,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from audit.verify import read_lines
+from gitmoat.audit.chain import read_lines
 from tests.fakes.broker_world import RawSidecar, World
 from tests.fakes.fake_upstream import FakeUpstream, Talk
 from tests.fakes.held import HeldTime, HeldTurn

@@ -10,7 +10,7 @@ import pytest_twisted
 from twisted.internet.defer import ensureDeferred
 
 from broker.kinds import KINDS
-from gitwire.http import NoBody
+from gitmoat.wire.http.heads import NoBody
 from tests.fakes.broker_world import Reply
 from tests.fakes.internet import EXTRA
 from tests.fakes.ping_kind import Ping

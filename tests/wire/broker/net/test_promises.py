@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gitwire.http import NoBody
-from gitwire.pktline import FLUSH
-from gitwire.smarthttp import Service
+from gitmoat.wire.git.pktline import FLUSH
+from gitmoat.wire.git.smarthttp import Service
+from gitmoat.wire.http.heads import NoBody
 from tests.fakes.broker_world import Reply, Sidecar, envelope
 from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.internet import Tunnel, ask_plain

@@ -17,8 +17,8 @@ from attrs import frozen
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import react
 
-from gitwire.pktline import FLUSH, format_data
-from gitwire.smarthttp import Service
+from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
 from tests.fakes.broker_world import BASIC, ID, PACK_HEAD, commands
 from tests.fakes.clienthello import message, records, sni
 from tests.fakes.fake_upstream import ok

@@ -7,14 +7,14 @@ from enum import Enum, auto
 
 from attrs import define, field
 
-from gitwire.formatting import format_response
-from gitwire.http import Chunked, Piece
-from netpolicy.document import parse_policy
-from streams.causes import Why
-from streams.incoming import Incoming
-from streams.outgoing import Outgoing
-from streams.raw import TunnelEnd
-from streams.timing import Timeouts
+from gitmoat.net.causes import Why
+from gitmoat.net.http.incoming import Incoming
+from gitmoat.net.http.outgoing import Outgoing
+from gitmoat.net.timing import Timeouts
+from gitmoat.net.tunnel_end import TunnelEnd
+from gitmoat.wire.http.formatting import format_response
+from gitmoat.wire.http.heads import Chunked, Piece
+from netpolicy.format.document import parse_policy
 from tests.fakes.clienthello import message, records, sni
 from tests.fakes.sidecar_requests import question
 from tests.fakes.sidecar_scope import POLICY_TEXT, basic

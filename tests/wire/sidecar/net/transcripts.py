@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streams.incoming import Incoming
+from gitmoat.net.http.incoming import Incoming
 from tests.fakes.sidecar_requests import info_refs, receive, upload
 from tests.fakes.sidecar_world import Collected, World
 from tests.fakes.whole_sidecar import whole_world

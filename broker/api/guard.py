@@ -1,0 +1,44 @@
+"""The one place where what went wrong for a host, or in a report, becomes a reply."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from twisted.logger import Logger
+
+from broker.exchange.refusals import Reply, json_reply
+from gitmoat.codes import CODES
+from gitmoat.fault import Fault
+from gitmoat.net.http.ends import Incoming
+from gitmoat.shape import Misshapen
+from gitmoat.wire.malformed import Malformed
+
+log = Logger()
+
+
+def send(incoming: Incoming, reply: Reply) -> None:
+    incoming.reply(reply.status, reply.headers, reply.body)
+
+
+def guarded(incoming: Incoming, act: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """`act`, with every expected failure of it answered."""
+
+    def run(data: bytes) -> None:
+        try:
+            act(data)
+        except Fault as problem:
+            _fail(incoming, CODES[problem.code].control, problem.code, problem.what)
+        except Malformed as malformed:
+            _fail(incoming, malformed.status, "G104", malformed.what)
+        except Misshapen as error:
+            _fail(incoming, 400, "G104", str(error))
+        except sqlite3.Error as error:
+            log.error("the store failed: {what}", what=str(error))
+            _fail(incoming, 503, "B103", "the broker's store cannot be written")
+
+    return run
+
+
+def _fail(incoming: Incoming, status: int, code: str, what: str) -> None:
+    send(incoming, json_reply(status, {"code": code, "what": what}))

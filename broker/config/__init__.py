@@ -1,0 +1,1 @@
+"""broker.toml and broker.d, read into frozen values."""

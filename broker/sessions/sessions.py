@@ -1,0 +1,292 @@
+"""The sessions this broker knows: who they are, how long they last, and what to cut at their end.
+
+No Twisted here; time is the boot clock, which no change of the wall clock can move.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable
+
+from attrs import define, evolve, field
+
+from broker.exchange.denials import DenialLog
+from broker.sessions.egress_use import EgressUse
+from broker.sessions.running import Running
+from broker.sessions.session_limits import Budget
+from broker.sessions.store.interface import Moved, State, Store, StoredSession
+from broker.upstream.limiter import RepositoryBreakers
+from gitmoat.limits.brake import DenialBrake
+from gitmoat.limits.buckets import TokenBucket
+from gitmoat.limits.quota import ByteQuota
+from netpolicy.format.document import PolicyError, policy_from_mapping, policy_to_mapping
+from netpolicy.policy import Policy
+
+REPORTS_PER_MINUTE = 60
+# How long the key of an ended session is still told that it has ended.
+_REMEMBER = 24 * 3600.0
+
+# And for how long a sandbox is told so; longer than any grant can last.
+_REMEMBER_OVER = 90 * 86400
+
+RELEASED = "released"
+UNRECORDED = "unrecorded"
+QUOTA = "quota"
+_GIVEN_BACK = (RELEASED, UNRECORDED)
+
+
+@define(eq=False)
+class Session:
+    stored: StoredSession
+    policy: Policy
+    budget: Budget
+    bytes: ByteQuota
+    used: float
+    ended: float | None = None
+    requests: int = 0
+    reports: TokenBucket = field(factory=lambda: TokenBucket.per_minute(REPORTS_PER_MINUTE))
+    denials: DenialLog = field(factory=DenialLog)
+    breakers: RepositoryBreakers = field(factory=RepositoryBreakers)
+    brake: DenialBrake = field(init=False)
+    egress: EgressUse = field(init=False)
+    running: Running = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.running = Running(self.id)
+        self.egress = EgressUse(self.policy.limits)
+        self.brake = DenialBrake(self.policy.limits.free_refusals)
+
+    @property
+    def id(self) -> str:
+        return self.stored.id
+
+    @property
+    def state(self) -> State:
+        return self.stored.state
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """Whose use of shared things it is: a sidecar that dies brings no new share of them."""
+        return self.stored.host, self.stored.sandbox
+
+    @property
+    def moved(self) -> Moved:
+        return Moved(self.bytes.used, self.egress.bytes.used)
+
+    @moved.setter
+    def moved(self, moved: Moved) -> None:
+        self.bytes.used, self.egress.bytes.used = moved.git, moved.egress
+
+    def is_of(self, host: str, sandbox: str) -> bool:
+        return self.owner == (host, sandbox)
+
+    def is_called(self, text: str) -> bool:
+        return text in (self.id, self.stored.sandbox, self.stored.name)
+
+    def overdue(self, now: float) -> str | None:
+        """Why this session is over by the clock, or None."""
+        if now >= self.stored.deadline:
+            return "expired"
+        if not self.bytes.left:
+            return QUOTA
+        if now - self.used >= self.policy.session.idle and not self.running.busy:
+            return "idle"
+        return None
+
+
+def open_session(stored: StoredSession, now: float) -> Session:
+    """A session from its stored form; PolicyError when the scope is not a policy."""
+    policy = policy_from_mapping(json.loads(stored.scope))
+    limits = policy.limits
+    budget = Budget(limits.git_requests_per_minute, limits.git_concurrency)
+    denials = DenialLog(limits.git_requests_per_minute)
+    bytes_left = ByteQuota(limits.session_max)
+    return Session(stored, policy, budget, bytes_left, used=now, denials=denials)
+
+
+def _reopen(stored: StoredSession, boot: str, now: float) -> Session | None:
+    if stored.broker_boot != boot:
+        return None
+    try:
+        session = open_session(stored, now)
+    except PolicyError:  # written by another version of us; the host has to grant again
+        return None
+    session.ended = now if stored.state is State.ENDED else None
+    return session
+
+
+@define(eq=False)
+class Sessions:
+    _store: Store
+    _now: Callable[[], float]
+    _wall: Callable[[], int]
+    _over: dict[tuple[str, str], str] = field(factory=dict, init=False)
+    _by_id: dict[str, Session] = field(factory=dict, init=False)
+    _living: dict[str, Session] = field(factory=dict, init=False)
+    _by_key: dict[bytes, Session] = field(factory=dict, init=False)
+    _unsaved: dict[str, tuple[str, int | None]] = field(factory=dict, init=False)
+
+    def load(self, boot: str) -> None:
+        """Takes up what the store has; after a reboot nothing is valid until granted again.
+
+        What ended for good has ended for good: a reboot brings no revoked sandbox back.
+        """
+        now = self._now()
+        self._over = self._store.over()
+        for stored in self._store.sessions():
+            session = _reopen(stored, boot, now)
+            if session is None:
+                self._store.forget(stored.id)
+            else:
+                self._remember(session)
+        for name, moved in self._store.usage().items():
+            if (known := self._by_id.get(name)) is not None:
+                known.moved = moved
+
+    def register(self, stored: StoredSession) -> Session:
+        """Durable, and closed until activated; CounterSeen or PolicyError change nothing."""
+        session = open_session(stored, self._now())
+        session.moved = self._moved(stored.host, stored.sandbox)
+        self._store.admit(stored)
+        self._remember(session)
+        return session
+
+    def _moved(self, host: str, sandbox: str) -> Moved:
+        """What the sandbox's sessions have moved: a sidecar that dies brings no new quota."""
+        own = [one.moved for one in self._by_id.values() if one.is_of(host, sandbox)]
+        git, egress = (one.git for one in own), (one.egress for one in own)
+        return Moved(max(git, default=0), max(egress, default=0))
+
+    def keep_usage(self) -> None:
+        """So that a restart of the broker does not forget it."""
+        self._keep(self.living())
+
+    def _keep(self, sessions: Iterable[Session]) -> None:
+        moved = {one.id: one.moved for one in sessions if one.moved != Moved()}
+        if moved:
+            self._store.keep_usage(moved)
+
+    def _remember(self, session: Session) -> None:
+        self._by_id[session.id] = session
+        if session.state is not State.ENDED:
+            self._living[session.id] = session
+        self._by_key[session.stored.key] = session
+
+    def activate(self, session: Session, pid: int, netns: int, cgroup: int | None) -> None:
+        self._store.activate(session.id, pid, netns, cgroup)
+        session.used = self._now()
+        session.stored = evolve(
+            session.stored, state=State.ACTIVE, pid=pid, netns=netns, cgroup=cgroup
+        )
+
+    def end(self, session: Session, reason: str) -> None:
+        """Ends it for ever: no new request first, then durably, then the live streams."""
+        session.stored = evolve(session.stored, state=State.ENDED, reason=reason)
+        self._living.pop(session.id, None)
+        session.ended = self._now()
+        over = None if reason in _GIVEN_BACK else self._wall()
+        if over is not None:
+            self._over[session.stored.host, session.stored.sandbox] = reason
+        self._unsaved[session.id] = (reason, over)
+        try:
+            self.save_ends()
+        except sqlite3.Error:
+            if session.id in self._unsaved:  # else it was another's
+                raise
+        finally:
+            session.running.end("S101")
+
+    def save_ends(self) -> None:
+        """What could not be written stays ended, and is written as soon as it can be.
+
+        Without that a broker that starts again would know nothing of the end. Each is tried,
+        with what its session moved; the last error is raised.
+        """
+        failed: sqlite3.Error | None = None
+        for name, (reason, over) in list(self._unsaved.items()):
+            try:
+                self._store.end(name, reason, over)
+                self._keep([one for one in [self._by_id.get(name)] if one is not None])
+                del self._unsaved[name]
+            except sqlite3.Error as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    def rescope(self, session: Session, counter: int, policy: Policy) -> int:
+        """Another policy, durably; then cut what it does not allow, and say how many.
+
+        That goes for whatever runs; the session's times stay as they are.
+        """
+        scope = json.dumps(policy_to_mapping(policy))
+        self._store.rescope(session.stored, counter, scope)
+        session.stored = evolve(session.stored, scope=scope)
+        session.policy = policy
+        session.egress.limit(policy.limits)
+        session.budget.limit(policy.limits.git_requests_per_minute, policy.limits.git_concurrency)
+        session.bytes.limit = policy.limits.session_max
+        session.brake.free = policy.limits.free_refusals
+        session.denials.limit(policy.limits.git_requests_per_minute)
+        return session.running.rescope(policy)
+
+    def extend(self, session: Session, seconds: int) -> None:
+        """Ends so many seconds from now, if that is not past the latest end; never earlier."""
+        deadline = min(self._now() + seconds, session.stored.latest)
+        deadline = max(deadline, session.stored.deadline)
+        self._store.extend(session.id, deadline)
+        session.stored = evolve(session.stored, deadline=deadline)
+
+    def overdue(self) -> list[tuple[Session, str]]:
+        now = self._now()
+        found = ((one, one.overdue(now)) for one in self.living())
+        return [(one, reason) for one, reason in found if reason is not None]
+
+    def over_for_good(self, host: str, sandbox: str) -> str | None:
+        """Why a sandbox gets no further session: its last one was not given back by its host.
+
+        A sidecar that is killed gets a new key and grant; without this, killing it would undo
+        a revocation.
+        """
+        return self._over.get((host, sandbox))
+
+    def forget_old(self) -> None:
+        """Not before the granted time is over: until then the end must be remembered."""
+        self._store.forget_over(self._wall() - _REMEMBER_OVER)
+        limit = self._now() - _REMEMBER
+        old = [one for one in self._by_id.values() if one.ended is not None and one.ended < limit]
+        for session in [one for one in old if one.stored.deadline < self._now()]:
+            self._store.forget(session.id)
+            del self._by_id[session.id]
+            del self._by_key[session.stored.key]
+
+    def by_key(self, key: bytes) -> Session | None:
+        return self._by_key.get(key)
+
+    def by_id(self, name: str) -> Session | None:
+        return self._by_id.get(name)
+
+    def living(self) -> list[Session]:
+        return list(self._living.values())
+
+    def cut_disallowed(self) -> None:
+        """What is a git server has changed: such a host is no other host any more."""
+        for one in self.living():
+            one.running.rescope(one.policy)
+
+    def under_way(self) -> set[tuple[str, int]]:
+        """Every git operation that has begun and not ended."""
+        return {(one.id, number) for one in self._living.values() for number in one.running.busy}
+
+    def everyone(self) -> Iterable[Session]:
+        return self._by_id.values()
+
+    def named(self, text: str) -> list[Session]:
+        """The living sessions that this id, sandbox id or sandbox name means."""
+        return [one for one in self.living() if one.is_called(text)]
+
+    def ended(self, text: str) -> list[Session]:
+        """Those of this name that are over and not forgotten, the latest last."""
+        return [
+            one for one in self._by_id.values() if one.ended is not None and one.is_called(text)
+        ]

@@ -1,0 +1,264 @@
+"""The store of one machine: SQLite in WAL mode, every commit synced to disk.
+
+One connection, opened before the uid is dropped and kept: SQLite opens its files by full path,
+which this uid may not be able to walk later.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, define, fields
+
+from broker.sessions.store.interface import (
+    AuditHead,
+    CounterSeen,
+    Moved,
+    State,
+    StoreDamaged,
+    StoredSession,
+    StoreUnwritable,
+)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS used_counter (
+  host TEXT NOT NULL, boot TEXT NOT NULL, counter INTEGER NOT NULL,
+  PRIMARY KEY (host, boot, counter)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS session (
+  id TEXT PRIMARY KEY, key BLOB NOT NULL UNIQUE, host TEXT NOT NULL, host_boot TEXT NOT NULL,
+  counter INTEGER NOT NULL, sandbox TEXT NOT NULL, name TEXT NOT NULL, runtime TEXT NOT NULL,
+  container TEXT, netns INTEGER NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
+  issued INTEGER NOT NULL, ttl INTEGER NOT NULL, broker_boot TEXT NOT NULL, deadline REAL NOT NULL,
+  state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER,
+  latest REAL NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS over (
+  host TEXT NOT NULL, sandbox TEXT NOT NULL, reason TEXT NOT NULL, wall INTEGER NOT NULL,
+  PRIMARY KEY (host, sandbox)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS clock (
+  one INTEGER PRIMARY KEY CHECK (one = 1), wall INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS egress_usage (
+  session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS audit_head (
+  one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
+"""
+_VERSION = 2
+_FROM_1 = "ALTER TABLE session ADD COLUMN latest REAL NOT NULL DEFAULT 0"
+# Space that is kept for a full disk: a few thousand ends. The log is begun anew long before it
+# is that long, and SQLite keeps what file and log once had.
+_SPARE = 512 << 10
+_LOG_PAGES = 64
+_HELD = "-held"
+_HEADER = 136  # of the index (walformat, 2.1); that of the log is shorter
+_COLUMNS = tuple(one.name for one in fields(StoredSession))
+
+
+def _row(session: StoredSession) -> dict[str, Any]:
+    return asdict(session) | {"state": session.state.value}
+
+
+def _session(row: tuple[Any, ...]) -> StoredSession:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    return StoredSession(**(values | {"state": State(values["state"])}))
+
+
+@define(eq=False)
+class SqliteStore:
+    """Implements broker.sessions.store.interface.Store."""
+
+    _db: sqlite3.Connection
+    _path: Path
+
+    def admit(self, session: StoredSession) -> None:
+        names = ", ".join(_COLUMNS)
+        marks = ", ".join(f":{name}" for name in _COLUMNS)
+        with self._db:
+            self._use_up(session, session.counter)
+            self._db.execute(
+                f"INSERT INTO session ({names}) VALUES ({marks})",  # noqa: S608 - own names
+                _row(session),
+            )
+
+    def _use_up(self, session: StoredSession, counter: int) -> None:
+        try:
+            self._db.execute(
+                "INSERT INTO used_counter VALUES (?, ?, ?)",
+                (session.host, session.host_boot, counter),
+            )
+        except sqlite3.IntegrityError:
+            raise CounterSeen from None
+
+    def rescope(self, session: StoredSession, counter: int, scope: str) -> None:
+        with self._db:
+            self._use_up(session, counter)
+            self._db.execute("UPDATE session SET scope = ? WHERE id = ?", (scope, session.id))
+
+    def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None:
+        with self._db:
+            self._db.execute(
+                "UPDATE session SET state = 'active', pid = ?, netns = ?, cgroup = ? WHERE id = ?",
+                (pid, netns, cgroup, session),
+            )
+
+    def extend(self, session: str, deadline: float) -> None:
+        with self._db:
+            self._db.execute("UPDATE session SET deadline = ? WHERE id = ?", (deadline, session))
+
+    def end(self, session: str, reason: str, over: int | None = None) -> None:
+        with self._db:
+            self._db.execute(
+                "UPDATE session SET state = 'ended', reason = ? WHERE id = ?", (reason, session)
+            )
+            if over is not None:
+                self._db.execute(
+                    "INSERT OR REPLACE INTO over SELECT host, sandbox, ?, ? FROM session"
+                    " WHERE id = ?",
+                    (reason, over, session),
+                )
+
+    def over(self) -> dict[tuple[str, str], str]:
+        found = self._db.execute("SELECT host, sandbox, reason FROM over")
+        return {(host, sandbox): reason for host, sandbox, reason in found}
+
+    def forget_over(self, before: int) -> None:
+        with self._db:
+            self._db.execute("DELETE FROM over WHERE wall < ?", (before,))
+
+    def highest_wall(self) -> int:
+        row = self._db.execute("SELECT wall FROM clock").fetchone()
+        return int(row[0]) if row else 0
+
+    def keep_wall(self, wall: int) -> None:
+        with self._db:
+            self._db.execute("INSERT OR REPLACE INTO clock VALUES (1, ?)", (wall,))
+
+    def sessions(self) -> list[StoredSession]:
+        query = f"SELECT {', '.join(_COLUMNS)} FROM session ORDER BY rowid"  # noqa: S608
+        return [_session(row) for row in self._db.execute(query)]
+
+    def forget(self, session: str) -> None:
+        with self._db:
+            self._db.execute("DELETE FROM session WHERE id = ?", (session,))
+            self._db.execute("DELETE FROM usage WHERE session = ?", (session,))
+            self._db.execute("DELETE FROM egress_usage WHERE session = ?", (session,))
+
+    def keep_usage(self, moved: Mapping[str, Moved]) -> None:
+        git = [(name, each.git) for name, each in moved.items()]
+        egress = [(name, each.egress) for name, each in moved.items()]
+        with self._db:
+            self._db.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?)", git)
+            self._db.executemany("INSERT OR REPLACE INTO egress_usage VALUES (?, ?)", egress)
+
+    def usage(self) -> dict[str, Moved]:
+        # A broker before this one kept the first table only.
+        found = self._db.execute(
+            "SELECT usage.session, usage.bytes, coalesce(egress_usage.bytes, 0) FROM usage"
+            " LEFT JOIN egress_usage ON egress_usage.session = usage.session"
+        )
+        return {name: Moved(git, egress) for name, git, egress in found}
+
+    def keep_audit_head(self, head: AuditHead) -> None:
+        with self._db:
+            self._db.execute(
+                "INSERT OR REPLACE INTO audit_head VALUES (1, ?, ?)", (head.seq, head.hash)
+            )
+
+    def audit_head(self) -> AuditHead | None:
+        row = self._db.execute("SELECT seq, hash FROM audit_head").fetchone()
+        return AuditHead(*row) if row else None
+
+    def close(self) -> None:
+        """SQLite removes the log at the end, and with it the space that is kept for a start on a
+        full disk. So another name holds it until that is done."""
+        held = [(file, file.with_name(f"{file.name}{_HELD}")) for file in _beside(self._path)]
+        for file, other in held:
+            with suppress(OSError):
+                other.unlink(missing_ok=True)
+                os.link(file, other)
+        self._db.close()
+        for file, other in held:
+            with suppress(OSError):
+                _give_back(file, other)
+
+
+def _beside(path: Path) -> tuple[Path, ...]:
+    return tuple(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))
+
+
+def _give_back(file: Path, held: Path) -> None:
+    """Without its header a log is an empty one. What SQLite has left there stays as it is."""
+    if file.exists():
+        held.unlink()
+        return
+    descriptor = os.open(held, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, bytes(_HEADER), 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    held.rename(file)
+
+
+def _create_private(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.close(descriptor)
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "temp_store = MEMORY"):
+        db.execute(f"PRAGMA {pragma}")
+    (verdict,) = db.execute("PRAGMA quick_check").fetchone()
+    if verdict != "ok":
+        raise StoreDamaged("its integrity check fails")
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version not in (0, 1, _VERSION):
+        raise StoreDamaged(f"it has version {version}; this broker writes {_VERSION}")
+    if version == 1:
+        db.execute(_FROM_1)
+    db.executescript(_SCHEMA)
+    db.execute(f"PRAGMA user_version = {_VERSION}")
+    _keep_space(db)
+
+
+def _keep_space(db: sqlite3.Connection) -> None:
+    """Makes database and log long enough, so that grants and ends need no space of the disk."""
+    db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+    try:
+        with db:
+            db.execute("CREATE TABLE IF NOT EXISTS spare (bytes BLOB)")
+            db.execute("INSERT INTO spare VALUES (randomblob(?))", (_SPARE,))
+        db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        with db:
+            db.execute("DROP TABLE spare")
+        db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+    except sqlite3.OperationalError:
+        pass  # full already: what it has must do, and what cannot be kept is told then
+
+
+def open_sqlite(path: Path, patience: float = 5.0) -> SqliteStore:
+    """Opens or creates the database; StoreDamaged or StoreUnwritable rather than a fresh one in
+    its place."""
+    _create_private(path)
+    db = sqlite3.connect(path, timeout=patience)
+    try:
+        _prepare(db)
+    except sqlite3.OperationalError as error:
+        db.close()
+        raise StoreUnwritable(f"{error}; its disk is full, or fails") from None
+    except sqlite3.DatabaseError as error:
+        db.close()
+        raise StoreDamaged(str(error)) from None
+    except StoreDamaged:
+        db.close()
+        raise
+    return SqliteStore(db, path)
+
+
+def store_files(path: Path) -> list[Path]:
+    """The database and what SQLite keeps beside it, for the owner to be set."""
+    return [one for one in (path, *_beside(path)) if one.exists()]

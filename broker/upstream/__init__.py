@@ -1,0 +1,1 @@
+"""How a server is reached: its route, its addresses, its limits, and connections kept to it."""

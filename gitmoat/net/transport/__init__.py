@@ -1,0 +1,1 @@
+"""Sockets as transports: listening, dialling, TLS, and sequenced packets."""

@@ -1,0 +1,1 @@
+"""Files into a sandbox and out of it."""

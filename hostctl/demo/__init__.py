@@ -1,0 +1,1 @@
+"""The offline tour of `hostctl demo`: its stage, and the promises that it shows."""

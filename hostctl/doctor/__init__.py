@@ -1,0 +1,1 @@
+"""What `hostctl doctor` examines, and how it says what it found."""

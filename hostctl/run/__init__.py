@@ -1,0 +1,1 @@
+"""A command in a sandbox that is attached to this terminal."""

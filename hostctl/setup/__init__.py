@@ -1,0 +1,1 @@
+"""What this host is configured with, and its two daemons."""

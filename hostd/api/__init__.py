@@ -1,0 +1,1 @@
+"""What root may ask of hostd on its control socket."""

@@ -1,0 +1,3 @@
+"""What hostd says to the broker: grants under the host's key, requests, and credential helpers
+that it runs for it.
+"""

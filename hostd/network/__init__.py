@@ -1,0 +1,1 @@
+"""What is done in a sandbox's network namespace: settings, listeners, rules."""

@@ -1,0 +1,1 @@
+"""How processes are started: hostd asks the launcher or the zygote, which fork and confine."""

@@ -1,0 +1,1 @@
+"""Keeps each sandbox served: starts sidecars, gets them sessions, replaces them."""

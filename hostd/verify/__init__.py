@@ -1,0 +1,1 @@
+"""Probes before each activation and for `hostctl verify`, and the report."""

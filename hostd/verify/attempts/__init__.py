@@ -1,0 +1,1 @@
+"""What probes try, inside a sandbox."""

@@ -1,0 +1,1 @@
+"""What hostd tells a sidecar, and what a sidecar reports."""

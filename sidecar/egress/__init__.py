@@ -1,0 +1,1 @@
+"""Other hosts by name: DNS answers, synthetic addresses, and the services that use them."""

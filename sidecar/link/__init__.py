@@ -1,0 +1,1 @@
+"""Connections to the broker: made, kept, and given to one request at a time."""
