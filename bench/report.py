@@ -41,7 +41,7 @@ _GROUPS = (
         ("ls-remote", "clone", "push"),
     ),
     (
-        "Patience",
+        "Slow and stalled ends",
         "What all hops together hold more while a client reads 1 MB/s, and while an upstream stops "
         "in the middle of its answer.",
         ("slow reader", "stalled upstream"),

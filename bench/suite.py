@@ -15,7 +15,7 @@ from bench.chains.way import Way
 from bench.figures import Book
 from bench.rows import requests
 from bench.rows.gits import SHAPES
-from bench.rows.patience import slow_reader, stalled
+from bench.rows.slow_ends import slow_reader, stalled
 from bench.rows.transfers import Values
 from bench.scale import Scale
 from bench.stage import Stage
@@ -49,8 +49,8 @@ def measures(scale: Scale) -> list[Measure]:
         Measure("ls-remote", lambda stage, way: stage.gits.ls_remote(way), many),
         *(Measure(name, partial(_clone, name), _rounds(name, few, many)) for name in SHAPES),
         Measure("push", lambda stage, way: stage.gits.push(way), few),
-        Measure("slow reader", partial(_patience, slow_reader), 0, cold=True),
-        Measure("stalled upstream", partial(_patience, stalled), 0, cold=True),
+        Measure("slow reader", partial(_slow_end, slow_reader), 0, cold=True),
+        Measure("stalled upstream", partial(_slow_end, stalled), 0, cold=True),
     ]
 
 
@@ -58,7 +58,7 @@ def _clone(name: str, stage: Stage, way: Way) -> Values:
     return stage.gits.clone(way, name)
 
 
-def _patience(row: Callable[[Way, Path, int], Values], stage: Stage, way: Way) -> Values:
+def _slow_end(row: Callable[[Way, Path, int], Values], stage: Stage, way: Way) -> Values:
     if not way.hops:
         return {}
     return row(way, stage.transfers.directory / "fetch", stage.scale.seconds)

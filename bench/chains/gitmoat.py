@@ -19,7 +19,7 @@ from tests.stage.command import Ran, command
 from tests.stage.instance import Instance, make_instance
 
 DISK, MEMORY = "/tmp", "/dev/shm"
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 POLICY = """\
 version = 1
 name = "bench"
@@ -81,7 +81,7 @@ def hostctl(instance: Instance, *words: str, stdin: str = "") -> str:
         input=stdin.encode(),
         capture_output=True,
         env=clean_environment(),
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         start_new_session=True,
         check=False,
     )

@@ -36,7 +36,7 @@ from tests.stage.instance import Instance
 
 A, B = "bench-a", "bench-b"
 _DISK_MIB = 256
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 # What A may; its limits are those that a policy has by itself, but for the one that would slow down
 # whoever is refused often: its refusals are many.
 _POLICY = """\
@@ -187,7 +187,7 @@ def _count(path: Path) -> int:
 
 
 def _wait(true: Callable[[], bool], otherwise: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while not true():
         if time.monotonic() > deadline:
             raise RuntimeError(otherwise)
@@ -232,7 +232,7 @@ def _timed(instance: Instance, *words: str) -> Outcome:
     begun = time.perf_counter()
     process = _begin(instance, *words)
     try:
-        _, said = process.communicate(timeout=_PATIENCE)
+        _, said = process.communicate(timeout=_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
@@ -255,7 +255,7 @@ class _Fetcher:
             self.process.stdin.flush()
         except BrokenPipeError:
             raise RuntimeError("B's command has ended") from None
-        if not select.select([self.process.stdout], [], [], _PATIENCE)[0]:
+        if not select.select([self.process.stdout], [], [], _TIMEOUT)[0]:
             raise RuntimeError("B's git does not end")
         code, _, rest = self.process.stdout.readline().decode().partition(" ")
         seconds, _, said = rest.strip().partition(" ")

@@ -45,7 +45,7 @@ from gitmoat.net.http.whole_answer import NoAnswer
 
 _KEY_LIMIT = 64 * 1024
 _ANSWER_LIMIT = 1 << 20
-_PATIENCE = 15.0
+_TIMEOUT = 15.0
 # What GitHub denies it counts all the same: one session must not use up the App's own rate.
 DENIED_PER_MINUTE = 20
 # Of all who wait for the same token: the first may leave, and the others still get it.
@@ -89,7 +89,7 @@ class AppCredentials:
 
     def _bounded(self, request: CredentialRequest) -> Deferred[Fresh]:
         minting = Deferred.fromCoroutine(self._mint(request))
-        minting.addTimeout(_PATIENCE, self._reactor)
+        minting.addTimeout(_TIMEOUT, self._reactor)
         return minting.addErrback(_too_slow)
 
     async def _mint(self, request: CredentialRequest) -> Fresh:
