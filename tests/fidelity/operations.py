@@ -89,6 +89,13 @@ FETCHES = [
     Operation("prune", "git clone -q $URL c && git -C c fetch --prune --prune-tags origin"),
     Operation("pull-rebase", f"{_NEW} git -C c pull --rebase -q origin topic && git -C c log -3"),
     Operation("remote-show", "git clone -q $URL c && git -C c remote show origin"),
+    Operation(
+        "http2-asked",
+        """git -c http.version=HTTP/2 clone -q $URL c && git -C c checkout -q -b agent/x
+        commit c new && git -C c -c http.version=HTTP/2 push -q origin agent/x
+        git -C c -c http.version=HTTP/2 ls-remote origin""",
+        helper=True,
+    ),
     Operation("missing-ref", "git init -q c && git -C c fetch $URL refs/heads/nothing", code=128),
     Operation(
         "gzip-request",

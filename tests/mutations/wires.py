@@ -190,6 +190,16 @@ WIRES = (
         ("tests/smuggling/test_sidecar.py::test_form_is_refused_and_reaches_nobody[two Hosts]",),
     ),
     Mutation(
+        "http: an Upgrade that is ignored hides other options of Connection",
+        "gitmoat/wire/http/heads.py",
+        "    left = [each for each in options if each not in _UPGRADE]\n",
+        '    left = [each for each in options if each in (b"keep-alive", b"close")]\n',
+        (
+            "tests/smuggling/test_sidecar.py"
+            "::test_form_is_refused_and_reaches_nobody[Connection naming headers]",
+        ),
+    ),
+    Mutation(
         "sidecar: every host may be tunnelled to",
         "sidecar/kinds/egress.py",
         "    if isinstance(verdict, EgressAllow):\n        return Allow(request)\n",

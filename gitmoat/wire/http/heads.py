@@ -72,8 +72,12 @@ _HOST = re.compile(rb"[A-Za-z0-9.\-_:\[\]]{1,255}")
 # RFC 9110, 9.3.1 gives a body under these no meaning and warns of smuggling: servers that ignore it
 # read it as the next request. Git and package managers send none.
 _BODILESS: Final = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT"})
-# RFC 9110, 7.8 and 6.6.2: another protocol, or fields behind the body, neither of which we read.
-_UNSERVED: Final = frozenset({b"upgrade", b"http2-settings", b"trailer"})
+# RFC 9110, 7.8 lets a server ignore Upgrade, and curl offers h2c with every request once HTTP/2 is
+# preferred (HTTP2-Settings: RFC 7540, 3.2.1). Both fields end here: a hop that passed them on could
+# be answered 101, and no request behind that would be read by us.
+_UPGRADE: Final = frozenset({b"upgrade", b"http2-settings"})
+# RFC 9110, 6.6.2: it announces fields behind the body, which we do not read.
+_UNSERVED: Final = b"trailer"
 _FRAMING: Final = (b"content-length", b"transfer-encoding")
 # A field that is no list must not come twice (RFC 9110, 5.3); hops differ in which they believe.
 _ONCE: Final = (b"host", *_FRAMING, b"expect", b"connection")
@@ -213,7 +217,10 @@ class RequestReader(_HeadReader[RequestHead]):
     def _whole(self, headers: Headers) -> RequestHead:
         fields = _fields(headers, _ONCE)
         self._check_host(fields)
-        _check_unserved(fields)
+        if _UNSERVED in fields:
+            raise Malformed("request has a trailer")
+        if not _UPGRADE.isdisjoint(fields):
+            headers = tuple(each for each in headers if each[0] not in _UPGRADE)
         return RequestHead(
             self._method,
             self._target,
@@ -287,11 +294,6 @@ def check_host(fields: Fields) -> None:
         raise Malformed("request needs one valid Host")
 
 
-def _check_unserved(fields: Fields) -> None:
-    if not _UNSERVED.isdisjoint(fields):
-        raise Malformed("request asks for more than plain HTTP/1.1")
-
-
 def _request_framing(method: bytes, fields: Fields) -> NoBody | Length | Chunked:
     framing = _declared_framing(fields)
     if method in _BODILESS and not isinstance(framing, NoBody):
@@ -323,11 +325,15 @@ def _expects_continue(fields: Fields) -> bool:
 
 def _request_closes(fields: Fields) -> bool:
     connection = fields.get(b"connection")
+    if connection is None:
+        return False
+    options = [each.strip(b" \t") for each in connection.lower().split(b",")]
     # RFC 9110, 7.6.1: a list may name any header as hop-by-hop, so that a hop that obeys it passes
-    # on another request than was decided. One of the two options only.
-    if connection is not None and connection.lower() not in (b"keep-alive", b"close"):
+    # on another request than was decided. One of the two options only, beside what is ignored.
+    left = [each for each in options if each not in _UPGRADE]
+    if left not in ([], [b"keep-alive"], [b"close"]):
         raise Malformed("Connection is neither keep-alive nor close")
-    return connection is not None and connection.lower() == b"close"
+    return left == [b"close"]
 
 
 def _response_framing(status: int, fields: Fields, to_head: bool) -> Framing:

@@ -73,7 +73,7 @@ def test_what_clients_say_to_open_a_tunnel_is_understood(text: str) -> None:
         ("GET http://web.example/ HTTP/1.0\nHost: web.example", 400),
         ("GET http://web.example/#x HTTP/1.1\nHost: web.example", 400),
         ("GET http://web.example/ HTTP/1.1", 400),
-        ("GET http://web.example/ HTTP/1.1\nHost: web.example\nUpgrade: websocket", 400),
+        ("GET http://web.example/ HTTP/1.1\nHost: web.example\nConnection: upgrade, host", 400),
         ("GET http://web.example/ HTTP/1.1\nHost: web.example\nConnection: host", 400),
         ("OPTIONS * HTTP/1.1\nHost: web.example", 400),
     ],
@@ -94,7 +94,8 @@ def test_a_plain_request_is_written_anew_without_what_is_between_neighbours() ->
     asked = head(
         "GET http://web.example:80/a/b?c=d HTTP/1.1\nHost: web.example\nAccept: */*\n"
         "Proxy-Connection: keep-alive\nConnection: keep-alive\nProxy-Authorization: Basic eA==\n"
-        "TE: trailers\nKeep-Alive: 5\nGitmoat-Tier: helper\nRange: bytes=0-9"
+        "TE: trailers\nUpgrade: h2c\nHTTP2-Settings: x\nKeep-Alive: 5\n"
+        "Gitmoat-Tier: helper\nRange: bytes=0-9"
     )
     request = classify_proxy(asked)
     assert isinstance(request, PlainRequest)

@@ -72,6 +72,34 @@ ACCEPTED: dict[str, tuple[bytes, RequestHead]] = {
             False,
         ),
     ),
+    "another protocol is offered, as curl does, and not taken": (
+        b"GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nAccept: */*\r\n\r\n",
+        RequestHead(
+            b"GET",
+            b"/x",
+            (
+                (b"host", b"h"),
+                (b"connection", b"Upgrade, HTTP2-Settings"),
+                (b"accept", b"*/*"),
+            ),
+            NoBody(),
+            False,
+            False,
+        ),
+    ),
+    "the same by a client that closes": (
+        b"GET /x HTTP/1.1\r\nHost: h\r\nConnection: close,\tUPGRADE\r\nUpgrade: a, b\r\n"
+        b"Upgrade: c\r\n\r\n",
+        RequestHead(
+            b"GET",
+            b"/x",
+            ((b"host", b"h"), (b"connection", b"close,\tUPGRADE")),
+            NoBody(),
+            False,
+            True,
+        ),
+    ),
     "post without a body": (
         b"POST /x HTTP/1.1\r\nHost: h\r\n\r\n",
         RequestHead(b"POST", b"/x", ((b"host", b"h"),), NoBody(), False, False),
