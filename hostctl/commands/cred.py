@@ -25,11 +25,13 @@ from hostctl.setup.brokerfiles import (
 from hostctl.setup.configfile import Value, replace_secret
 from hostctl.setup.credplaces import first_repository
 from hostctl.terminal.moments import until
+from hostctl.terminal.questions import ask_secret
 
 ABOUT = "Manages the credentials the broker uses at upstreams."
 SECRET_LIMIT = 64 * 1024
 _DEFAULT_USER = "x-access-token"
 _REPO = "URL, or UPSTREAM:PATH (default: the first that a policy names)"
+_STDIN = "read the secret from stdin; a terminal asks for it, which is the default there"
 _HELPER = "a git credential helper you have: 'gh auth git-credential'"
 
 
@@ -37,16 +39,16 @@ def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
     new = add("add", "Adds a credential; its secret is never on the command line.")
     new.add_argument("name", metavar="NAME", help="its name at the broker")
-    source = new.add_mutually_exclusive_group(required=True)
+    source = new.add_mutually_exclusive_group()
     source.add_argument(
         "--file", metavar="F", help="a file that the broker reads again when it changes"
     )
-    source.add_argument(
-        "--stdin", action="store_true", help="read the secret from stdin, into the broker's vault"
-    )
+    source.add_argument("--stdin", action="store_true", help=_STDIN)
     source.add_argument("--command", dest="helper", metavar="CMD", help=_HELPER)
     source.add_argument("--github-app", dest="app", metavar="ID", help="an App's id, or client id")
-    new.add_argument("--username", metavar="U", help=f"with --file or --stdin: {_DEFAULT_USER}")
+    new.add_argument(
+        "--username", metavar="U", help=f"with a secret, not a helper: {_DEFAULT_USER}"
+    )
     new.add_argument("--user", metavar="U", help="with --command: whose login (default: sudo's)")
     new.add_argument("--private-key", metavar="F", help="with --github-app: the App's PEM file")
     new.add_argument("--installation", metavar="ID", type=int, help="with --github-app: its id")
@@ -59,9 +61,9 @@ def arguments(parser: ArgumentParser) -> None:
     test.add_argument("--repo", metavar="R", help=_REPO)
     fresh = add("rotate", "Replaces the secret; the new one is used at once.")
     fresh.add_argument("name", metavar="NAME")
-    source = fresh.add_mutually_exclusive_group(required=True)
+    source = fresh.add_mutually_exclusive_group()
     source.add_argument("--file", metavar="F", help="the new secret is in this file")
-    source.add_argument("--stdin", action="store_true", help="the new secret comes from stdin")
+    source.add_argument("--stdin", action="store_true", help=_STDIN)
     gone = add("rm", "Removes a credential that was added here.")
     gone.add_argument("name", metavar="NAME")
 
@@ -74,16 +76,27 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 def _add(args: Namespace, out: Output, paths: Paths) -> int:
     name = check_name(args.name)
+    _choose_source(args, args.file or args.helper or args.app)
     _check_options(args)
     values = provider_values(args, os.environ.get("SUDO_USER"))
     if args.stdin:
         refuse_known(paths, "provider", name)  # or a second `add` would replace what is sealed
-        _seal(paths, name, args.username or _DEFAULT_USER, read_secret())
+        _seal(paths, name, args.username or _DEFAULT_USER, read_secret(name))
     path = add_file(paths, "provider", name, values)
     kind = values["type"]
     fields = {"name": name, "type": kind, "file": str(path)}
     out.result(f"added credential {name} ({kind})", {"schema": "gitmoat.cred-add/1", **fields})
     return 0
+
+
+def _choose_source(args: Namespace, named: object) -> None:
+    """A terminal is asked for the secret; nothing else is read that nobody named."""
+    if named or args.stdin:
+        return
+    if not os.isatty(0):
+        what = "nothing says where the secret is, and stdin is no terminal to ask on"
+        raise usage(what, f"hostctl cred {args.action} {args.name} --stdin < FILE")
+    args.stdin = True
 
 
 def _check_options(args: Namespace) -> None:
@@ -135,11 +148,11 @@ def _helper_values(args: Namespace, caller: str | None) -> dict[str, Value]:
     return {"type": "git-credential", "user": user, "command": words}
 
 
-def read_secret(descriptor: int = 0) -> bytes:
-    """The secret from stdin without its last newline; never echoed, never kept, in no core file."""
+def read_secret(name: str, descriptor: int = 0) -> bytes:
+    """The secret without its last newline; never echoed, never kept, in no core file."""
     setrlimit(RLIMIT_CORE, (0, 0))
     if os.isatty(descriptor):
-        raise usage("stdin is a terminal", "pipe the secret in: hostctl cred add N --stdin < FILE")
+        return ask_secret(f"secret of {name} (it is not shown)", descriptor)
     data = b""
     while len(data) <= SECRET_LIMIT and (piece := os.read(descriptor, SECRET_LIMIT + 1)):
         data += piece
@@ -147,7 +160,7 @@ def read_secret(descriptor: int = 0) -> bytes:
         raise usage("the secret is longer than 64 KiB", "is it the right file?")
     secret = data.removesuffix(b"\n")
     if not secret:
-        raise usage("the secret is empty", "pipe it in: hostctl cred add N --stdin < FILE")
+        raise usage("the secret is empty", f"pipe it in: hostctl cred add {name} --stdin < FILE")
     return secret
 
 
@@ -225,6 +238,7 @@ def _rotate(args: Namespace, out: Output, paths: Paths) -> int:
     if kind == "git-credential":
         fix = f"log in again as {known.get('user')}; it is asked within five minutes"
         raise Failure("C105", "this credential is rotated by its helper", fix=fix)
+    _choose_source(args, args.file)
     secret = _secret_of(args)
     if kind == "vault":
         _seal(paths, args.name, str(known.get("username") or _DEFAULT_USER), secret)
@@ -238,10 +252,10 @@ def _rotate(args: Namespace, out: Output, paths: Paths) -> int:
 
 def _secret_of(args: Namespace) -> bytes:
     if args.stdin:
-        return read_secret()
+        return read_secret(args.name)
     descriptor = os.open(_readable(args.file), os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return read_secret(descriptor)
+        return read_secret(args.name, descriptor)
     finally:
         os.close(descriptor)
 

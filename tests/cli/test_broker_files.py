@@ -5,18 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import os
+import signal
 import stat
-import subprocess
+import termios
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Hostctl, environment
+from tests.cli.command import Hostctl
+from tests.cli.terminal import Terminal
 from tests.fakes.daemon import FakeDaemon, Message
-from tests.stage.command import command
-from tests.waiting import PATIENCE
 
 REFUSAL: Message = {
     "error": {
@@ -38,7 +38,12 @@ def broker_d(root: Path) -> Path:
 
 @pytest.fixture
 def broker(root: Path, broker_d: Path) -> Iterator[FakeDaemon]:
-    operations: dict[str, Message] = {"reload": {"ok": True}, "cred-add": {"ok": True}}
+    vault: Message = {"name": "corp", "type": "vault"}
+    operations: dict[str, Message] = {
+        "reload": {"ok": True},
+        "cred-add": {"ok": True},
+        "cred-ls": {"ok": True, "items": [vault]},
+    }
     with FakeDaemon(root / "run" / "gitmoat" / "broker-admin.sock", operations) as daemon:
         yield daemon
 
@@ -190,20 +195,63 @@ def test_a_second_add_does_not_replace_the_sealed_secret(
     assert [request["op"] for request in broker.requests] == ["cred-add", "reload"]
 
 
-def test_a_secret_is_never_asked_for_on_a_terminal(broker: FakeDaemon, root: Path) -> None:
-    master, slave = os.openpty()
-    done = subprocess.run(
-        command(root, "cred", "add", "corp", "--stdin"),
-        stdin=slave,
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=PATIENCE,
-    )
-    os.close(master)
-    os.close(slave)
+@pytest.mark.parametrize("words", [["add"], ["add", "--stdin"], ["rotate"], ["rotate", "--stdin"]])
+def test_a_terminal_is_asked_for_the_secret_and_does_not_show_it(
+    words: list[str], broker: FakeDaemon, root: Path
+) -> None:
+    action, *option = words
+    terminal = Terminal(root, "cred", action, "corp", *option)
+    terminal.read_until(b"secret of corp (it is not shown): ")
+    assert not termios.tcgetattr(terminal.master)[3] & termios.ECHO
+    terminal.type(b"typed-in-secret\r")
+    said = terminal.rest()
+    after = termios.tcgetattr(terminal.master)
+    terminal.close()
+    assert terminal.process.returncode == 0
+    assert b"typed-in-secret" not in said
+    assert after[3] & termios.ECHO
+    (sealed,) = (each for each in broker.requests if each["op"] == "cred-add")
+    assert base64.b64decode(str(sealed["secret_b64"])) == b"typed-in-secret"
+
+
+@pytest.mark.parametrize(
+    "typed, what",
+    [(b"\r", b"no secret was entered"), (b"x" * 5000 + b"\r", b"longer than a line of a terminal")],
+)
+def test_what_is_no_secret_is_refused_at_the_terminal(
+    typed: bytes, what: bytes, broker: FakeDaemon, root: Path
+) -> None:
+    terminal = Terminal(root, "cred", "add", "corp")
+    terminal.read_until(b"(it is not shown): ")
+    terminal.type(typed)
+    said = terminal.rest()
+    terminal.close()
+    assert what in said
+    assert (terminal.process.returncode, broker.requests) == (2, [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_the_question_brings_the_echo_back(
+    number: signal.Signals, broker: FakeDaemon, root: Path
+) -> None:
+    terminal = Terminal(root, "cred", "add", "corp")
+    terminal.read_until(b"(it is not shown): ")
+    terminal.process.send_signal(number)
+    terminal.rest()
+    after = termios.tcgetattr(terminal.master)
+    terminal.close()
+    assert after[3] & termios.ECHO
+    assert (terminal.process.returncode, broker.requests) == (128 + number, [])
+
+
+@pytest.mark.parametrize("action", ["add", "rotate"])
+def test_without_a_terminal_somebody_has_to_say_where_the_secret_is(
+    action: str, broker: FakeDaemon, hostctl: Hostctl
+) -> None:
+    done = hostctl("cred", action, "corp", stdin="s3cret")
     assert done.returncode == 2
-    assert "stdin is a terminal" in done.stderr
+    assert f"fix: hostctl cred {action} corp --stdin < FILE" in done.stderr
+    assert [each for each in broker.requests if each["op"] != "cred-ls"] == []
 
 
 def test_a_credential_file_is_named_by_its_absolute_path(

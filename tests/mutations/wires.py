@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.table import BROKER_GIT, BROKER_PUSH, GATE, SIDECAR_DECIDES, Mutation
 
 DEMO = "tests/unit/hostctl/demo/test_demo_checks.py"
+BROKER_FILES = "tests/cli/test_broker_files.py"
 ONE_SOURCE = "tests/unit/test_one_source.py"
 
 RELAY = "tests/wire/gitmoat/net/test_relay.py"
@@ -212,6 +213,13 @@ WIRES = (
         "        if not ways_to(self._scope.policy, name, self._scope.upstreams.names):\n",
         "        if False:\n",
         (f"{ONE_SOURCE}::test_dns_knows_a_name_exactly_if_some_connection_to_it_is_allowed",),
+    ),
+    Mutation(
+        "cred: the terminal shows a secret that is typed",
+        "hostctl/terminal/questions.py",
+        "    hidden = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]\n",
+        "    hidden = list(before)\n",
+        (f"{BROKER_FILES}::test_a_terminal_is_asked_for_the_secret_and_does_not_show_it",),
     ),
     # What `make demo` and `hostctl demo` promise to look at
     Mutation(
