@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
 
 from gitmoat.paths import Paths
 from hostctl.arguments import need_command
 from hostctl.output import Output
 from hostctl.run.pump import run_attached
-from hostctl.run.stdio import pipe_ends, terminal_ends
+from hostctl.run.stdio import pipe_ends, terminal_ends, terminal_variables
 
 ABOUT = """\
 Runs another command in a running sandbox and returns its exit code.
@@ -25,7 +26,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-i", "--interactive", action="store_true", help="pass stdin to the command"
     )
-    parser.add_argument("-t", "--tty", action="store_true", help="a terminal of its own")
+    parser.add_argument(
+        "-t", "--tty", action="store_true", help="a terminal of its own, of the kind of yours"
+    )
 
 
 def exec_request(args: Namespace, command: list[str]) -> dict[str, object]:
@@ -34,7 +37,7 @@ def exec_request(args: Namespace, command: list[str]) -> dict[str, object]:
         "sandbox": args.sandbox,
         "as": args.tier,
         "argv": command,
-        "env": {},
+        "env": terminal_variables(args.tty, os.environ),
         "tty": args.tty,
     }
 

@@ -12,7 +12,7 @@ from hostctl.failure import FAILED, RUNTIME_FAILED, Failure, NotReached, usage
 from hostctl.output import Output
 from hostctl.policies.policytext import policy_as_written, policy_path
 from hostctl.run.pump import run_attached
-from hostctl.run.stdio import null_ends, pipe_ends, terminal_ends
+from hostctl.run.stdio import null_ends, pipe_ends, terminal_ends, terminal_variables
 from hostctl.terminal.quantities import count, cpus, duration, size
 
 ABOUT = """\
@@ -65,7 +65,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     add("--rm", action="store_true", help="remove the sandbox when the command ends")
     add("-i", "--interactive", action="store_true", help="pass stdin to the command")
-    add("-t", "--tty", action="store_true", help="give the command a terminal of its own")
+    add("-t", "--tty", action="store_true", help="a terminal of its own, of the kind of yours")
     add("-d", "--detach", action="store_true", help="do not wait; print the sandbox's id")
     add("--image", metavar="I", help="run in this Docker image, which must be on this host")
     add("--runtime", choices=("bwrap", "docker"), help="default: docker with --image, else bwrap")
@@ -123,7 +123,7 @@ def run_request(
         "agent": args.agent,
         "ttl": args.ttl,
         "argv": command,
-        "env": dict(args.env),
+        "env": {**terminal_variables(args.tty, os.environ), **dict(args.env)},
         "detach": args.detach,
         "tty": args.tty,
         "rm": args.rm,

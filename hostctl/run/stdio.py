@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
 import struct
 import termios
@@ -21,6 +22,9 @@ from hostctl.control_client import Connection, connect
 from hostctl.failure import NotReached, usage
 
 _WINDOW = struct.Struct("HHHH")
+# Programs make a path of TERM, below /usr/share/terminfo for example (terminfo(5)).
+_TERMINAL_VARIABLES = ("TERM", "COLORTERM")
+_TERMINAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,63}")
 
 
 class Ends:
@@ -80,6 +84,17 @@ def terminal_ends(interactive: bool) -> Ends:
     ends.terminal = master
     copy_window_size(master)
     return ends
+
+
+def terminal_variables(tty: bool, environ: Mapping[str, str]) -> dict[str, str]:
+    """What kind of terminal ours is: all that a command gets of our environment, with `-t` alone.
+
+    A value that does not look like a terminal's name is left out.
+    """
+    if not tty:
+        return {}
+    given = {name: environ.get(name, "") for name in _TERMINAL_VARIABLES}
+    return {name: value for name, value in given.items() if _TERMINAL_NAME.fullmatch(value)}
 
 
 def null_ends(directory: Path) -> Ends:

@@ -121,10 +121,11 @@ def test_a_terminal_is_a_terminal(stage: Gitmoat) -> None:
     ours, theirs = pty.openpty()
     hostctl = command(stage.root)
     words = ("run", "--rm", "-it", "--image", image("busybox"), "--", "sh", "-c")
-    script = "test -t 0 && test -t 1 && test -t 2 && exit 42"
+    script = 'test -t 0 && test -t 1 && test -t 2 && test "$TERM" = vt220 && exit 42'
     process = subprocess.Popen(
         [*hostctl, *words, script],
-        stdin=theirs, stdout=theirs, stderr=theirs, env=clean_environment(), start_new_session=True,
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**clean_environment(), "TERM": "vt220"}, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
     try:

@@ -50,7 +50,9 @@ def test_a_bare_run() -> None:
     }
 
 
-def test_a_run_with_everything() -> None:
+def test_a_run_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
     words = "run --runtime bwrap --agent --repo https://h/a --repo https://h/b --push agent/** "
     words += "--allow-host h.example --allow-host i.example:8443 "
     words += "--name n --ttl 8h -e A=1 -e B=x=y --rm -it "
@@ -69,7 +71,7 @@ def test_a_run_with_everything() -> None:
         "agent": True,
         "ttl": 28800,
         "argv": ["sh", "-c", "true"],
-        "env": {"A": "1", "B": "x=y"},
+        "env": {"TERM": "xterm-256color", "COLORTERM": "truecolor", "A": "1", "B": "x=y"},
         "detach": False,
         "tty": True,
         "rm": True,
@@ -106,16 +108,38 @@ def test_combinations_that_make_no_sense_are_refused(words: str) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_exec() -> None:
+def test_exec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "vt100")
+    monkeypatch.delenv("COLORTERM", raising=False)
     args = args_of("exec", "--as", "helper", "-t", "s", "--", "git", "config", "-l")
     assert exec_request(args, args.command) == {
         "op": "exec",
         "sandbox": "s",
         "as": "helper",
         "argv": ["git", "config", "-l"],
-        "env": {},
+        "env": {"TERM": "vt100"},
         "tty": True,
     }
+
+
+@pytest.mark.parametrize(
+    "value", ["", "../x", "/dev/x", "a/b", "a b", "a\n", "\x1b[2J", "é", "-x", ".x", "x" * 65]
+)
+def test_what_is_no_terminals_name_is_not_passed_on(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", value)
+    monkeypatch.setenv("COLORTERM", value)
+    args = args_of("exec", "-t", "s", "--", "true")
+    assert exec_request(args, args.command)["env"] == {}
+
+
+def test_what_is_given_by_hand_wins_over_the_callers_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    args = args_of("run", "-t", "-e", "TERM=vt100", "--", "true")
+    assert run_request(args, args.command, None)["env"]["TERM"] == "vt100"  # type: ignore[index]
 
 
 def test_exec_is_untrusted_unless_told_otherwise() -> None:
