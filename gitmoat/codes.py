@@ -65,6 +65,7 @@ _TABLE = (
     Code("S103", "the grant was refused", "check that the host is enrolled at the broker and that its clock is right", control=403),
     Code("S104", "the grant was used before", "a counter went backwards: was the host's state restored from a copy? enrol it again", control=409),
     Code("S105", "this session cannot last that long", "ask for less; `session.max_ttl` of the policy is the most, from the sandbox's start", control=409),
+    Code("S106", "the broker does not know a key of the policy", "install this version of Gitmoat where the broker is, brokers before hosts, or take the key out of the policy", control=403),
     # E1xx: egress and DNS
     Code("E101", "this host is not on the sandbox's list", "add the host to an [[egress]] rule of the policy"),
     Code("E102", "this port of the host is not on the sandbox's list", "add the port to `ports` of the [[egress]] rule that names the host"),

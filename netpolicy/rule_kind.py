@@ -158,6 +158,8 @@ class Kind(Generic[R, T]):
     # A table to a rule, which has this number in the document, and back.
     read: Callable[[Table, int], R]
     write: Callable[[R], dict[str, object]]
+    # Whether the mapping has it also without a rule: only the kinds of 0.2.0, for their digests.
+    always_written: bool
     # The rules that the options alone ask for; and of rules, what the options leave of them.
     adhoc: Callable[[Options], tuple[R, ...]]
     narrow: Callable[[Policy, Options], tuple[R, ...]]

@@ -29,8 +29,10 @@ from gitmoat.audit.journal import Journal
 from gitmoat.fault import Fault
 from gitmoat.identity import grant as grants
 from gitmoat.messages.host import Activate
+from gitmoat.version import VERSION
 from netpolicy.ceiling import exceeded
 from netpolicy.format.document import PolicyError, policy_from_mapping
+from netpolicy.format.reading import UnknownKey
 from netpolicy.format.units import format_duration
 from netpolicy.policy import Ceiling, Policy
 
@@ -54,8 +56,8 @@ class Grants:
             grant = grants.open_grant(signed, key)
         except grants.GrantRefused as refused:
             raise self._refuse(refused.code, refused.what, None) from None
-        if (why := self._objection(grant, host, ceiling)) is not None:
-            raise self._refuse("S103", why, grant)
+        if (objection := self._objection(grant, host, ceiling)) is not None:
+            raise self._refuse(*objection, grant)
         self._end_earlier_boots(grant)
         try:
             session = self._sessions.register(self._stored(grant))
@@ -72,18 +74,25 @@ class Grants:
         self._record_grant(session)
         return session
 
-    def _objection(self, grant: grants.Grant, host: str, ceiling: Ceiling) -> str | None:
+    def _objection(
+        self, grant: grants.Grant, host: str, ceiling: Ceiling
+    ) -> tuple[str, str] | None:
+        """The code and the reason of a refusal."""
         if grant.audience not in self.audiences:
-            return "the grant is for another broker"
+            return "S103", "the grant is for another broker"
         if grant.host != host:
-            return "the grant is for another host"
+            return "S103", "the grant is for another host"
         if behind := self._clock.behind():
-            return f"the broker's clock is {behind} s earlier than it was"
+            return "S103", f"the broker's clock is {behind} s earlier than it was"
         try:
             above = exceeded(policy_from_mapping(grant.scope), ceiling)
+        except UnknownKey as error:  # the host is newer than this broker
+            return "S106", f"this broker, version {VERSION}, does not know the key {error.path}"
         except PolicyError as error:
-            return f"the scope is not a policy: {error}"
-        return None if above is None else f"the scope is above the host's ceiling: {above}"
+            return "S103", f"the scope is not a policy: {error}"
+        return (
+            None if above is None else ("S103", f"the scope is above the host's ceiling: {above}")
+        )
 
     def _end_earlier_boots(self, grant: grants.Grant) -> None:
         """A host that was rebooted has lost its sidecars, and with them every key of theirs."""
@@ -144,8 +153,8 @@ class Grants:
             grant = grants.open_grant(signed, key)
         except grants.GrantRefused as refused:
             raise self._refuse(refused.code, refused.what, None) from None
-        if (why := self._objection(grant, host, ceiling)) is not None:
-            raise self._refuse("S103", why, grant)
+        if (objection := self._objection(grant, host, ceiling)) is not None:
+            raise self._refuse(*objection, grant)
         session = self.of_host(host, grant.session)
         if (grant.key, grant.sandbox) != (session.stored.key, session.stored.sandbox):
             raise self._refuse("S103", "the session has another key or sandbox", grant)

@@ -11,6 +11,7 @@ EGRESS: Final = Kind(
     rule=EgressRule,
     read=tables.read_rule,
     write=tables.write_rule,
+    always_written=True,
     adhoc=options.adhoc,
     narrow=options.narrow,
     above=lambda rule, ceiling: None,  # a ceiling bounds git and times

@@ -1,6 +1,6 @@
 """A policy document, TOML or the mapping inside a grant, to a Policy and back.
 
-The mapping has the document's own shape, every default written out: one parser reads both.
+The mapping has the document's own shape: one parser reads both.
 """
 
 import tomllib

@@ -1,12 +1,12 @@
 """The keys of a table, one row each: how a key is read, and how it is written.
 
 Tables are read by these rows, written by them in their order, which is signed, and compared by
-what they write. A new key is a field in `policy` and a row in its table.
+what they write. A new key is a field in `policy` and a row in its table, with `absent`.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from attrs import frozen
 
@@ -26,14 +26,30 @@ _NAMED_ALREADY = ("id", "effect")  # by the rule's name
 Direction = Literal["wider", "narrower", "other"]
 
 
+WRITTEN: Final = object()
+
+
 @frozen
 class Key:
     """`read` gets the table, the key's name and its default; `write` makes text, a number, a flag
-    or a list of a value."""
+    or a list of a value.
+
+    `absent` is the value of the key in a policy without it. A key with that value is not written:
+    policies from before there was the key keep their digest, and a program from before reads every
+    policy that does not use it. The keys of 0.2.0 are always written, as the digests of then have
+    them; their defaults may change, that of a key with `absent` never.
+    """
 
     name: str
     read: Callable[[Table, str, Any], Any]
     write: Callable[[Any], Any]
+    absent: Any = WRITTEN
+
+    def default(self, otherwise: Any) -> Any:
+        return otherwise if self.absent is WRITTEN else self.absent
+
+    def is_left_out(self, value: object) -> bool:
+        return self.absent is not WRITTEN and bool(value == self.absent)
 
 
 @frozen
@@ -47,12 +63,15 @@ def read_keys(
 ) -> dict[str, Any]:
     """The values of these keys by name; `known` are those that were read before."""
     unread = [key for key in keys if key.name not in known]
-    return known | {key.name: key.read(table, key.name, defaults.get(key.name)) for key in unread}
+    return known | {
+        key.name: key.read(table, key.name, key.default(defaults.get(key.name))) for key in unread
+    }
 
 
 def write_keys(keys: Sequence[Key], value: object) -> dict[str, Any]:
     """The value's fields as the mapping spells them."""
-    return {key.name: key.write(getattr(value, key.name)) for key in keys}
+    values = [(key, getattr(value, key.name)) for key in keys]
+    return {key.name: key.write(found) for key, found in values if not key.is_left_out(found)}
 
 
 def compare_keys(

@@ -26,6 +26,10 @@ class PolicyError(Exception):
         self.hint = hint
 
 
+class UnknownKey(PolicyError):
+    """A key that this program does not know: it is misspelt, or of a later version."""
+
+
 @define(eq=False)
 class Table:
     """One table of a document, being emptied. Call `close` when every key was asked for."""
@@ -50,7 +54,7 @@ class Table:
             near = get_close_matches(key, self._asked, 1)
             known = ", ".join(sorted(self._asked))
             hint = f"did you mean `{near[0]}`?" if near else f"known here: {known}"
-            raise PolicyError(self.at(key), "unknown key", hint)
+            raise UnknownKey(self.at(key), "unknown key", hint)
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self.take(key)

@@ -1,27 +1,32 @@
 """A Policy as the mapping that a signed grant carries, and as the text of a policy file: one
-spelling per policy, every default written out, made of text, numbers, flags, lists and dicts."""
+spelling per policy, made of text, numbers, flags, lists and dicts.
+
+Defaults are written out, but not those of keys and kinds of rules that came after 0.2.0.
+"""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from netpolicy.format.key_rows import LIMITS, SESSION, write_keys
 from netpolicy.format.toml_text import assignments, table_lines
 from netpolicy.policy import Policy
+from netpolicy.rule_kind import Kind
 from netpolicy.rule_kinds import KINDS, kind_of_test
 
 VERSION = 1
 
 
-def policy_to_mapping(policy: Policy) -> dict[str, object]:
+def policy_to_mapping(policy: Policy, kinds: Sequence[Kind[Any, Any]] = KINDS) -> dict[str, object]:
     """The exact inverse of `policy_from_mapping`."""
+    written = [kind for kind in kinds if kind.always_written or kind.rules(policy)]
     return {
         "version": VERSION,
         "name": policy.name,
         "session": write_keys(SESSION, policy.session),
         "limits": write_keys(LIMITS, policy.limits),
-        # A kind that comes later is left out while it has no rules, or every digest changes.
-        **{kind.name: list(map(kind.write, kind.rules(policy))) for kind in KINDS},
+        **{kind.name: list(map(kind.write, kind.rules(policy))) for kind in written},
         "preset": {"use": list(policy.presets)},
         "test": [kind_of_test(test).write_test(test) for test in policy.tests],
     }

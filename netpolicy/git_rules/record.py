@@ -11,6 +11,7 @@ GIT: Final = Kind(
     rule=GitRule,
     read=tables.read_rule,
     write=tables.write_rule,
+    always_written=True,
     adhoc=options.adhoc,
     narrow=options.narrow,
     above=options.above,

@@ -10,6 +10,7 @@ from tests.mutations.apart import APART
 from tests.mutations.between_sandboxes import BETWEEN
 from tests.mutations.containers import CONTAINERS
 from tests.mutations.exchanges import EXCHANGES
+from tests.mutations.policies import POLICIES
 from tests.mutations.recorded import RECORDED
 from tests.mutations.sidecar_exchanges import SIDECAR_EXCHANGES
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
@@ -315,6 +316,7 @@ ALL = (
     *CONTAINERS,
     *BETWEEN,
     *APART,
+    *POLICIES,
     *WIRES,
     *RECORDED,
     *EXCHANGES,

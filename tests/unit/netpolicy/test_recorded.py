@@ -5,15 +5,20 @@ A running sandbox's grant, its record and its nftables rules carry the digest.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from attrs import evolve, fields, frozen
 
+from netpolicy.egress_rules.record import EGRESS
 from netpolicy.format.document import (
     parse_policy,
     policy_digest,
     policy_from_mapping,
     policy_to_mapping,
 )
+from netpolicy.policy import EgressRule, Policy
+from netpolicy.rule_kinds import KINDS
 
 ROWS = json.loads((Path(__file__).parents[2] / "vectors" / "policies.json").read_text())
 TEXTS = [row for row in ROWS if "text" in row]
@@ -31,3 +36,23 @@ def test_a_file_that_leaves_defaults_out_is_the_recorded_mapping(row: dict[str, 
     policy = parse_policy(row["text"])
     assert json.dumps(policy_to_mapping(policy)) == json.dumps(row["mapping"])
     assert policy_digest(policy) == row["digest"]
+
+
+@frozen
+class LaterPolicy(Policy):
+    """With a kind of rule that 0.2.0 did not have."""
+
+    service: tuple[EgressRule, ...] = ()
+
+
+@pytest.mark.parametrize("row", TEXTS, ids=lambda row: row["digest"][:8])
+def test_a_later_kind_of_rule_is_left_out_where_there_is_no_such_rule(row: dict[str, Any]) -> None:
+    policy, kinds = (
+        parse_policy(row["text"]),
+        (*KINDS, evolve(EGRESS, name="service", always_written=False)),
+    )
+    later = LaterPolicy(**{each.name: getattr(policy, each.name) for each in fields(Policy)})
+    assert json.dumps(policy_to_mapping(later, kinds)) == json.dumps(row["mapping"])
+    rule = EgressRule("one", "deny", (), ())
+    used = policy_to_mapping(evolve(later, service=(rule,)), kinds)
+    assert used == row["mapping"] | {"service": [EGRESS.write(rule)]}

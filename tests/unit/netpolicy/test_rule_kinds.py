@@ -39,7 +39,7 @@ def test_no_part_of_a_record_can_be_forgotten() -> None:
 # What is done with rules, and the parts of a record that do it.
 DONE_WITH_RULES = {
     "parse": ("name", "rule", "read"),
-    "write": ("write",),
+    "write": ("write", "always_written"),
     "narrow": ("adhoc", "narrow"),
     "ceiling": ("above",),
     "diff": ("words", "is_whole", "changes"),

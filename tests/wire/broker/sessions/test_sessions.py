@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import time
+import tomllib
 from contextlib import closing
 from typing import Any
 
@@ -117,6 +118,28 @@ async def test_a_grant_that_is_not_for_us_is_refused(scene: Scene, changes: dict
     grant = scene.world.grant(SigningKey.generate(), **changes)
     refused = await host.ask("POST", "/host/grant", (), grant)
     assert (refused.status, refused.json()["code"]) == (403, "S103")
+    assert list(scene.world.sessions.everyone()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("session = {}\nlater = 1", "later"),
+        ("[limits]\nlater = 1", "limits.later"),
+        ('[[git]]\nrepos = ["up:a"]\nfetch = true\nlater = 1', "git[0].later"),
+        ("[[later]]\nid = 'one'", "later"),
+    ],
+)
+@on_reactor
+async def test_a_key_of_a_later_version_is_refused_by_its_name(
+    scene: Scene, text: str, path: str
+) -> None:
+    host = await scene.world.host()
+    scope = {"version": 1, "name": "p", **tomllib.loads(text)}
+    signed = scene.world.grant(SigningKey.generate(), scope=scope)
+    refused = await host.ask("POST", "/host/grant", (), signed)
+    assert (refused.status, refused.json()["code"]) == (403, "S106")
+    assert refused.json()["what"].endswith(f"does not know the key {path}")
     assert list(scene.world.sessions.everyone()) == []
 
 
