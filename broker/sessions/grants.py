@@ -83,16 +83,16 @@ class Grants:
         if grant.host != host:
             return "S103", "the grant is for another host"
         if behind := self._clock.behind():
-            return "S103", f"the broker's clock is {behind} s earlier than it was"
+            return "S108", f"the broker's clock is {behind} s earlier than it was"
         try:
             above = exceeded(policy_from_mapping(grant.scope), ceiling)
         except UnknownKey as error:  # the host is newer than this broker
             return "S106", f"this broker, version {VERSION}, does not know the key {error.path}"
         except PolicyError as error:
             return "S103", f"the scope is not a policy: {error}"
-        return (
-            None if above is None else ("S103", f"the scope is above the host's ceiling: {above}")
-        )
+        if above is not None:
+            return "S107", f"the scope is above the host's ceiling: {above}"
+        return None
 
     def _end_earlier_boots(self, grant: grants.Grant) -> None:
         """A host that was rebooted has lost its sidecars, and with them every key of theirs."""

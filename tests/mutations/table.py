@@ -354,8 +354,8 @@ MUTATIONS = (
     Mutation(
         "broker: a host grants above its ceiling",
         "broker/sessions/grants.py",
-        'return None if above is None else f"the scope is above the host',
-        'return None if True else f"the scope is above the host',
+        "        if above is not None:\n",
+        "        if False:\n",
         (f"{SESSIONS}::test_a_scope_above_the_hosts_ceiling_is_refused",),
     ),
     Mutation(

@@ -395,7 +395,7 @@ async def test_a_scope_above_the_hosts_ceiling_is_refused(
     scene.world.broker.context.routes.reload()
     host = await scene.world.host()
     refused = await host.ask("POST", "/host/grant", (), scene.world.grant(SigningKey.generate()))
-    assert (refused.status, refused.json()["code"]) == (403, "S103")
+    assert (refused.status, refused.json()["code"]) == (403, "S107")
     (event,) = scene.world.audit("grant.refused")
     assert word in event["reason"]
     assert list(scene.world.sessions.everyone()) == []
@@ -460,7 +460,7 @@ async def test_nothing_is_granted_while_the_clock_is_earlier_than_it_was(scene: 
     world.start()
     host = await world.host()
     refused = await host.ask("POST", "/host/grant", (), world.grant(SigningKey.generate()))
-    assert (refused.status, refused.json()["code"]) == (403, "S103")
+    assert (refused.status, refused.json()["code"]) == (403, "S108")
     assert "earlier than it was" in world.audit("grant.refused")[0]["reason"]
 
 
