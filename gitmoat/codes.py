@@ -99,12 +99,13 @@ _TABLE = (
     Code("U109", "the git server does not let our credential do this", "widen the credential's permissions at the git server, or take the rule out of the policy"),
     Code("U110", "the git server has an error of its own; try again later", "the broker's log has the status; look at the git server"),
     # B1xx: the broker
-    Code("B101", "the broker cannot be reached", "start it (`hostctl up`) or check its address", proxy=502, proxy_error="proxy_internal_error"),
+    Code("B101", "the broker cannot be reached", "start it (`hostctl up`); listen.address in broker.toml and broker.address in hostd.toml must be the same", proxy=502, proxy_error="proxy_internal_error"),
     Code("B102", "the broker's key is not the pinned one", "if the key was rotated on purpose, pin the new one in hostd.toml"),
     Code("B103", "the audit journal cannot be written, so nothing is allowed", "free disk space or correct the journal's owner and mode; no restart is needed", git=503, proxy=503, control=503),
     Code("B104", "the broker's configuration is invalid", "correct the key named in the message"),
     Code("B105", "an audit journal is damaged or was changed", "keep a copy and find out who wrote to it; the records before the named line are intact"),
     Code("B106", "the broker is busy; try again later", "wait, or raise `limits` in broker.toml; `hostctl ls --watch` shows which sandboxes are busy", git=503),
+    Code("B107", "the broker does not know this host", "`hostctl host enrol` here prints what to type where the broker is"),
     # N1xx: network namespace and nftables
     Code("N101", "the network namespace could not be made", _LOG),
     Code("N102", "the nftables rules could not be loaded", "install nftables, then try again"),
@@ -142,7 +143,7 @@ _TABLE = (
     Code("C101", "the control socket is not safe to use", "its directory must be ours, not writable by others, and free of symlinks"),
     Code("C102", "not permitted", "run hostctl as root"),
     Code("C103", "the daemon is not running", "start it with `hostctl up`"),
-    Code("C104", "the address is in use", "stop what listens there or configure another port"),
+    Code("C104", "the address is in use", "stop what listens there, or set another as listen.address in broker.toml and broker.address in hostd.toml"),
     Code("C105", "the request is not understood", "use the hostctl of the same version"),
     Code("C106", "the daemon does not answer in time", "see its log in var/log/gitmoat"),
     Code("C107", "something failed that should not", "-vv shows where; please report it"),

@@ -15,6 +15,7 @@ from broker.api.dispatch import dispatch
 from broker.config.settings import Timeouts as BrokerTimeouts
 from broker.config.values import Address
 from broker.context import Context
+from gitmoat.codes import CODES
 from gitmoat.fault import Fault
 from gitmoat.identity.tls_options import PeerKeyUnknown, PinnedServer, peer_key
 from gitmoat.net.http.ends import Incoming, ServerConnection, Timeouts
@@ -49,8 +50,8 @@ def bind(address: Address) -> socket.socket:
 
 def _cannot_listen(address: Address, error: OSError) -> Fault:
     if error.errno == errno.EADDRINUSE:
-        fix = "stop what listens there, or set listen.address in broker.toml"
-        return Fault("C104", f"the address {address} is in use", "somebody listens there", fix)
+        what = f"the address {address} is in use"
+        return Fault("C104", what, "another program listens there", CODES["C104"].fix)
     fix = "set listen.address in broker.toml to an address of this machine"
     return Fault("B104", f"cannot listen on {address}", error.strerror or "", fix)
 

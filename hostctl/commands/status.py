@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from time import time
 
+from gitmoat.fault import Fault, fault_of
 from gitmoat.paths import Paths
 from hostctl.control_client import ask
 from hostctl.failure import FAILED, UNREACHABLE, Failure
@@ -34,13 +35,13 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     else:
         out.line(_line("broker", broker))
         out.line(_line("hostd", hostd, "1 sandbox" if sandboxes == 1 else f"{sandboxes} sandboxes"))
-    if broker["healthy"] and hostd["healthy"]:
-        return 0
-    if broker["pid"] is not None and hostd["pid"] is not None:
-        return FAILED
-    if not out.json and not (broker["healthy"] or hostd["healthy"]):
+    if broker["pid"] is None and hostd["pid"] is None:
         out.progress("hint: hostctl up")
-    return UNREACHABLE
+    elif (lost := no_broker(hostd)) is not None:
+        out.progress(f"hint: {lost.fix}")
+    if broker["pid"] is None or hostd["pid"] is None:
+        return UNREACHABLE
+    return FAILED if any(troubles(each) or not each["healthy"] for each in (broker, hostd)) else 0
 
 
 def daemon_status(socket: Path) -> dict[str, object]:
@@ -54,12 +55,26 @@ def daemon_status(socket: Path) -> dict[str, object]:
     return {"pid": None, "healthy": True, **answer}
 
 
+def no_broker(hostd: Mapping[str, object]) -> Fault | None:
+    """Why hostd gets no answer of the broker, which it has just asked."""
+    return fault_of(hostd.get("broker_problem"))
+
+
+def troubles(status: Mapping[str, object]) -> list[str]:
+    """Why this daemon cannot work, in words; empty where it can, or does not run."""
+    told = status.get("problems")
+    wrong = list(map(str, told)) if isinstance(told, list) else []
+    lost = no_broker(status)
+    if lost is not None:
+        wrong.append(f"{lost.what} ({lost.code})" + (f": {lost.why}" if lost.why else ""))
+    return wrong
+
+
 def _line(name: str, status: Mapping[str, object], more: str = "") -> str:
     if status["pid"] is None:
         return f"{name:<7} not running"
-    wrong = status.get("problems")
-    told = "; ".join(map(str, wrong)) if isinstance(wrong, list) else ""
-    more = more if status["healthy"] else f"unhealthy: {told}"
+    wrong = troubles(status)
+    more = f"unhealthy: {'; '.join(wrong)}" if wrong else more
     place = str(status.get("address") or "")
     parts = [f"{name:<7} running", f"pid {status['pid']}", place, more, _age(status)]
     return "  ".join(part for part in parts if part)

@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 
 from gitmoat.paths import Paths
-from hostctl.commands.status import daemon_status
-from hostctl.failure import usage
+from hostctl.commands.status import daemon_status, troubles
+from hostctl.failure import FAILED, usage
 from hostctl.output import Output, need_root
 from hostctl.setup.daemons import Daemon, start_daemon
 from hostctl.setup.defaults import write_defaults
@@ -31,8 +31,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     raise_on_signals()
     write_defaults(paths)
     started = start_missing(paths, out)
-    _report(paths, started, out)
-    return 0
+    return _report(paths, started, out)
 
 
 def start_missing(paths: Paths, out: Output) -> list[Daemon]:
@@ -41,7 +40,7 @@ def start_missing(paths: Paths, out: Output) -> list[Daemon]:
     sockets = {"broker": paths.broker_admin_socket, "hostd": paths.hostd_socket}
     try:
         for name, socket in sockets.items():
-            if not daemon_status(socket)["healthy"]:
+            if daemon_status(socket)["pid"] is None:
                 out.progress(f"starting {name} ...")
                 started.append(start_daemon(name, paths))
     except BaseException:
@@ -51,13 +50,17 @@ def start_missing(paths: Paths, out: Output) -> list[Daemon]:
     return started
 
 
-def _report(paths: Paths, started: list[Daemon], out: Output) -> None:
+def _report(paths: Paths, started: list[Daemon], out: Output) -> int:
     broker, hostd = daemon_status(paths.broker_admin_socket), daemon_status(paths.hostd_socket)
     word = "is up" if started else "was up already"
     text = f"gitmoat {word}: broker {_where(broker)}, hostd pid {hostd['pid']}"
     names = [daemon.name for daemon in started]
     fields = {"broker": broker, "hostd": hostd, "started": names}
     out.result(text, {"schema": "gitmoat.up/1", **fields})
+    wrong = [*troubles(broker), *troubles(hostd)]
+    for each in wrong:
+        out.progress(f"but: {each}; `hostctl doctor` says what to do")
+    return FAILED if wrong else 0
 
 
 def _where(broker: Mapping[str, object]) -> str:

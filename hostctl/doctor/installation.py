@@ -12,7 +12,7 @@ from pwd import getpwall
 from typing import Any
 
 from gitmoat.paths import Paths
-from hostctl.commands.status import daemon_status
+from hostctl.commands.status import daemon_status, no_broker, troubles
 from hostctl.doctor.findings import Finding, good, note, or_good, problem
 from hostctl.failure import Failure
 from hostctl.setup.configfile import read_document
@@ -154,11 +154,10 @@ def daemons(paths: Paths, version: str) -> Iterator[Finding]:
                 "daemons", f"{name}: {failure.what}", failure.fix or "hostctl down; hostctl up"
             )
             continue
-        if status["healthy"] and status.get("version") != version:
-            what = f"{name} is {status.get('version')}, hostctl is {version}"
-            yield problem("daemons", what, "hostctl down; hostctl up")
-        elif status["healthy"]:
-            yield good("daemons", f"{name} runs, pid {status['pid']}")
+        if status["pid"] is not None:
+            yield from or_good(
+                _wrong(name, status, version), "daemons", f"{name} runs, pid {status['pid']}"
+            )
             yield from few_descriptors(name, status["pid"])
             yield from _keeps_no_space(name, status)
         elif socket.exists():
@@ -166,6 +165,16 @@ def daemons(paths: Paths, version: str) -> Iterator[Finding]:
             yield problem("daemons", what, f"rm {socket}", socket.unlink)
         else:
             yield note("daemons", f"{name} does not run", "hostctl up")
+
+
+def _wrong(name: str, status: Mapping[str, object], version: str) -> Iterator[Finding]:
+    if status.get("version") != version:
+        what = f"{name} is {status.get('version')}, hostctl is {version}"
+        yield problem("daemons", what, "hostctl down; hostctl up")
+    lost = no_broker(status)
+    for what in troubles(status):
+        fix = "the problem says where to look" if lost is None else lost.fix
+        yield problem("daemons", f"{name}: {what}", fix)
 
 
 def _keeps_no_space(name: str, status: Mapping[str, object]) -> Iterator[Finding]:
@@ -247,7 +256,7 @@ def _subordinate(file: Path) -> Iterator[tuple[str, int, int]]:
 def leftovers(paths: Paths) -> Iterator[Finding]:
     """What a hostd left behind that does not run any more. Its processes and cgroups are not looked
     for: the next `hostctl up` finds them, and adopts or ends them."""
-    running = daemon_status(paths.hostd_socket)["healthy"]
+    running = daemon_status(paths.hostd_socket)["pid"] is not None
     yield from or_good(() if running else _markers(paths), "leftovers", "none")
 
 

@@ -154,7 +154,7 @@ def _see(log: Path) -> str:
 def stop_daemon(name: str, socket: Path) -> bool:
     """Asks a daemon to end and waits until it has; False when none was running."""
     status = daemon_status(socket)
-    if not status["healthy"]:
+    if status["pid"] is None:
         return False
     pid = status["pid"]
     process = os.pidfd_open(pid) if isinstance(pid, int) else None

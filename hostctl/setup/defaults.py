@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 BROKER_UID = 1999999999
 BROKER_ADDRESS = "127.0.0.1:8443"
+_PORTS = range(8443, 8543)
 UID_BASE = 2000000000
 UID_COUNT = 300000
 
@@ -28,8 +30,10 @@ class Wanted(NamedTuple):
     group: int = 0
 
 
-def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
-    """Writes directories, keys and the two configuration files; what exists stays as it is."""
+def write_defaults(paths: Paths, address: str | None = None) -> None:
+    """Writes directories, keys and the two configuration files; what exists stays as it is.
+
+    Without an address the broker gets the first port that is free, while neither file exists."""
     # PyNaCl takes long to import, and most who import this module want no key.
     from gitmoat.identity.keyfile import KeyFileUnsafe, load_or_create_key, public_text
 
@@ -42,8 +46,27 @@ def write_defaults(paths: Paths, address: str = BROKER_ADDRESS) -> None:
         raise Failure(error.code, "a directory is not safe to use", error.what, error.fix) from None
     except KeyFileUnsafe as error:
         raise Failure("C101", "a key file is not safe to use", str(error)) from None
-    create_file(paths.broker_toml, broker_toml(address, host_key), 0o640, broker)
+    if not paths.broker_toml.exists():
+        chosen = address or (BROKER_ADDRESS if paths.hostd_toml.exists() else _free_address())
+        create_file(paths.broker_toml, broker_toml(chosen, host_key), 0o640, broker)
     create_file(paths.hostd_toml, hostd_toml(broker_address(paths), broker_key), 0o640)
+
+
+def _free_address() -> str:
+    """The usual one where it is free, and where none is: the broker then says what is wrong."""
+    host = BROKER_ADDRESS.partition(":")[0]
+    free = (port for port in _PORTS if _is_free(host, port))
+    return f"{host}:{next(free, _PORTS[0])}"
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the broker does
+        try:
+            tried.bind((host, port))
+        except OSError:
+            return False
+    return True
 
 
 def _broker_key(paths: Paths, broker: int) -> SigningKey:

@@ -62,6 +62,7 @@ class Operations:
 
     async def status(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         problem = self._host.journal.problem()
+        no_broker = await self._broker.problem()
         return {
             "pid": os.getpid(),
             "version": self._version,
@@ -71,7 +72,8 @@ class Operations:
             "problems": [] if problem is None else [problem],
             "keeps_space": self._host.journal.keeps_space(),
             "sandboxes": len(self._sandboxes.live()),
-            "broker_reachable": await self._broker.healthy(),
+            "broker_reachable": no_broker is None,
+            "broker_problem": None if no_broker is None else no_broker.mapping(),
             "host": self._host.grants.host,
             **described(self._host.paths, self._host.keys),
         }

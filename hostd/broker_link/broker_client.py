@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from attrs import frozen
 from nacl.signing import SigningKey
+from OpenSSL import SSL
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectError, DNSLookupError
 from twisted.python.failure import Failure
@@ -32,17 +33,32 @@ _CONNECT_TIMEOUT = 5.0
 _TIMEOUT = Timeouts(head=5.0, idle=10.0)
 # A sandbox's start makes three requests within a second; a handshake costs more than a request.
 _KEPT_SECONDS = 2.0
+_ALERT_SECONDS = 2.0
+_LOST = (Cause.LOST, Cause.LOST_BEFORE_ANSWER)
 
 
 def _unreachable(why: str) -> Failed:
     return Failed("B101", "the broker cannot be reached", why=why, exit_code=5)
 
 
+def _has_said(reason: Failure, words: str) -> bool:
+    """OpenSSL's words, of a connection that it ended; pyOpenSSL passes no numbers on."""
+    return reason.check(SSL.Error) is not None and words in reason.getErrorMessage()
+
+
+def _not_shaken(reason: Failure) -> Failed:
+    if _has_said(reason, "certificate verify failed"):
+        return Failed("B102", "the broker's key is not the pinned one", exit_code=5)
+    return _unreachable(f"no TLS connection: {reason.getErrorMessage()}")
+
+
 @frozen(eq=False)
 class _Link:
-    """A connection, and the keys of both sides that it was made with."""
+    """A connection, and the keys of both sides that it was made with. `ended` says whether a TLS
+    alert was the end."""
 
     connection: ClientConnection
+    ended: Deferred[bool]
     host: SigningKey
     pins: tuple[str, ...]
 
@@ -73,13 +89,16 @@ class BrokerClient:
         return await self._ask("POST", path, json.dumps(write(message)).encode())
 
     async def healthy(self) -> bool:
+        return await self.problem() is None
+
+    async def problem(self) -> Failed | None:
         """Makes a new connection, which shows the broker's present key."""
         self._drop()
         try:
             await self.get("/host/health")
-        except Failed:
-            return False
-        return True
+        except Failed as problem:
+            return problem
+        return None
 
     async def _ask(self, method: str, path: str, body: bytes) -> dict[str, Any]:
         kept = self._take()
@@ -93,7 +112,23 @@ class BrokerClient:
                         raise
             return await self._exchange(await self._connect(), method, path, body)
         except NoAnswer as problem:
+            if problem.why.cause in _LOST and await self._is_stranger():
+                raise Failed("B107", "the broker does not know this host", exit_code=5) from None
             raise _unreachable(str(problem)) from None
+
+    async def _is_stranger(self) -> bool:
+        """Whether the broker refuses our key, which it says after our side of the handshake (RFC
+        8446, 4.4.2.4). With a request unread its end would be a reset, and the alert lost: this
+        connection sends none."""
+        try:
+            link = await self._connect()
+        except Failed:
+            return False
+        timeout = self._reactor.callLater(_ALERT_SECONDS, link.connection.close)
+        refused = await link.ended
+        if timeout.active():
+            timeout.cancel()
+        return refused
 
     async def _exchange(self, link: _Link, method: str, path: str, body: bytes) -> dict[str, Any]:
         answer = WholeAnswer(_ANSWER_LIMIT)
@@ -137,21 +172,25 @@ class BrokerClient:
     async def _connect(self) -> _Link:
         host, pins = self._keys.host, self._keys.pins
         ready: Deferred[ClientConnection] = Deferred()
+        ended: Deferred[bool] = Deferred()
 
         def lost(connection: ClientConnection, reason: Failure) -> None:
-            if not ready.called:  # most likely one of the two keys is not the pinned one
-                ready.errback(_unreachable(f"no TLS connection: {reason.getErrorMessage()}"))
+            ended.callback(_has_said(reason, " alert "))
+            if not ready.called:
+                ready.errback(_not_shaken(reason))
 
         protocol = ClientConnection(self._reactor, _TIMEOUT, on_ready=ready.callback, on_lost=lost)
         creator = PinnedClient(host.encode(), lambda: self._keys.pinned)
         try:
             sock = await dial(self._reactor, *self._address, _CONNECT_TIMEOUT)
         except (ConnectError, DNSLookupError) as problem:
-            raise _unreachable(str(problem)) from None
+            place = ":".join(map(str, self._address))
+            why = f"nothing answers at {place}: {problem}".rstrip(".")
+            raise _unreachable(why) from None
         Tls(self._reactor, sock, protocol, creator.connection()).start()
         connection = await ready
         self._keys.seen = b64encode(peer_key(cast(Any, connection.transport))).decode("ascii")
-        return _Link(connection, host, pins)
+        return _Link(connection, ended, host, pins)
 
 
 def _understood(status: int, body: bytes) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -111,9 +112,63 @@ def test_a_port_in_use_is_one_error_and_nothing_is_left_running(instance: Instan
         squatter.bind(instance.address)
         squatter.listen()
         ran = instance.hostctl("up")
-    one_error(ran, "C104", 1, str(instance.address[1]))
+    one_error(ran, "C104", 1, str(instance.address[1]), "broker.toml", "hostd.toml")
     assert instance.running() == []
     instance.hostctl("up").expect_success("up, once the port is free")
+
+
+def test_the_first_up_gives_the_broker_a_port_that_is_free(instance: Instance) -> None:
+    instance.paths.broker_toml.unlink()
+    instance.paths.hostd_toml.unlink()
+    with socket.socket() as squatter:
+        squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):  # somebody else listens there
+            squatter.bind(("127.0.0.1", 8443))
+            squatter.listen()
+        ran = instance.hostctl("up")
+        assert instance.address != ("127.0.0.1", 8443)
+        assert f"on 127.0.0.1:{instance.address[1]}, hostd" in ran.out
+        assert instance.hostctl("status").code == 0
+
+
+def test_a_hostd_that_is_told_another_address_says_that_it_has_no_broker(
+    instance: Instance,
+) -> None:
+    host, port = instance.address
+    with socket.socket() as elsewhere:
+        elsewhere.bind((host, 0))  # nobody listens there
+        other = f"{host}:{elsewhere.getsockname()[1]}"
+        text = instance.paths.hostd_toml.read_text()
+        instance.paths.hostd_toml.write_text(text.replace(f"{host}:{port}", other))
+        up = instance.hostctl("up")
+        assert up.code == 1 and f"nothing answers at {other}" in up.err
+        told = instance.hostctl("status")
+        assert told.code == 1
+        assert (
+            f"unhealthy: the broker cannot be reached (B101): nothing answers at {other}"
+            in told.out
+        )
+        assert "listen.address in broker.toml and broker.address in hostd.toml" in told.err
+        doctor = instance.hostctl("doctor")
+        assert doctor.code == 6 and f"nothing answers at {other}" in doctor.out
+        again = instance.hostctl("up")
+        assert again.code == 1 and "was up already" in again.out
+
+
+def test_while_a_journal_cannot_be_written_status_says_so_and_doctor_keeps_the_socket(
+    instance: Instance,
+) -> None:
+    instance.hostctl("up").expect_success("up")
+    instance.paths.broker_audit.rename(instance.paths.broker_audit.with_name("away"))
+    ran = instance.hostctl("run", "--", "true")
+    assert "B103" in ran.err
+    told = instance.hostctl("status")
+    assert told.code == 1 and "B103" in told.out
+    assert instance.hostctl("doctor", "--fix").code == 6
+    assert instance.paths.broker_admin_socket.exists()
+    assert "was up already" in instance.hostctl("up").out
+    instance.paths.broker_audit.with_name("away").rename(instance.paths.broker_audit)
+    assert instance.hostctl("status").code == 0
 
 
 @pytest.mark.parametrize("name", ["hostd.toml", "broker.toml"])

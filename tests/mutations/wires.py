@@ -221,6 +221,16 @@ WIRES = (
         "    hidden = list(before)\n",
         (f"{BROKER_FILES}::test_a_terminal_is_asked_for_the_secret_and_does_not_show_it",),
     ),
+    Mutation(
+        "doctor: the socket of a daemon that cannot work is removed",
+        "hostctl/doctor/installation.py",
+        '        if status["pid"] is not None:\n',
+        '        if status["healthy"]:\n',
+        (
+            "tests/live/test_starting_and_stopping.py::"
+            "test_while_a_journal_cannot_be_written_status_says_so_and_doctor_keeps_the_socket",
+        ),
+    ),
     # What `make demo` and `hostctl demo` promise to look at
     Mutation(
         "demo: main may have moved",

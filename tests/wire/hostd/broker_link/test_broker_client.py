@@ -104,9 +104,30 @@ async def test_what_a_broker_may_have_done_is_not_asked_again(broker: Broker) ->
 async def test_a_kept_connection_is_not_used_under_other_keys(broker: Broker) -> None:
     await broker.client.get("/host/health")
     broker.keys.pins = (public_text(SigningKey(bytes([3] * 32))),)
-    with pytest.raises(Failed):
+    with pytest.raises(Failed) as caught:
         await broker.client.get("/host/health")
-    assert broker.asked == [0]
+    assert (caught.value.code, broker.asked) == ("B102", [0])
+
+
+@on_reactor
+async def test_a_host_that_the_broker_does_not_know_is_told_so(broker: Broker) -> None:
+    broker.keys.host = SigningKey(bytes([3] * 32))
+    for asking in (broker.client.get("/host/health"), broker.client.post("/host/grant", b"{}")):
+        with pytest.raises(Failed) as caught:
+            await asking
+        assert (caught.value.code, caught.value.exit_code) == ("B107", 5)
+        assert "hostctl host enrol" in caught.value.fix
+    assert broker.asked == []
+
+
+@on_reactor
+async def test_where_nothing_listens_the_address_is_named(broker: Broker) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        client = BrokerClient(broker.loop, taken.getsockname(), broker.keys)
+        problem = await client.problem()
+        assert problem is not None and problem.code == "B101"
+        assert f"nothing answers at 127.0.0.1:{taken.getsockname()[1]}" in problem.why
 
 
 @on_reactor
