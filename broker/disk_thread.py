@@ -33,4 +33,6 @@ class DiskThread:
 
     def close(self) -> None:
         """What was begun is done; nobody is told any more."""
+        # The pool also lists a thread that could not be started, and one of these cannot be joined.
+        self._pool.threads[:] = [each for each in self._pool.threads if each.ident is not None]
         self._pool.stop()

@@ -6,7 +6,8 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
+from typing import Any
 
 import pytest
 from attrs import field, frozen
@@ -190,3 +191,25 @@ async def test_work_in_a_thread_is_told_in_the_reactors_own() -> None:
     where.append(current_thread().name)
     assert where[0] == where[1] != where[2] == main_thread().name
     disk.close()
+
+
+class _Refused(Thread):
+    """As where the kernel gives no further thread."""
+
+    def start(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+@on_reactor
+async def test_a_thread_that_was_not_to_be_had_keeps_no_broker_from_ending() -> None:
+    from twisted.internet import reactor
+
+    disk, done = DiskThread(reactor), list[int]()
+    threads: Any = disk._pool
+    usual, threads.threadFactory = threads.threadFactory, _Refused
+    with pytest.raises(RuntimeError, match="new thread"):
+        await disk(lambda: done.append(1))
+    threads.threadFactory = usual
+    await disk(lambda: done.append(2))
+    disk.close()
+    assert done == [2]
