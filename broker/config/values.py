@@ -26,6 +26,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 # Basic authentication (RFC 7617) has no way to carry a colon or a control character here.
 _USERNAME = re.compile(r"[!-9;-~]{1,128}")
 _LONGEST_PATH = 4096  # PATH_MAX of Linux
+_LONGEST_URL = 1024  # a name may have 253 characters, with a scheme before it and a port behind
 
 
 @frozen
@@ -139,10 +140,10 @@ def _absolute(text: str) -> Path:
 LISTEN = parsed(_listen, str)
 LOOPBACK = parsed(_loopback, str)
 RESOLVER = parsed(_resolver, str)
-HOST_NAME = parsed(_host_name, str)
-URL = parsed(_url, lambda place: f"https://{place.authority}")
-PROXY = parsed(_proxy, lambda place: f"http://{place}")
-API = parsed(_api, str)
+HOST_NAME = parsed(_host_name, str, most=_LONGEST_URL)
+URL = parsed(_url, lambda place: f"https://{place.authority}", most=_LONGEST_URL)
+PROXY = parsed(_proxy, lambda place: f"http://{place}", most=_LONGEST_URL)
+API = parsed(_api, str, most=_LONGEST_URL)
 USERNAME = parsed(_username, str)
 PATH = parsed(_absolute, str, most=_LONGEST_PATH)
 

@@ -157,6 +157,21 @@ def app(**changes: str) -> str:
     return provider("github-app", values | changes)
 
 
+def test_the_longest_name_that_a_host_may_have_is_understood(files: Files) -> None:
+    name = ".".join(["a" * 63] * 3 + ["b" * 61])
+    config = files.load(MINIMAL + upstream(url=f'"https://{name}:8443"', also=f'["{name}:8444"]'))
+    assert config.upstreams["up"].authority == f"{name}:8443"
+    assert config.upstreams["up"].also == (f"{name}:8444",)
+    config = files.load(MINIMAL + app(api_url=f'"https://{name}:8443/api/v3"'))
+    provider = config.providers["p"]
+    assert isinstance(provider, AppProvider)
+    assert provider.api_url == Api(Address(name, 8443), "/api/v3")
+    config = files.load(MINIMAL + f'[egress]\nproxy = "http://{name}:3128"\n')
+    assert config.egress.proxy == Address(name, 3128)
+    with pytest.raises(Misconfigured, match="is not a host name"):
+        files.load(MINIMAL + upstream(url=f'"https://{name}b"'))
+
+
 def test_a_helper_and_an_app_are_understood(files: Files) -> None:
     config = files.load(MINIMAL + helper())
     assert config.providers["p"] == HelperProvider(
