@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from gitmoat.codes import CODES
 from gitmoat.messages.report import Event, Report
@@ -101,7 +101,7 @@ class Asked:
     """Understood, and not yet decided."""
 
     request: GitRequest
-    authorization: bytes | None
+    authorization: bytes | None = field(repr=False)
 
 
 @frozen

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+
 import pytest
 from attrs import evolve
 from hypothesis import given
@@ -346,3 +348,11 @@ def test_every_request_that_can_be_read_is_decided(method: str, path: str) -> No
         return
     assert request is not None
     assert isinstance(helper(request), Allow | Deny | Challenge)
+
+
+def test_a_token_is_not_shown_with_what_was_asked() -> None:
+    """Whatever prints an exchange prints its request too."""
+    request = info_refs("hub.example/acme/app.git", basic("good"))
+    asked = GIT.classify(request, at(Tier.HELPER))
+    assert request.header(b"authorization") is not None
+    assert base64.b64encode(b"gitmoat:good").decode() not in repr(asked)
