@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path, PurePosixPath
@@ -33,6 +34,11 @@ def text_of(pid: Pid, name: str) -> str:
         return Path("/proc", str(pid), name).read_bytes().decode("utf-8", "replace")
     except (FileNotFoundError, ProcessLookupError):
         return ""
+    except OSError as error:
+        # mounts_open_common() in fs/proc_namespace.c: of a zombie, which has no mounts any more.
+        if error.errno == errno.EINVAL:
+            return ""
+        raise
 
 
 def mountinfo(pid: Pid = "self") -> str:
