@@ -1,16 +1,31 @@
 """Whether a policy is within the most that its host may grant, whatever the policy says."""
 
+from collections.abc import Sequence
+from typing import Any, Final
+
 from netpolicy.format.units import format_duration
 from netpolicy.policy import Ceiling, Policy
+from netpolicy.rule_kind import Kind
 from netpolicy.rule_kinds import KINDS
+
+ANY: Final = "any"
+
+
+def allowed_kinds(allow: object, kinds: Sequence[Kind[Any, Any]] = KINDS) -> tuple[str, ...]:
+    """The names of the kinds of rules that an enrolment allows, by its `allow`: a list of names, or
+    "any", which takes in the kinds of later versions. An enrolment without it is from 0.2.0 or
+    before, and meant the kinds of then."""
+    if allow == ANY:
+        return tuple(kind.name for kind in kinds)
+    if allow is None:
+        return tuple(kind.name for kind in kinds if kind.always_written)
+    named = allow if isinstance(allow, list | frozenset) else ()
+    return tuple(kind.name for kind in kinds if kind.name in named)
 
 
 def exceeded(policy: Policy, ceiling: Ceiling) -> str | None:
     """What in a policy exceeds the ceiling, or None."""
     if ceiling.ttl is not None and policy.session.max_ttl > ceiling.ttl:
         return f"sessions of more than {format_duration(ceiling.ttl)}"
-    for kind in KINDS:
-        for rule in kind.rules(policy):
-            if rule.effect == "allow" and (found := kind.above(rule, ceiling)) is not None:
-                return found
-    return None
+    found = (kind.exceeded(policy, ceiling) for kind in KINDS)
+    return next((what for what in found if what is not None), None)

@@ -173,10 +173,29 @@ class Policy:
 
 
 @frozen
-class Ceiling:
-    """The most that one host may grant. None, or an empty list of repositories, sets no bound of
-    that kind."""
+class GitBound:
+    """The most that git rules may allow; an empty list of repositories sets no bound."""
 
     repos: tuple[RepoPattern, ...] = ()
     push: bool = True
+
+
+@frozen
+class EgressBound:
+    """The most that rules about other hosts may allow; an empty list of hosts sets no bound.
+
+    `private`: a rule may say `allow_private`.
+    """
+
+    hosts: tuple[HostPattern, ...] = ()
+    private: bool = True
+
+
+@frozen
+class Ceiling:
+    """The most that one host may grant: a bound for each kind of rule, and None for a kind of which
+    no rule may allow anything. Without `ttl` sessions last as long as a policy says."""
+
+    git: GitBound | None = None
+    egress: EgressBound | None = None
     ttl: int | None = None

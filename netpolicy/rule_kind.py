@@ -163,8 +163,10 @@ class Kind(Generic[R, T]):
     # The rules that the options alone ask for; and of rules, what the options leave of them.
     adhoc: Callable[[Options], tuple[R, ...]]
     narrow: Callable[[Policy, Options], tuple[R, ...]]
-    # What a host's ceiling forbids of a rule.
-    above: Callable[[R, Ceiling], str | None]
+    # The bound of this kind in a host's ceiling, which sets none as it is made without arguments;
+    # and what a bound forbids of a rule that allows.
+    bound: type[Any]
+    above: Callable[[R, Any], str | None]
     # For `policy diff`: the rule in words, whether it means everything there is, what changed.
     words: Callable[[R], str]
     is_whole: Callable[[R], bool]
@@ -188,3 +190,13 @@ class Kind(Generic[R, T]):
     def rules(self, policy: Policy) -> tuple[R, ...]:
         rules: tuple[R, ...] = getattr(policy, self.name)
         return rules
+
+    def exceeded(self, policy: Policy, ceiling: Ceiling) -> str | None:
+        """What in the policy's rules of this kind exceeds the ceiling, or None."""
+        bound = getattr(ceiling, self.name)
+        for rule in self.rules(policy):
+            if rule.effect == "allow":
+                found = f"[[{self.name}]] rules" if bound is None else self.above(rule, bound)
+                if found is not None:
+                    return found
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -43,6 +44,7 @@ from gitmoat.shape import (
     Misshapen,
     Shape,
     choice,
+    collection,
     flag,
     key,
     number,
@@ -53,8 +55,10 @@ from gitmoat.shape import (
     tagged,
     text,
 )
-from netpolicy.patterns.matchers import RepoPattern, parse_repo_pattern
-from netpolicy.policy import Ceiling
+from netpolicy.ceiling import ANY, allowed_kinds
+from netpolicy.patterns.matchers import HostPattern, RepoPattern, parse_repo_pattern
+from netpolicy.policy import Ceiling, EgressBound, GitBound
+from netpolicy.rule_kinds import KINDS
 
 _FILE_LIMIT = 1 << 20
 _LARGEST_ID = 0xFFFFFFFE
@@ -154,18 +158,49 @@ def _host_keys(value: object, path: str) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(keys))
 
 
+_KINDS = tuple(kind.name for kind in KINDS)
+_LISTED = collection(choice(*_KINDS), least=1)
+
+
+def _allowed(value: object, path: str) -> str | frozenset[str]:
+    return ANY if value == ANY else _LISTED.read(value, path)
+
+
 @frozen
 class HostTable:
+    allow: str | frozenset[str] | None = key(
+        optional(Shape(_allowed)),
+        None,
+        hint=f'list kinds of rules, of {", ".join(_KINDS)}; or write allow = "any"',
+    )
     repos: tuple[RepoPattern, ...] = key(several(parsed(parse_repo_pattern, str)), ())
     push: bool = key(flag(), True)
+    hosts: tuple[HostPattern, ...] = key(several(parsed(HostPattern, str)), ())
+    private: bool | None = key(optional(flag()), None)
     ttl: int | None = key(optional(duration(30 * DAY)), None, hint=A_DURATION)
     key: tuple[bytes, ...] = key(
         Shape(_host_keys),
         hint="paste the host's public key: 44 characters of base64, as `hostctl host ls` shows it",
     )
 
+    def __attrs_post_init__(self) -> None:
+        bounds = {
+            "git": self.repos or not self.push,
+            "egress": self.hosts or self.private is not None,
+        }
+        for kind, given in bounds.items():
+            if given and kind not in allowed_kinds(self.allow):
+                raise ValueError(f"bounds {kind} rules, which its `allow` does not list")
+
     def host(self) -> HostConfig:
-        return HostConfig(self.key, Ceiling(self.repos, self.push, self.ttl))
+        return HostConfig(self.key, self._ceiling())
+
+    def _ceiling(self) -> Ceiling:
+        private = self.allow in (None, ANY) if self.private is None else self.private
+        bounds: dict[str, Any] = {kind.name: kind.bound() for kind in KINDS}
+        bounds["git"] = GitBound(self.repos, self.push)
+        bounds["egress"] = EgressBound(self.hosts, private)
+        return Ceiling(**{name: bounds[name] for name in allowed_kinds(self.allow)}, ttl=self.ttl)
 
 
 # The tables of which there is one

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from attrs import field, frozen
+from attrs import frozen
 
 from broker.config.values import API, PATH, PROXY, RESOLVER, USERNAME, Address, Api, seconds
 from gitmoat.audit.journal import Sizes
@@ -134,7 +134,7 @@ class HostConfig:
     """An enrolled host. It has two keys while one is being replaced by the other."""
 
     keys: tuple[bytes, ...]
-    ceiling: Ceiling = field(factory=Ceiling)
+    ceiling: Ceiling
 
 
 @frozen

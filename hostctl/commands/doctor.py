@@ -10,6 +10,7 @@ from gitmoat.paths import Paths
 from gitmoat.version import VERSION
 from hostctl.doctor import git_servers, installation
 from hostctl.doctor import machine as host
+from hostctl.doctor.enrolments import enrolments
 from hostctl.doctor.findings import NOTE, OK, PROBLEM, Check, Finding
 from hostctl.failure import NOT_ENFORCED, plain
 from hostctl.output import Output, need_root
@@ -53,6 +54,7 @@ def _checks(paths: Paths) -> list[Check]:
         lambda: installation.disk_space(paths),
         lambda: installation.daemons(paths, VERSION),
         lambda: installation.leftovers(paths),
+        lambda: enrolments(paths),
         lambda: git_servers.upstreams(paths),
         lambda: git_servers.credentials(paths),
     ]

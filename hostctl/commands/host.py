@@ -12,7 +12,10 @@ from hostctl.output import Column, Item, Output, need_root
 from hostctl.setup.brokerfiles import add_file, check_name, configured, remove_file
 from hostctl.setup.configfile import Value
 from hostctl.setup.keychange import change_host_key, next_key
+from netpolicy.ceiling import ANY, allowed_kinds
+from netpolicy.rule_kinds import KINDS
 
+_KINDS = tuple(kind.name for kind in KINDS)
 ABOUT = "Manages the hosts that may grant sessions, and this host's own key."
 
 
@@ -26,9 +29,24 @@ def arguments(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="P",
-        help="repositories its grants may name (default: all)",
+        help="repositories its grants may name",
     )
     new.add_argument("--fetch-only", action="store_true", help="its grants may not push")
+    new.add_argument(
+        "--hosts",
+        action="append",
+        default=[],
+        metavar="H",
+        help="other hosts its grants may name, like '*.example.com'",
+    )
+    new.add_argument("--private", action="store_true", help="also at private addresses")
+    new.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        choices=[ANY, *_KINDS],
+        help="a kind of rule without bound, or any; what is not named is not allowed",
+    )
     new.add_argument("--ttl", metavar="T", help="the longest its sessions can last")
     add("ls", "Lists the enrolled hosts; -q: names only.")
     gone = add("rm", "Removes a host that was enrolled here; its sessions end.")
@@ -48,12 +66,29 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 
 def host_values(args: Namespace) -> dict[str, Value]:
-    values: dict[str, Value] = {"key": args.key}
+    values: dict[str, Value] = {"key": args.key, "allow": _allowed(args)}
     if args.repos:
         values["repos"] = list(args.repos)
     if args.fetch_only:
         values["push"] = False
+    if args.hosts:
+        values["hosts"] = list(args.hosts)
+    if args.private:
+        values["private"] = True
     return {**values, "ttl": args.ttl} if args.ttl else values
+
+
+def _allowed(args: Namespace) -> Value:
+    """The kinds that were named, also by a bound."""
+    if ANY in args.allow:
+        return ANY
+    named = set(args.allow)
+    named |= {"git"} if args.repos or args.fetch_only else set()
+    named |= {"egress"} if args.hosts or args.private else set()
+    if not named:
+        bounds = "--repos 'example:acme/*', --hosts '*.example.com' or --allow any"
+        raise usage("the host could grant nothing", f"say what it may grant: {bounds}")
+    return [kind for kind in _KINDS if kind in named]
 
 
 def _enrol(args: Namespace, out: Output, paths: Paths) -> int:
@@ -72,7 +107,7 @@ def _enrol(args: Namespace, out: Output, paths: Paths) -> int:
 def _introduce(out: Output, paths: Paths) -> int:
     status = ask(paths.hostd_socket, {"op": "status"})
     name, key = status.get("host"), status.get("key")
-    text = f"on the broker's machine: hostctl host enrol {name} --key {key}"
+    text = f"on the broker's machine: hostctl host enrol {name} --key {key} --allow git"
     out.result(text, {"schema": "gitmoat.host-enrol/1", "name": name, "key": key})
     return 0
 
@@ -91,11 +126,20 @@ def _keys(item: Item) -> str:
 
 
 def _ceiling(item: Item) -> str:
-    repos = item.get("repos")
-    parts = [" ".join(map(str, repos))] if isinstance(repos, list) else []
-    parts += ["fetch only"] if item.get("push") is False else []
-    parts += [f"at most {item['ttl']}"] if item.get("ttl") else []
-    return ", ".join(parts) or "none"
+    """For each kind of rule what is allowed of it; `none` where there is no ceiling."""
+    repos, hosts, allow = item.get("repos"), item.get("hosts"), item.get("allow")
+    parts = {
+        "git": _bound(repos) + (" fetch only" if item.get("push") is False else ""),
+        "egress": _bound(hosts) + (" not private" if item.get("private") is False else ""),
+    }
+    kinds = [f"{kind} {parts.get(kind, ANY)}" for kind in allowed_kinds(allow)]
+    bounded = allow != ANY or any(part != ANY for part in parts.values())
+    times = [f"at most {item['ttl']}"] if item.get("ttl") else []
+    return ", ".join((kinds if bounded else []) + times) or "none"
+
+
+def _bound(patterns: object) -> str:
+    return " ".join(map(str, patterns)) if isinstance(patterns, list) and patterns else ANY
 
 
 def _rm(args: Namespace, out: Output, paths: Paths) -> int:

@@ -110,7 +110,7 @@ def broker_toml(address: str, host_key: str) -> str:
             "listen": {"address": address},
             "process": {"uid": BROKER_UID},
             "store": {"url": "sqlite:"},
-            "host.local": {"key": host_key},
+            "host.local": {"key": host_key, "allow": "any"},
         }
     )
 

@@ -1,4 +1,5 @@
-"""What `run --allow-host HOST[:PORT]` means: a rule of its own, or less of a named policy."""
+"""What `run --allow-host HOST[:PORT]` means, a rule of its own or less of a named policy; and what
+a ceiling does not cover."""
 
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from netpolicy.decision import Deny
 from netpolicy.egress_rules.egress_decision import decide_egress
 from netpolicy.format.reading import PolicyError, parse_at
 from netpolicy.patterns.matchers import BadPattern, HostPattern
-from netpolicy.policy import DEFAULT_PORTS, EgressRule, Policy
+from netpolicy.policy import DEFAULT_PORTS, EgressBound, EgressRule, Policy
 from netpolicy.rule_kind import Options
 
 _OPTION = "--allow-host"
@@ -32,6 +33,15 @@ def narrow(policy: Policy, options: Options) -> tuple[EgressRule, ...]:
             hint = "widen the policy's [[egress]] rules, or leave it out"
             raise PolicyError(_OPTION, f"{to.text} is not within what the policy allows", hint)
     return tuple(part for rule in policy.egress for part in _only(rule, hosts))
+
+
+def above(rule: EgressRule, bound: EgressBound) -> str | None:
+    for pattern in rule.hosts:
+        if bound.hosts and not any(wide.covers(pattern) for wide in bound.hosts):
+            return pattern.text
+    if rule.allow_private and not bound.private:
+        return f"private addresses of {rule.hosts[0].text}"
+    return None
 
 
 def parse_hosts(texts: Sequence[str]) -> tuple[Destination, ...]:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from netpolicy.egress_rules import asking, learning, options, remarks, tables, words
-from netpolicy.policy import EgressRule, EgressTest
+from netpolicy.policy import EgressBound, EgressRule, EgressTest
 from netpolicy.rule_kind import Kind
 
 EGRESS: Final = Kind(
@@ -14,7 +14,8 @@ EGRESS: Final = Kind(
     always_written=True,
     adhoc=options.adhoc,
     narrow=options.narrow,
-    above=lambda rule, ceiling: None,  # a ceiling bounds git and times
+    bound=EgressBound,
+    above=options.above,
     words=words.rule_words,
     is_whole=lambda rule: rule.effect == "deny" and not rule.ports,
     changes=words.changes,

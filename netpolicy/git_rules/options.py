@@ -16,9 +16,9 @@ from netpolicy.patterns.matchers import (
     RefPattern,
     RepoPattern,
     parse_branch_pattern,
-    segments_match,
+    segments_cover,
 )
-from netpolicy.policy import Ceiling, GitRule, Policy, PushRule, Tier
+from netpolicy.policy import GitBound, GitRule, Policy, PushRule, Tier
 from netpolicy.rule_kind import NamedRepository, Options
 
 _NOT_SHORT = "refs/heads/refs/"  # a branch that a document must spell in full
@@ -53,11 +53,11 @@ def narrow(policy: Policy, options: Options) -> tuple[GitRule, ...]:
     return rules
 
 
-def above(rule: GitRule, ceiling: Ceiling) -> str | None:
-    if rule.push is not None and not ceiling.push:
+def above(rule: GitRule, bound: GitBound) -> str | None:
+    if rule.push is not None and not bound.push:
         return "pushing"
     for pattern in rule.repos:
-        if ceiling.repos and not _covered(pattern, ceiling.repos):
+        if bound.repos and not _covered(pattern, bound.repos):
             return pattern.text
     return None
 
@@ -137,9 +137,4 @@ def covers_path(wide: str, narrow: str) -> bool:
 
 
 def _covers(wide: str, narrow: str) -> bool:
-    return segments_match(wide.split("/"), narrow.split("/"), _covers_segment)
-
-
-def _covers_segment(wide: str, narrow: str) -> bool:
-    """A `*` of the narrow pattern is plain text here, which only a `*` of the wide one matches."""
-    return narrow != "**" and segments_match((wide,), (narrow,))
+    return segments_cover(wide.split("/"), narrow.split("/"))

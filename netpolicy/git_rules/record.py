@@ -3,7 +3,7 @@
 from typing import Final
 
 from netpolicy.git_rules import asking, options, remarks, tables, words
-from netpolicy.policy import GitRule, GitTest
+from netpolicy.policy import GitBound, GitRule, GitTest
 from netpolicy.rule_kind import Kind, Learned
 
 GIT: Final = Kind(
@@ -14,6 +14,7 @@ GIT: Final = Kind(
     always_written=True,
     adhoc=options.adhoc,
     narrow=options.narrow,
+    bound=GitBound,
     above=options.above,
     words=words.words_with_tiers,
     is_whole=lambda rule: rule.denies_everything,

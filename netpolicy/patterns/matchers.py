@@ -78,6 +78,17 @@ def _steps(
         yield at + 1
 
 
+def segments_cover(wide: Sequence[str], narrow: Sequence[str]) -> bool:
+    """Whether all that the narrow pattern matches, the wide one matches; False also where that is
+    hard to tell."""
+    return segments_match(wide, narrow, _covers_segment)
+
+
+def _covers_segment(wide: str, narrow: str) -> bool:
+    """A `*` of the narrow pattern is plain text here, which only a `*` of the wide one matches."""
+    return narrow != "**" and segments_match((wide,), (narrow,))
+
+
 def _example(pattern: str, separator: str) -> str:
     """Something the pattern matches, to be judged by the subject's own grammar."""
     for segment in pattern.split(separator):
@@ -235,3 +246,6 @@ class HostPattern:
     def matches(self, host: str) -> bool:
         """Only for a host that is lower-case ASCII already."""
         return segments_match(self.text.split("."), host.split("."))
+
+    def covers(self, narrow: "HostPattern") -> bool:
+        return segments_cover(self.text.split("."), narrow.text.split("."))

@@ -112,8 +112,8 @@ def test_another_host_is_enrolled_listed_and_removed(own: Gitmoat) -> None:
     words = ("--repos", "demo:acme/*", "--fetch-only", "--ttl", "2h")
     own.hostctl("host", "enrol", "edge", "--key", key, *words).expect_success("host enrol")
     listed = own.hostctl("host", "ls").expect_success("host ls")
-    assert "edge" in listed and "demo:acme/*, fetch only, at most 2h" in listed
-    assert own.hostctl("host", "enrol", "edge", "--key", key).code == 1
+    assert "edge" in listed and "git demo:acme/* fetch only, at most 2h" in listed
+    assert own.hostctl("host", "enrol", "edge", "--key", key, *words).code == 1
     own.hostctl("host", "rm", "edge").expect_success("host rm")
     assert "edge" not in own.hostctl("host", "ls").out
     assert own.hostctl("host", "rm", "local").code != 0  # it is in broker.toml, by hand or by up

@@ -41,7 +41,7 @@ DONE_WITH_RULES = {
     "parse": ("name", "rule", "read"),
     "write": ("write", "always_written"),
     "narrow": ("adhoc", "narrow"),
-    "ceiling": ("above",),
+    "ceiling": ("bound", "above"),
     "diff": ("words", "is_whole", "changes"),
     "lint": ("lint",),
     "learn": ("learn",),

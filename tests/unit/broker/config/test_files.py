@@ -22,8 +22,9 @@ from broker.config.settings import (
 from broker.config.tree import Tree, open_tree
 from broker.config.values import Address, Api
 from broker.errors import Misconfigured
-from netpolicy.patterns.matchers import RepoPattern
-from netpolicy.policy import Ceiling
+from netpolicy.patterns.matchers import HostPattern, RepoPattern
+from netpolicy.policy import Ceiling, EgressBound, GitBound
+from netpolicy.rule_kinds import KINDS
 
 KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 THIRD = "AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
@@ -123,13 +124,13 @@ key = "{KEY}"
         "gh": FileProvider(username="x-access-token", password_file=Path("/etc/gitmoat/gh.token")),
         "sealed": VaultProvider(),
     }
-    assert config.hosts == {"here": HostConfig((bytes(32),))}
+    assert config.hosts == {"here": HostConfig((bytes(32),), Ceiling(GitBound(), EgressBound()))}
 
 
 def test_files_in_the_directory_add_named_tables(files: Files) -> None:
     config = files.load(corp=UPSTREAM, host=f'[host.a]\nkey = "{KEY}"\n')
     assert config.upstreams["corp"].authority == "git.corp.example:8443"
-    assert config.hosts == {"a": HostConfig((bytes(32),))}
+    assert config.hosts == {"a": HostConfig((bytes(32),), Ceiling(GitBound(), EgressBound()))}
 
 
 def upstream(**changes: str) -> str:
@@ -200,7 +201,47 @@ def test_a_host_with_two_keys_and_a_ceiling(files: Files) -> None:
     text = f'[host.h]\nkey = ["{KEY}", "{OTHER}"]\nrepos = ["up:acme/**"]\npush = false\nttl = "2h"'
     (host,) = files.load(MINIMAL + text).hosts.values()
     assert host.keys == (bytes(32), b"\1" + bytes(31))
-    assert host.ceiling == Ceiling((RepoPattern("up", "acme/**"),), push=False, ttl=7200)
+    git = GitBound((RepoPattern("up", "acme/**"),), push=False)
+    assert host.ceiling == Ceiling(git, EgressBound(), ttl=7200)
+
+
+@pytest.mark.parametrize(
+    ("text", "ceiling"),
+    [
+        # Enrolled before an enrolment could name kinds of rules: as it was meant.
+        ("", Ceiling(GitBound(), EgressBound())),
+        ("push = false", Ceiling(GitBound(push=False), EgressBound())),
+        ('allow = "any"', Ceiling(GitBound(), EgressBound())),
+        ('allow = ["git"]', Ceiling(GitBound())),
+        ('allow = ["egress"]', Ceiling(egress=EgressBound(private=False))),
+        ('allow = ["egress"]\nprivate = true', Ceiling(egress=EgressBound())),
+        ('allow = "any"\nprivate = false', Ceiling(GitBound(), EgressBound(private=False))),
+        (
+            'allow = ["git", "egress"]\nrepos = ["up:a/*"]\nhosts = ["*.example.com"]',
+            Ceiling(
+                GitBound((RepoPattern("up", "a/*"),)),
+                EgressBound((HostPattern("*.example.com"),), private=False),
+            ),
+        ),
+    ],
+)
+def test_an_enrolment_allows_the_kinds_of_rules_that_it_names(
+    files: Files, text: str, ceiling: Ceiling
+) -> None:
+    (host,) = files.load(f'{MINIMAL}[host.h]\nkey = "{KEY}"\n{text}').hosts.values()
+    assert host.ceiling == ceiling
+
+
+def test_any_takes_in_every_kind_and_a_list_only_what_is_listed(files: Files) -> None:
+    def allowed(text: str) -> set[str]:
+        (host,) = files.load(f'{MINIMAL}[host.h]\nkey = "{KEY}"\n{text}').hosts.values()
+        return {kind.name for kind in KINDS if getattr(host.ceiling, kind.name) is not None}
+
+    assert allowed('allow = "any"') == {kind.name for kind in KINDS}
+    assert [allowed(f'allow = ["{kind.name}"]') for kind in KINDS] == [
+        {kind.name} for kind in KINDS
+    ]
+    assert allowed("") == {"git", "egress"}, "later kinds are not what an old enrolment meant"
 
 
 @pytest.mark.parametrize(
@@ -259,6 +300,13 @@ def test_a_host_with_two_keys_and_a_ceiling(files: Files) -> None:
         (MINIMAL + f'[host.h]\nkey = ["{KEY}", "{OTHER}", "{THIRD}"]', "host.h.key"),
         (MINIMAL + "[host.h]\nkey = []", "host.h.key"),
         (MINIMAL + f'[host.h]\nkey = "{KEY}"\nrepos = ["no-colon"]', "host.h.repos[0]"),
+        (MINIMAL + f'[host.h]\nkey = "{KEY}"\nhosts = ["192.0.2.1"]', "host.h.hosts[0]"),
+        (MINIMAL + f'[host.h]\nkey = "{KEY}"\nallow = "all"', "host.h.allow"),
+        (MINIMAL + f'[host.h]\nkey = "{KEY}"\nallow = []', "host.h.allow"),
+        (MINIMAL + f'[host.h]\nkey = "{KEY}"\nallow = ["any"]', "host.h.allow[0]"),
+        (MINIMAL + f'[host.h]\nkey = "{KEY}"\nallow = ["git"]\nprivate = true', "host.h"),
+        (MINIMAL + f'[host.h]\nkey = "{KEY}"\nallow = ["git"]\nhosts = ["a.example"]', "host.h"),
+        (MINIMAL + f'[host.h]\nkey = "{KEY}"\nallow = ["egress"]\npush = false', "host.h"),
         (
             MINIMAL + f'[host.g]\nkey = ["{OTHER}", "{KEY}"]\n[host.h]\nkey = "{KEY}"',
             "host.h.key",

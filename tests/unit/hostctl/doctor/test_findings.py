@@ -10,6 +10,7 @@ import pytest
 
 from gitmoat.paths import Paths
 from hostctl.doctor import git_servers, installation, machine
+from hostctl.doctor.enrolments import enrolments
 from hostctl.doctor.findings import NOTE, OK, PROBLEM, Finding
 
 DOCKER: dict[str, Any] = {
@@ -244,3 +245,27 @@ def test_the_doctor_says_when_a_journals_file_system_keeps_no_space() -> None:
     assert found.level == NOTE and "git stops" in found.what
     assert list(installation._keeps_no_space("broker", {"keeps_space": True})) == []
     assert list(installation._keeps_no_space("broker", {})) == []
+
+
+KEY = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+
+@pytest.mark.parametrize(
+    ("allow", "level", "said"),
+    [
+        ('allow = "any"', OK, "edge may grant every kind of rule"),
+        ('allow = ["git"]', OK, "edge may grant [[git]] rules, and nothing of [[egress]]"),
+        ('allow = ["egress"]', OK, "edge may grant [[egress]] rules, and nothing of [[git]]"),
+        ('repos = ["up:a/*"]', NOTE, "edge may grant [[git]], [[egress]] rules: its enrolment is"),
+    ],
+)
+def test_what_an_enrolled_host_may_grant_is_said_of_every_kind_of_rule(
+    paths: Paths, allow: str, level: str, said: str
+) -> None:
+    paths.broker_toml.write_text("version = 1\n")
+    paths.broker_d.mkdir()
+    (paths.broker_d / "host-edge.toml").write_text(f'[host.edge]\nkey = "{KEY}"\n{allow}\n')
+    (found,) = enrolments(paths)
+    assert (found.check, found.level) == ("hosts", level)
+    assert found.what.startswith(said)
+    assert (level == NOTE) == ("host-edge.toml" in found.fix)

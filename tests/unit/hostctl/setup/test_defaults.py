@@ -30,7 +30,7 @@ def test_the_brokers_defaults_say_what_is_documented() -> None:
         "listen": {"address": "127.0.0.1:8443"},
         "process": {"uid": 1999999999},
         "store": {"url": "sqlite:"},
-        "host": {"local": {"key": KEY}},
+        "host": {"local": {"key": KEY, "allow": "any"}},
     }
 
 

@@ -22,7 +22,7 @@ from netpolicy.lint import lint
 from netpolicy.narrowing import narrow
 from netpolicy.patterns.forgenames import denied_with
 from netpolicy.patterns.matchers import RepoPattern, parse_ref_pattern, parse_repo_pattern
-from netpolicy.policy import Ceiling, GitTest, Policy, Tier
+from netpolicy.policy import Ceiling, GitBound, GitTest, Policy, Tier
 from netpolicy.rule_kind import GitServers, NamedRepository, Options, Remark
 from netpolicy.upstreams import Upstream, UpstreamTable
 from tests.fakes.policies import OBJECTS, edited, patient, policies, repositories, tiers
@@ -160,12 +160,12 @@ def test_who_may_not_see_a_repository_by_a_deny_may_see_none_of_its_companions(
 
 
 def test_a_ceilings_wildcard_covers_no_companion_that_a_policy_spells() -> None:
-    ceiling = Ceiling((RepoPattern("up", "acme/*"), RepoPattern("up", "acme/**")))
+    ceiling = Ceiling(GitBound((RepoPattern("up", "acme/*"), RepoPattern("up", "acme/**"))))
     assert exceeded(policy("acme/*"), ceiling) is None
     for spelled in ("acme/*.wiki", "acme/app.wiki", "acme/*/wiki", "acme/app/snippets/*"):
         assert exceeded(policy(spelled), ceiling) == f"up:{spelled}"
-        assert exceeded(policy(spelled), Ceiling((RepoPattern("up", spelled),))) is None
-    wikis = Ceiling((RepoPattern("up", "**/*.wiki"),))
+        assert exceeded(policy(spelled), Ceiling(GitBound((RepoPattern("up", spelled),)))) is None
+    wikis = Ceiling(GitBound((RepoPattern("up", "**/*.wiki"),)))
     assert exceeded(policy("acme/app.wiki"), wikis) is None
 
 

@@ -20,7 +20,7 @@ from gitmoat.wire.git.pktline import FLUSH, format_data
 from gitmoat.wire.git.smarthttp import Service
 from gitmoat.wire.http.heads import Chunked, Length, NoBody
 from netpolicy.format.document import parse_policy, policy_to_mapping
-from netpolicy.policy import Ceiling
+from netpolicy.policy import Ceiling, EgressBound, GitBound
 from tests.fakes.broker_world import (
     PACK_HEAD,
     POLICY,
@@ -353,7 +353,7 @@ class HeldBroker:
         host = self.world.host_key
         signed = sign_grant(grant, host)
         replace = self.context.grants.replace_policy
-        return replace("one", bytes(host.verify_key), signed, Ceiling())
+        return replace("one", bytes(host.verify_key), signed, Ceiling(GitBound(), EgressBound()))
 
     async def _time_out(self) -> None:
         """Not before its time, and then at once."""

@@ -385,6 +385,7 @@ async def test_a_sidecars_reports_are_recorded_as_such_and_capped(scene: Scene) 
         ('repos = ["up:acme/gate"]', "up:acme/app"),
         ("push = false", "pushing"),
         ('ttl = "2h"', "sessions of more than 2h"),
+        ('allow = ["egress"]', "[[git]] rules"),
     ],
 )
 @on_reactor
