@@ -19,6 +19,7 @@ from gitmoat.audit.journal import Sizes
 from gitmoat.listeners import LISTENERS
 from gitmoat.messages.host import Verifying
 from hostctl import failure
+from hostctl.doctor import machine
 from hostd.api.operations import Operations
 from hostd.broker_link import host_keys
 from hostd.config import Config
@@ -268,6 +269,26 @@ def test_the_listeners_that_a_page_counts() -> None:
     text = page(_HOSTD)
     assert states(text, "makes the {} listeners", (len(LISTENERS),))
     assert states(text, "configuration, log, {} listeners", (len(LISTENERS),))
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/howto/install.md"])
+def test_the_oldest_versions_that_are_named(name: str) -> None:
+    named = dict(re.findall(r"(Linux|git|Python|Engine) (\d+\.\d+)(?: or newer| with)", page(name)))
+    setup = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    python = re.search(r"^python_requires = >=(\S+)$", setup, re.MULTILINE)
+    assert python is not None
+    oldest = {"Linux": machine._OLDEST, "git": machine._PROGRAMS["git"][1]}
+    texts = {each: ".".join(map(str, numbers)) for each, numbers in oldest.items()}
+    assert {"Linux", "git", "Python"} <= named.keys()
+    known = {**texts, "Python": python[1], "Engine": ".".join(map(str, machine._OLDEST_DOCKER))}
+    assert named == {each: known[each] for each in named}
+
+
+def test_what_a_newer_kernel_adds() -> None:
+    attesting = ".".join(map(str, machine._ATTESTING))
+    assert f"Linux {attesting} adds" in page("README.md")
+    assert f"That needs Linux {attesting}." in page(_SOCKET)
+    assert f"Before Linux {attesting} the credential socket" in page(_LIMITATIONS)
 
 
 # Policies
