@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 
 from broker.config.settings import (
     DEFAULT_UID,
+    GIT_SUFFIX,
     AppProvider,
     BrokerLimits,
     Egress,
@@ -107,6 +108,11 @@ class UpstreamTable:
         hint="a user and password for it go into a [provider.NAME] and proxy_provider",
     )
     proxy_provider: str | None = key(optional(text()), None)
+    git_suffix: str = key(
+        choice(*GIT_SUFFIX),
+        "keep",
+        hint="what becomes of the .git behind a name before the server is asked",
+    )
 
     def upstream(self, name: str, tree: Tree, most: Timeouts) -> UpstreamConfig:
         path = f"upstream.{name}"
@@ -119,6 +125,7 @@ class UpstreamTable:
             case_insensitive=self.case_insensitive,
             timeouts=self.timeouts.among(most, f"{path}.timeouts"),
             proxy=self._proxy(f"{path}.proxy_provider"),
+            git_suffix=self.git_suffix,
         )
 
     def _proxy(self, path: str) -> Proxy | None:

@@ -10,16 +10,19 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from broker.config.values import API, PATH, PROXY, RESOLVER, USERNAME, Address, Api, seconds
 from gitmoat.audit.journal import Sizes
 from gitmoat.shape import Misshapen, Shape, key, number, optional, parsed, several
+from gitmoat.wire.git.smarthttp import GitRequest
 from netpolicy.format.reading import PolicyError
 from netpolicy.owner_helper import helper_command, helper_user
 from netpolicy.policy import Ceiling
 
 DEFAULT_UID = 1999999999
+# What becomes of a repository's final `.git` before the server is asked.
+GIT_SUFFIX = ("keep", "add", "remove")
 _RATE = number(1, 10_000_000)
 _CLIENT_ID = re.compile(r"[A-Za-z0-9.]{4,64}")
 
@@ -122,6 +125,13 @@ class UpstreamConfig:
     case_insensitive: bool
     timeouts: Timeouts = Timeouts()
     proxy: Proxy | None = None
+    git_suffix: str = "keep"
+
+    def spelled(self, request: GitRequest) -> GitRequest:
+        """As this server knows its repositories: with or without `.git`."""
+        if self.git_suffix == "keep":
+            return request
+        return evolve(request, dot_git=self.git_suffix == "add")
 
     @property
     def authority(self) -> str:

@@ -42,7 +42,8 @@ class CredentialCheck:
         wanted = CredentialRequest(_CHECK, server.config, repository.text, write=False)
         try:
             credential = await server.provider.credential(wanted)
-            request = Advertise(Place(server.upstream.name), repository, Service.UPLOAD_PACK, 2)
+            asked = Advertise(Place(server.upstream.name), repository, Service.UPLOAD_PACK, 2)
+            request = server.config.spelled(asked)
             head = upstream_head(request, server.config.authority, credential, NoBody())
             got = await self._ask(server, head)
         except Unavailable as error:

@@ -271,13 +271,15 @@ class Git(Kind):
     def join(self, joint: Joint) -> Paced:
         assert self.server is not None and joint.credential is not None  # noqa: S101 - both were had
         prelude, framing = self.outgoing(joint)
-        authority = self.server.config.authority
+        config = self.server.config
         answers = self.answers(joint.policy)
         budget = joint.session.bytes
         relay = Relay(
             joint.incoming,
             cast(ClientConnection, joint.far),
-            upstream_head(self.request, authority, joint.credential, framing),
+            upstream_head(
+                config.spelled(self.request), config.authority, joint.credential, framing
+            ),
             framing,
             partial(self._answer, joint.answer, answers.limit),
             prelude,

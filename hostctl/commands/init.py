@@ -12,7 +12,7 @@ from gitmoat.paths import Paths
 from hostctl import control_client
 from hostctl.commands.cred import lines_of_test
 from hostctl.commands.up import start_missing
-from hostctl.commands.upstream import ignores_case
+from hostctl.commands.upstream import ignores_case, spelling
 from hostctl.failure import FAILED, NOT_FOUND, Failure, usage
 from hostctl.output import Output, need_root
 from hostctl.setup.brokerfiles import add_file, check_name, configured, remove_file
@@ -140,7 +140,7 @@ def _configure(paths: Paths, name: str, url: str, user: str, login: Login) -> bo
     add_file(paths, "provider", name, {**provider, "command": list(login.command)})
     try:
         values: dict[str, Value] = {"url": url, "case_insensitive": ignores_case(url)}
-        add_file(paths, "upstream", name, {**values, "provider": name})
+        add_file(paths, "upstream", name, {**values, **spelling(url), "provider": name})
     except BaseException:
         remove_file(paths, "provider", name)
         raise

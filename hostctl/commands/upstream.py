@@ -15,6 +15,9 @@ from hostctl.setup.configfile import Value
 ABOUT = "Manages the git servers the broker may connect to."
 _CASE = """whether ACME/App and acme/app are the same repository there (default: yes for
 github.com, else no: only the spelling in the policy is allowed)"""
+_SUFFIX = """what becomes of the .git behind a name before the server is asked (default: add for
+gitlab.com, remove for dev.azure.com and git.sr.ht, which know one spelling only, else keep)"""
+_ONE_SPELLING = {"gitlab.com": "add", "dev.azure.com": "remove", "git.sr.ht": "remove"}
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -32,6 +35,7 @@ def arguments(parser: ArgumentParser) -> None:
         help="another host name of the same server",
     )
     new.add_argument("--case-insensitive", choices=("yes", "no"), help=_CASE)
+    new.add_argument("--git-suffix", choices=("keep", "add", "remove"), help=_SUFFIX)
     new.add_argument("--proxy", metavar="URL", help="http://HOST:PORT: reach it through this proxy")
     new.add_argument("--proxy-cred", metavar="NAME", help="the credential that the proxy wants")
     add("ls", "Lists the git servers; -q: names only.")
@@ -47,15 +51,25 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 def ignores_case(url: str) -> bool:
     """The default. A wrong yes would widen rules, a wrong no only narrows them."""
+    return _host(url) == "github.com"
+
+
+def spelling(url: str, chosen: str | None = None) -> dict[str, Value]:
+    """`git_suffix`, where it is not the broker's own default."""
+    suffix = chosen or _ONE_SPELLING.get(_host(url), "keep")
+    return {} if suffix == "keep" else {"git_suffix": suffix}
+
+
+def _host(url: str) -> str:
     try:
-        return urlsplit(url).hostname == "github.com"
+        return urlsplit(url).hostname or ""
     except ValueError:  # the broker tells what is wrong with it
-        return False
+        return ""
 
 
 def upstream_values(args: Namespace) -> dict[str, Value]:
     fold = args.case_insensitive or ("yes" if ignores_case(args.url) else "no")
-    values: dict[str, Value] = {"url": args.url}
+    values: dict[str, Value] = {"url": args.url, **spelling(args.url, args.git_suffix)}
     if args.also:
         values["also"] = list(args.also)
     if args.ca_file:

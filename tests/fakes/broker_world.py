@@ -181,7 +181,7 @@ class Sidecar(Asker):
     async def refs(
         self, repo: str = "acme/app", service: str = "git-upload-pack", **more: Any
     ) -> Reply:
-        target = f"/git/up/{repo}.git/info/refs?service={service}"
+        target = f"/git/up/{repo}{more.pop('suffix', '.git')}/info/refs?service={service}"
         extra = more.pop("headers", [])
         headers = [*envelope(**more), (b"Accept", b"*/*"), (b"Git-Protocol", b"version=2"), *extra]
         return await self.ask("GET", target, headers)
@@ -217,6 +217,7 @@ class World:
     audience: str
     port: int
     kinds: tuple[type[Kind], ...] = KINDS
+    upstream_keys = ""  # more of its table
 
     def __init__(
         self, reactor: Any, root: Path, upstream_port: int = 1, timeouts: str = TIMEOUTS
@@ -249,6 +250,7 @@ url = "https://localhost:{self.upstream_port}"
 ca_file = "{self.paths.etc}/ca.pem"
 provider = "token"
 case_insensitive = false
+{self.upstream_keys}
 [provider.token]
 type = "file"
 username = "bot"

@@ -201,6 +201,16 @@ WIRES = (
         ),
     ),
     Mutation(
+        "smarthttp: a repository's name may have an endpoint inside",
+        "gitmoat/wire/git/repository_name.py",
+        " or _ENDPOINT.search(text)",
+        "",
+        (
+            "tests/unit/gitmoat/wire/git/test_smarthttp.py"
+            "::test_what_a_server_could_read_as_an_endpoint_is_no_repository",
+        ),
+    ),
+    Mutation(
         "sidecar: every host may be tunnelled to",
         "sidecar/kinds/egress.py",
         "    if isinstance(verdict, EgressAllow):\n        return Allow(request)\n",

@@ -12,7 +12,6 @@ from pathlib import Path
 FILE = Path(__file__).with_name("known.toml")
 # There are no other reasons.
 REASONS = {
-    "git-suffix": "`.git` is appended to every name: servers that only know NAME (to be fixed)",
     "git-config": "only GIT_CONFIG_SYSTEM says where to go instead, which this client drops or "
     "does not read (to be fixed)",
 }

@@ -151,12 +151,12 @@ def test_the_table_is_about_what_is_pinned_and_each_reason_is_needed() -> None:
 
 
 def test_what_does_not_work_must_be_listed_and_what_is_listed_must_not_work() -> None:
-    known.check("klaus", "NAME.git clone", worked=True, said="")
-    known.check("klaus", "NAME clone", worked=False, said="")
-    with pytest.raises(AssertionError, match="works now, and is listed as git-suffix"):
-        known.check("klaus", "NAME clone", worked=True, said="")
+    known.check("klaus", "NAME clone", worked=True, said="")
+    known.check("cargo", "original URL", worked=False, said="")
+    with pytest.raises(AssertionError, match="works now, and is listed as git-config"):
+        known.check("cargo", "original URL", worked=True, said="")
     with pytest.raises(AssertionError, match="is not listed: no"):
-        known.check("klaus", "NAME.git clone", worked=False, said="no")
+        known.check("klaus", "NAME clone", worked=False, said="no")
 
 
 def test_each_reason_of_the_other_peers_is_one_of_the_list_and_needed() -> None:

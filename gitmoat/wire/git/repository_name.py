@@ -16,6 +16,9 @@ _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _PLACE = re.compile(rf"(?P<name>{_LABEL}(?:\.{_LABEL})*)(?::(?P<port>[1-9][0-9]{{0,4}}))?")
 # No `%`: RFC 3986, 6.2.2.2 makes %61 and `a` the same, and servers decode before they look.
 _SEGMENT = re.compile(r"[A-Za-z0-9._~+-]+")
+# gitprotocol-http appends these to a repository's URL. A server that looks for the first of them in
+# acme/app/info/refs/info/refs serves acme/app, which nobody decided on.
+_ENDPOINT = re.compile(r"/(?:info/(?:refs|lfs)|git-(?:upload|receive)-(?:pack|archive))(?:/|\Z)")
 
 
 @frozen
@@ -41,7 +44,7 @@ class RepositoryPath:
     def _check(self, _attribute: object, text: str) -> None:
         if len(text) > MAX_PATH:
             raise Malformed("repository path is too long", 404)
-        if not all(map(_is_segment, text.split("/"))):
+        if not all(map(_is_segment, text.split("/"))) or _ENDPOINT.search(text):
             raise Malformed("not a repository path", 404)
 
 
@@ -56,6 +59,11 @@ def parse_place(raw: bytes) -> Place:
 def parse_repository(raw: bytes) -> RepositoryPath:
     """Strip one trailing `/`, then one `.git`; refuse whatever is not canonical after that."""
     return RepositoryPath(_ascii(raw).removesuffix("/").removesuffix(".git"))
+
+
+def ends_in_git(raw: bytes) -> bool:
+    """Whether the `.git` that `parse_repository` strips is there."""
+    return raw.removesuffix(b"/").endswith(b".git")
 
 
 def _is_segment(segment: str) -> bool:

@@ -6,7 +6,13 @@ from typing import Final, assert_never
 
 from attrs import frozen
 
-from gitmoat.wire.git.repository_name import Place, RepositoryPath, parse_place, parse_repository
+from gitmoat.wire.git.repository_name import (
+    Place,
+    RepositoryPath,
+    ends_in_git,
+    parse_place,
+    parse_repository,
+)
 from gitmoat.wire.http.heads import Length, NoBody, RequestHead
 from gitmoat.wire.malformed import Malformed
 
@@ -21,12 +27,17 @@ class Service(Enum):
 
 @frozen
 class Advertise:
-    """GET info/refs: what refs and capabilities there are."""
+    """GET info/refs: what refs and capabilities there are.
+
+    `dot_git` in this and the others: the name was written with `.git` behind it. Policy knows no
+    difference, servers may.
+    """
 
     place: Place
     repository: RepositoryPath
     service: Service
     protocol: int
+    dot_git: bool = True
 
 
 @frozen
@@ -37,6 +48,7 @@ class Fetch:
     repository: RepositoryPath
     protocol: int
     gzip: bool
+    dot_git: bool = True
 
 
 @frozen
@@ -46,6 +58,7 @@ class Push:
     place: Place
     repository: RepositoryPath
     protocol: int
+    dot_git: bool = True
 
 
 @frozen
@@ -112,8 +125,13 @@ def _classify_info_refs(
     if not isinstance(head.framing, NoBody):
         raise Malformed("GET with a body")
     service = _SERVICES[query]
-    repository = parse_repository(rest.removesuffix(_INFO_REFS))
-    return Advertise(parse_place(place), repository, service, _protocol(head, service))
+    raw = rest.removesuffix(_INFO_REFS)
+    where, repository, protocol = (
+        parse_place(place),
+        parse_repository(raw),
+        _protocol(head, service),
+    )
+    return Advertise(where, repository, service, protocol, ends_in_git(raw))
 
 
 def _classify_post(
@@ -130,8 +148,8 @@ def _classify_post(
     where, repository = parse_place(place), parse_repository(raw)
     gzip, protocol = _gzip(head, service), _protocol(head, service)
     if service is Service.RECEIVE_PACK:
-        return Push(where, repository, protocol)
-    return Fetch(where, repository, protocol, gzip)
+        return Push(where, repository, protocol, ends_in_git(raw))
+    return Fetch(where, repository, protocol, gzip, ends_in_git(raw))
 
 
 def _gzip(head: RequestHead, service: Service) -> bool:
@@ -154,10 +172,11 @@ def _protocol(head: RequestHead, service: Service) -> int:
     return 0 if protocol == 2 and service is Service.RECEIVE_PACK else protocol
 
 
-def target_of(request: GitRequest, prefix: bytes, place: bytes, suffix: bytes = b".git") -> bytes:
+def target_of(request: GitRequest, prefix: bytes, place: bytes) -> bytes:
     """The request target to send: `prefix` ends in a slash, `place` is empty for an upstream."""
     where = place + b"/" if place else b""
     repository = request.repository.text.encode("ascii")
+    suffix = b".git" if request.dot_git else b""
     return prefix + where + repository + suffix + _endpoint(request)
 
 

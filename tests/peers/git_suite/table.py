@@ -13,7 +13,6 @@ from pathlib import Path
 
 from attrs import define, field, frozen
 
-from tests.peers import known
 from tests.peers.git_suite.scripts import Point
 
 KNOWN = Path(__file__).with_name("known.toml")
@@ -26,9 +25,7 @@ REASONS = {
     "error": "an error is answered in our own words, with a code",
     "headers": "headers and cookies of the client and of the server are not passed on",
     "client": "what the test asks of the URL or the trace is that of a server without a hop",
-    "files": "a file that belongs to no repository, as of a bundle URI, is refused by design",
-    "git-suffix": known.REASONS["git-suffix"],
-    "http2": "`Upgrade: h2c` is refused with 400 (to be fixed)",
+    "files": "a file that belongs to no repository, as of a bundle or packfile URI, is refused",
     "refs": "a push may change 1000 refs at most (to be fixed)",
     "after": "needs what an earlier test of the script would have left",
 }

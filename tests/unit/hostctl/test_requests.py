@@ -189,6 +189,25 @@ def test_case_is_stated_always_and_is_strict_where_unknown(
     assert upstream_values(args) == {"url": url, "case_insensitive": folds, "provider": "c"}
 
 
+@pytest.mark.parametrize(
+    ("url", "option", "suffix"),
+    [
+        ("https://gitlab.com", [], "add"),
+        ("https://dev.azure.com", [], "remove"),
+        ("https://git.sr.ht", [], "remove"),
+        ("https://git.sr.ht", ["--git-suffix", "keep"], None),
+        ("https://git.corp.example", ["--git-suffix", "add"], "add"),
+        ("https://git.corp.example", [], None),
+        ("https://gitlab.com.evil.example", [], None),
+    ],
+)
+def test_a_server_that_knows_one_spelling_is_asked_for_that(
+    url: str, option: list[str], suffix: str | None
+) -> None:
+    args = args_of("upstream", "add", "n", "--url", url, "--cred", "c", *option)
+    assert upstream_values(args).get("git_suffix") == suffix
+
+
 def test_an_upstream_behind_a_proxy_is_written_so() -> None:
     words = ("--url", "https://git.example", "--cred", "c", "--proxy", "http://proxy.example:3128")
     values = upstream_values(args_of("upstream", "add", "n", *words, "--proxy-cred", "door"))

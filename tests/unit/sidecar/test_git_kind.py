@@ -227,7 +227,7 @@ def test_the_broker_gets_a_request_made_of_constants() -> None:
     )
     raw = broker_head(forwarded(request), Tier.UNTRUSTED, "00ff" * 4, Chunked(), request)
     assert raw == (
-        b"POST /git/hub/acme/app.git/git-upload-pack HTTP/1.1\r\n"
+        b"POST /git/hub/acme/app/git-upload-pack HTTP/1.1\r\n"
         b"Host: gitmoat\r\n"
         b"Gitmoat-Request-Id: 00ff00ff00ff00ff\r\n"
         b"Gitmoat-Tier: untrusted\r\n"

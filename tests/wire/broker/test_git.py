@@ -61,6 +61,32 @@ async def test_the_upstream_sees_a_fresh_head_with_our_credential_and_nothing_el
     ]
 
 
+@pytest.mark.parametrize(
+    ("setting", "paths"),
+    [
+        ("keep", [b"/acme/app.git", b"/acme/app"]),
+        ("add", [b"/acme/app.git", b"/acme/app.git"]),
+        ("remove", [b"/acme/app", b"/acme/app"]),
+    ],
+)
+@on_reactor
+async def test_a_server_is_asked_for_a_repository_as_it_knows_it(
+    scene: Scene, setting: str, paths: list[bytes]
+) -> None:
+    """Whichever spelling is asked for, it is one repository of the policy and of the audit."""
+    scene.world.upstream_keys = f'git_suffix = "{setting}"'
+    scene.world.write_config()
+    scene.world.broker.context.routes.reload()
+    sidecar = await scene.world.session()
+    for suffix in (".git", ""):
+        scene.upstream.answers(ADVERTISEMENT)
+        assert (await sidecar.refs(suffix=suffix)).status == 200
+        assert (await sidecar.refs("acme/x-secret", suffix=suffix)).status == 404
+    asked = [head.split(b" ")[1] for head in scene.upstream.heads]
+    assert asked == [path + b"/info/refs?service=git-upload-pack" for path in paths]
+    assert {one["repo"] for one in scene.world.audit("git.outcome")} == {"up:acme/app"}
+
+
 @on_reactor
 async def test_the_upstreams_own_headers_go_nowhere(scene: Scene) -> None:
     evil = (b"Set-Cookie: a=b", b"WWW-Authenticate: Basic", b"X-Evil: 1", b"Connection: close")

@@ -22,6 +22,8 @@ from broker.config.settings import (
 from broker.config.tree import Tree, open_tree
 from broker.config.values import Address, Api
 from broker.errors import Misconfigured
+from gitmoat.wire.git.repository_name import Place, RepositoryPath
+from gitmoat.wire.git.smarthttp import Push
 from netpolicy.patterns.matchers import HostPattern, RepoPattern
 from netpolicy.policy import Ceiling, EgressBound, GitBound
 from netpolicy.rule_kinds import KINDS
@@ -197,6 +199,26 @@ def test_an_upstream_behind_a_proxy_with_its_own_patience(files: Files) -> None:
     assert found.timeouts == Timeouts(connect=9, head=10, idle=20, operation=120)
 
 
+@pytest.mark.parametrize(
+    ("setting", "asked", "sent"),
+    [
+        ("", False, False),
+        ("", True, True),
+        ('"keep"', False, False),
+        ('"add"', False, True),
+        ('"add"', True, True),
+        ('"remove"', True, False),
+        ('"remove"', False, False),
+    ],
+)
+def test_an_upstream_is_asked_for_a_name_as_it_knows_it(
+    files: Files, setting: str, asked: bool, sent: bool
+) -> None:
+    found = files.load(MINIMAL + upstream(git_suffix=setting)).upstreams["up"]
+    where = Place("up"), RepositoryPath("acme/app")
+    assert found.spelled(Push(*where, 0, asked)) == Push(*where, 0, sent)
+
+
 def test_a_host_with_two_keys_and_a_ceiling(files: Files) -> None:
     text = f'[host.h]\nkey = ["{KEY}", "{OTHER}"]\nrepos = ["up:acme/**"]\npush = false\nttl = "2h"'
     (host,) = files.load(MINIMAL + text).hosts.values()
@@ -273,6 +295,8 @@ def test_any_takes_in_every_kind_and_a_list_only_what_is_listed(files: Files) ->
         (MINIMAL + upstream(case_insensitive=""), "upstream.up.case_insensitive"),
         (MINIMAL + upstream(case_insensitive='"no"'), "upstream.up.case_insensitive"),
         (MINIMAL + upstream(provider='"q"'), "upstream.up.provider"),
+        (MINIMAL + upstream(git_suffix="true"), "upstream.up.git_suffix"),
+        (MINIMAL + upstream(git_suffix='"Keep"'), "upstream.up.git_suffix"),
         (MINIMAL + upstream(proxy='"http://p"'), "upstream.up.proxy"),
         (MINIMAL + upstream(proxy='"https://p:1"'), "upstream.up.proxy"),
         (MINIMAL + upstream(proxy='"http://u:s@p:1"'), "upstream.up.proxy"),

@@ -77,8 +77,26 @@ def test_both_ways_to_frame_a_push_are_taken(framing: Length | Chunked) -> None:
 def test_a_repository_needs_no_ending_and_a_place_may_have_a_port() -> None:
     head = get(b"/git.corp.example:8443/a/b/c/info/refs?service=git-upload-pack")
     assert classify(head, b"/") == Advertise(
-        Place("git.corp.example:8443"), RepositoryPath("a/b/c"), Service.UPLOAD_PACK, 0
+        Place("git.corp.example:8443"), RepositoryPath("a/b/c"), Service.UPLOAD_PACK, 0, False
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"acme/app/info/refs",
+        b"acme/app/info/refs/x",
+        b"acme/app/info/lfs/objects",
+        b"acme/app/git-upload-pack",
+        b"acme/app/git-receive-pack/x",
+        b"acme/git-upload-archive",
+    ],
+)
+def test_what_a_server_could_read_as_an_endpoint_is_no_repository(name: bytes) -> None:
+    """One that looks for the first endpoint in the path would serve acme/app."""
+    with pytest.raises(Malformed) as refused:
+        classify(get(b"/github.com/" + name + b"/info/refs?service=git-upload-pack"), b"/")
+    assert refused.value.status == 404
 
 
 def test_other_headers_change_nothing() -> None:
@@ -274,18 +292,20 @@ def test_requests_are_written_from_constants(
 def test_an_upstream_has_no_place_in_its_paths() -> None:
     push = Push(GITHUB, APP, 0)
     assert target_of(push, b"/", b"") == b"/acme/app.git/git-receive-pack"
-    assert target_of(push, b"/scm/", b"", b"") == b"/scm/acme/app/git-receive-pack"
+    plain = Push(GITHUB, APP, 0, dot_git=False)
+    assert target_of(plain, b"/scm/", b"") == b"/scm/acme/app/git-receive-pack"
 
 
 PLACES = st.sampled_from(["github.com", "corp", "127.0.0.1:8443"]).map(Place)
 REPOSITORIES = st.lists(st.text("aB0_~+-", min_size=1, max_size=5), min_size=1, max_size=4).map(
     lambda segments: RepositoryPath("/".join(segments))
 )
+UPLOAD, RECEIVE = st.just(Service.UPLOAD_PACK), st.just(Service.RECEIVE_PACK)
 REQUESTS = st.one_of(
-    st.builds(Advertise, PLACES, REPOSITORIES, st.just(Service.UPLOAD_PACK), st.integers(0, 2)),
-    st.builds(Advertise, PLACES, REPOSITORIES, st.just(Service.RECEIVE_PACK), st.integers(0, 1)),
-    st.builds(Fetch, PLACES, REPOSITORIES, st.integers(0, 2), st.booleans()),
-    st.builds(Push, PLACES, REPOSITORIES, st.integers(0, 1)),
+    st.builds(Advertise, PLACES, REPOSITORIES, UPLOAD, st.integers(0, 2), st.booleans()),
+    st.builds(Advertise, PLACES, REPOSITORIES, RECEIVE, st.integers(0, 1), st.booleans()),
+    st.builds(Fetch, PLACES, REPOSITORIES, st.integers(0, 2), st.booleans(), st.booleans()),
+    st.builds(Push, PLACES, REPOSITORIES, st.integers(0, 1), st.booleans()),
 )
 
 
@@ -324,5 +344,5 @@ def test_every_request_is_of_the_closed_list_or_refused(
         assert refused.status in (400, 404, 415)
         return
     if isinstance(request, Advertise | Fetch | Push):
-        ours = target_of(request, b"/", request.place.text.encode(), b"")
-        assert ours.replace(b".git/", b"/") == head.target.replace(b".git/", b"/")
+        ours = target_of(request, b"/", request.place.text.encode())
+        assert ours == head.target
