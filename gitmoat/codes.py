@@ -60,11 +60,11 @@ _TABLE = (
     Code("H105", "no credential for this repository", "add the repository to a [[git]] rule whose `who` lists helper"),
     Code("H106", "too many credential requests; try again later", "wait a minute; git asks once per operation, so something asks in a loop"),
     # S1xx: the session
-    Code("S101", "this session has ended", "it cannot be used again: `hostctl cp` saves its files, `hostctl run` starts a new sandbox", git=401, always=True, proxy=403, control=410),
+    Code("S101", "this session has ended", "`hostctl session renew S`; after a revocation or a used-up quota save its files with `hostctl cp`", git=401, always=True, proxy=403, control=410),
     Code("S102", "this session is not active yet", "wait until the sandbox has started; `hostctl inspect` shows its state", git=503, always=True, proxy=503),
     Code("S103", "the grant was refused", "check that the host is enrolled (`hostctl host ls`); the broker's audit has the reason", control=403),
     Code("S104", "the grant was used before", "a counter went backwards: was the host's state restored from a copy? enrol it again", control=409),
-    Code("S105", "this session cannot last that long", "ask for less; `session.max_ttl` of the policy is the most, from the sandbox's start", control=409),
+    Code("S105", "this session cannot last that long", "ask for less: `session.max_ttl` of the policy is the most at a time", control=409),
     Code("S106", "the broker does not know a key of the policy", "install this version of Gitmoat where the broker is, brokers before hosts, or take the key out of the policy", control=403),
     Code("S107", "the policy is above the broker's ceiling for this host", "narrow the policy, or widen [host.NAME] in broker.toml where the broker is", control=403),
     Code("S108", "the broker's clock is earlier than it was", "set it right; if it was wrong before and is right now, `hostctl broker accept-clock`", control=403),

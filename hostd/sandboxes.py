@@ -7,15 +7,16 @@ whether the sandbox is still there: the second of two operations finds what the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import DeferredLock, DeferredSemaphore
+from twisted.internet.defer import Deferred, DeferredLock, DeferredSemaphore
 from twisted.logger import Logger
 
 from gitmoat.audit.events import AdminOperation, SandboxCreated, SandboxRemoved
 from hostd.broker_link.broker_client import BrokerClient
-from hostd.deferreds import all_done, in_background
+from hostd.deferreds import all_done, in_background, within
 from hostd.docker.attaching import find_prepared, refusal
 from hostd.failures import Failed
 from hostd.process.commands import hang_up
@@ -32,10 +33,13 @@ from hostd.sandbox.steps import save
 from hostd.sandbox.uids import UidRange, free_index
 from hostd.this_host import Host
 from netpolicy.format.reading import PolicyError
+from netpolicy.format.units import format_duration
 from netpolicy.upstreams import UpstreamTable
 
 _log = Logger()
 _CREATIONS = 4
+# `ls` waits no longer for a broker that does not answer.
+_ANSWER_SOON = 2.0
 
 
 def _no_such(wanted: object) -> Failed:
@@ -232,6 +236,50 @@ class Sandboxes:
                 cut = await replace(self._host, change)
             replaced.append({"sandbox": plan.id, "name": plan.name, "cut": cut})
         return replaced
+
+    # Their sessions
+
+    async def renew(self, wanted: object, seconds: int | None) -> dict[str, Any]:
+        """Lets a sandbox go on, by default for as long as its policy gives a session. One that is
+        stopped can be started again; one that runs has git again when this returns."""
+        identifier = self._identify(wanted)
+        async with self._turn(identifier):
+            stopped = self._stopped.get(identifier)
+            sandbox = self.running(identifier) if stopped is None else self._restored(stopped)
+            session = sandbox.plan.policy.session
+            asked = session.ttl if seconds is None else seconds
+            if asked > session.max_ttl:
+                most = format_duration(session.max_ttl)
+                raise Failed("S105", f"the policy of {sandbox.plan.name} allows {most} at most")
+            self._record_renewal(identifier)
+            record, goes_on = await self._host.grants.renew(sandbox.record, asked)
+            if stopped is None:
+                sandbox.record = record
+                self._host.registry.save(record)
+                if not goes_on and sandbox.sidecar is not None:
+                    await sandbox.sidecar.renew()
+        return {
+            "sandbox": identifier,
+            "name": sandbox.plan.name,
+            "state": record.summary()["state"],
+            "expires": None if stopped else int(sandbox.record.expires),
+            "new": not goes_on,
+        }
+
+    def _record_renewal(self, identifier: str) -> None:
+        event = AdminOperation(op="session renew", decision="allow", peer_uid=0, sandbox=identifier)
+        self._host.journal.record(event)
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """The summaries, each with how its session stands; null where the broker does not say."""
+        items, known = self.summaries(), dict[str, Any]()
+
+        async def ask() -> None:
+            with suppress(Failed):
+                known.update(await self._host.grants.sessions([each["sandbox"] for each in items]))
+
+        await within(self._host.reactor, _ANSWER_SOON, Deferred.fromCoroutine(ask()))
+        return [{**each, "session": known.get(each["sandbox"])} for each in items]
 
     # Ending
 

@@ -31,7 +31,7 @@ class Tier(Enum):
 class Session:
     """Seconds until the hard end, and seconds of silence that end it earlier.
 
-    `max_ttl`: from the beginning to the latest end that `session extend` can give it.
+    `max_ttl`: from the beginning or the last renewal to the latest end.
     """
 
     ttl: int = 8 * 3600

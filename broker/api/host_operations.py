@@ -11,15 +11,17 @@ from broker.api.guard import guarded
 from broker.api.overview import problems
 from broker.api.small_bodies import collect
 from broker.context import Context
-from broker.sessions.sessions import Session
+from broker.sessions.sessions import Session, is_renewable
 from broker.sessions.store.interface import State
 from gitmoat.identity.grant import LIMIT as GRANT_LIMIT
-from gitmoat.messages.host import Activate, Extend, Revoke, Verifying
+from gitmoat.messages.host import Activate, Renew, Revoke, Sessions, Verifying
 from gitmoat.net.http.ends import Incoming
 from gitmoat.shape import read, read_json
 from gitmoat.version import VERSION
 
 _BODY_LIMIT = 4096
+# The identifiers of a host's sandboxes: thousands of them.
+_NAMES_LIMIT = 64 * 1024
 _REASON_LIMIT = 200
 
 Answer = Callable[[dict[str, object]], None]
@@ -57,14 +59,33 @@ def activate(context: Context, host: Host, incoming: Incoming, answer: Answer) -
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
 
 
-def extend(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
+def renew(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
     def asked(data: bytes) -> None:
-        wanted = read(Extend, read_json(data, _BODY_LIMIT))
-        session = context.grants.of_host(host.name, wanted.session)
-        context.grants.extend(session, wanted.ttl)
-        answer({"session": session.id, "ttl": int(session.stored.deadline - context.now())})
+        wanted = read(Renew, read_json(data, _BODY_LIMIT))
+        session = context.grants.renew(host.name, wanted.sandbox, wanted.ttl)
+        left = wanted.ttl if session is None else int(session.stored.deadline - context.now())
+        answer({"session": None if session is None else session.id, "ttl": left})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
+
+
+def sessions(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
+    """What git in these sandboxes can expect; nothing of a sandbox that has no session."""
+
+    def asked(data: bytes) -> None:
+        wanted = read(Sessions, read_json(data, _NAMES_LIMIT))
+        found = {name: _standing(context, host.name, name) for name in wanted.sandboxes}
+        answer({"sessions": {name: one for name, one in found.items() if one is not None}})
+
+    collect(incoming, _NAMES_LIMIT, guarded(incoming, asked))
+
+
+def _standing(context: Context, host: str, sandbox: str) -> dict[str, object] | None:
+    for session in context.sessions.of_sandbox(host, sandbox):
+        if session.overdue(context.now()) is None:
+            return {"left": int(session.stored.deadline - context.now())}
+    over = context.sessions.over_for_good(host, sandbox)
+    return None if over is None else {"over": over, "renewable": is_renewable(over)}
 
 
 def verifying(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
@@ -93,8 +114,7 @@ def _named(context: Context, host: Host, wanted: Revoke) -> list[Session]:
     """One session, or all that live of one sandbox: of this host only."""
     if wanted.session is not None:
         return [context.grants.of_host(host.name, wanted.session)]
-    sandbox = wanted.sandbox or ""
-    return [one for one in context.sessions.living() if one.is_of(host.name, sandbox)]
+    return context.sessions.of_sandbox(host.name, wanted.sandbox or "")
 
 
 def upstreams(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:

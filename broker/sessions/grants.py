@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from broker.exchange.recording import record_first, record_or_log
 from broker.sessions.clocks import WallClock
 from broker.sessions.egress_use import Tally
-from broker.sessions.sessions import RELEASED, UNRECORDED, Session, Sessions
+from broker.sessions.sessions import RELEASED, UNRECORDED, Session, Sessions, is_renewable
 from broker.sessions.store.interface import CounterSeen, State, StoredSession
 from gitmoat.audit.events import (
     DenialsSummarised,
@@ -22,7 +22,7 @@ from gitmoat.audit.events import (
     PolicyReplaced,
     SessionActivated,
     SessionEnded,
-    SessionExtended,
+    SessionRenewed,
     SessionRevoked,
 )
 from gitmoat.audit.journal import Journal
@@ -193,16 +193,34 @@ class Grants:
         self._sessions.activate(session, place.pid, place.netns, place.cgroup)
         return session
 
-    def extend(self, session: Session, seconds: int) -> None:
-        """Fault S105 when that is longer than the policy's max_ttl lets it last."""
-        if session.state is State.ENDED:
-            raise Fault("S101", "an ended session cannot be extended")
-        if self._now() + seconds > session.stored.latest:
-            left = max(0, int(session.stored.latest - self._now()))
-            most = f"{left // 3600}h{left % 3600 // 60:02}m"
-            what = f"its policy's max_ttl leaves this session {most} at most"
-            raise Fault("S105", what)
-        event = SessionExtended(
+    def renew(self, host: str, sandbox: str, seconds: int) -> Session | None:
+        """The owner lets a sandbox go on: its session, or None when it may be granted another.
+
+        Fault S105 when that is longer than the policy's max_ttl, S101 after an end that is final.
+        """
+        for session in self._sessions.of_sandbox(host, sandbox):
+            if (overdue := session.overdue(self._now())) is not None:
+                self.expire(session, overdue)
+        living = self._sessions.of_sandbox(host, sandbox)
+        for session in living:
+            self._renew(session, seconds)
+        if living:
+            return living[-1]
+        over = self._sessions.over_for_good(host, sandbox)
+        if over is not None and not is_renewable(over):
+            raise Fault("S101", f"this sandbox's session has ended for good: {over}")
+        after = f"for {format_duration(seconds)}" + ("" if over is None else f", after: {over}")
+        record_first(self._journal, SessionRenewed(sandbox=sandbox, reason=after))
+        self._sessions.renew(host, sandbox)
+        return None
+
+    def _renew(self, session: Session, seconds: int) -> None:
+        most = session.policy.session.max_ttl
+        if seconds > most:
+            raise Fault(
+                "S105", f"its policy lets this session last {format_duration(most)} at most"
+            )
+        event = SessionRenewed(
             sandbox=session.stored.sandbox,
             session=session.id,
             reason=f"for {format_duration(seconds)}",

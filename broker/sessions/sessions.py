@@ -15,7 +15,7 @@ from broker.exchange.denials import DenialLog
 from broker.sessions.egress_use import EgressUse
 from broker.sessions.running import Running
 from broker.sessions.session_limits import Budget
-from broker.sessions.store.interface import Moved, State, Store, StoredSession
+from broker.sessions.store.interface import NOTHING, Moved, Over, State, Store, StoredSession
 from broker.upstream.limiter import RepositoryBreakers
 from gitmoat.limits.brake import DenialBrake
 from gitmoat.limits.buckets import TokenBucket
@@ -33,7 +33,12 @@ _REMEMBER_OVER = 90 * 86400
 RELEASED = "released"
 UNRECORDED = "unrecorded"
 QUOTA = "quota"
+EXPIRED = "expired"
+IDLE = "idle"
 _GIVEN_BACK = (RELEASED, UNRECORDED)
+# The owner can let a sandbox go on after these, and after no other end of its session.
+_RENEWABLE = (EXPIRED, IDLE)
+_RENEWED = "renewed"
 
 
 @define(eq=False)
@@ -87,12 +92,17 @@ class Session:
     def overdue(self, now: float) -> str | None:
         """Why this session is over by the clock, or None."""
         if now >= self.stored.deadline:
-            return "expired"
+            return EXPIRED
         if not self.bytes.left:
             return QUOTA
         if now - self.used >= self.policy.session.idle and not self.running.busy:
-            return "idle"
+            return IDLE
         return None
+
+
+def is_renewable(reason: str) -> bool:
+    """Whether the owner can let a sandbox go on whose session ended so."""
+    return reason in _RENEWABLE
 
 
 def open_session(stored: StoredSession, now: float) -> Session:
@@ -121,7 +131,7 @@ class Sessions:
     _store: Store
     _now: Callable[[], float]
     _wall: Callable[[], int]
-    _over: dict[tuple[str, str], str] = field(factory=dict, init=False)
+    _over: dict[tuple[str, str], Over] = field(factory=dict, init=False)
     _by_id: dict[str, Session] = field(factory=dict, init=False)
     _living: dict[str, Session] = field(factory=dict, init=False)
     _by_key: dict[bytes, Session] = field(factory=dict, init=False)
@@ -153,8 +163,10 @@ class Sessions:
         return session
 
     def _moved(self, host: str, sandbox: str) -> Moved:
-        """What the sandbox's sessions have moved: a sidecar that dies brings no new quota."""
+        """What the sandbox's sessions have moved: neither a sidecar that dies nor a renewal brings
+        a new quota."""
         own = [one.moved for one in self._by_id.values() if one.is_of(host, sandbox)]
+        own += [over.moved for over in [self._over.get((host, sandbox))] if over is not None]
         git, egress = (one.git for one in own), (one.egress for one in own)
         return Moved(max(git, default=0), max(egress, default=0))
 
@@ -187,7 +199,7 @@ class Sessions:
         session.ended = self._now()
         over = None if reason in _GIVEN_BACK else self._wall()
         if over is not None:
-            self._over[session.stored.host, session.stored.sandbox] = reason
+            self._over[session.owner] = Over(reason, session.moved)
         self._unsaved[session.id] = (reason, over)
         try:
             self.save_ends()
@@ -206,8 +218,9 @@ class Sessions:
         failed: sqlite3.Error | None = None
         for name, (reason, over) in list(self._unsaved.items()):
             try:
-                self._store.end(name, reason, over)
-                self._keep([one for one in [self._by_id.get(name)] if one is not None])
+                session = self._by_id.get(name)
+                self._store.end(name, reason, over, NOTHING if session is None else session.moved)
+                self._keep([] if session is None else [session])
                 del self._unsaved[name]
             except sqlite3.Error as error:
                 failed = error
@@ -231,11 +244,19 @@ class Sessions:
         return session.running.rescope(policy)
 
     def extend(self, session: Session, seconds: int) -> None:
-        """Ends so many seconds from now, if that is not past the latest end; never earlier."""
-        deadline = min(self._now() + seconds, session.stored.latest)
-        deadline = max(deadline, session.stored.deadline)
-        self._store.extend(session.id, deadline)
-        session.stored = evolve(session.stored, deadline=deadline)
+        """Ends so many seconds from now, never earlier than before; `max_ttl` counts from now."""
+        now = self._now()
+        latest = max(session.stored.latest, now + session.policy.session.max_ttl)
+        deadline = max(session.stored.deadline, min(now + seconds, latest))
+        self._store.extend(session.id, deadline, latest)
+        session.stored = evolve(session.stored, deadline=deadline, latest=latest)
+        session.used = now
+
+    def renew(self, host: str, sandbox: str) -> None:
+        """A sandbox may be granted another session after the time or the silence of its last."""
+        self._store.renew(host, sandbox, _RENEWED)
+        if (over := self._over.get((host, sandbox))) is not None:
+            self._over[host, sandbox] = evolve(over, reason=_RENEWED)
 
     def overdue(self) -> list[tuple[Session, str]]:
         now = self._now()
@@ -248,7 +269,12 @@ class Sessions:
         A sidecar that is killed gets a new key and grant; without this, killing it would undo
         a revocation.
         """
-        return self._over.get((host, sandbox))
+        over = self._over.get((host, sandbox))
+        return None if over is None or over.reason == _RENEWED else over.reason
+
+    def of_sandbox(self, host: str, sandbox: str) -> list[Session]:
+        """Those that live."""
+        return [one for one in self.living() if one.is_of(host, sandbox)]
 
     def forget_old(self) -> None:
         """Not before the granted time is over: until then the end must be remembered."""
@@ -276,7 +302,7 @@ class Sessions:
 
     def under_way(self) -> set[tuple[str, int]]:
         """Every git operation that has begun and not ended."""
-        return {(one.id, number) for one in self._living.values() for number in one.running.busy}
+        return {(one.id, number) for one in self._living.values() for number in one.running.awaited}
 
     def everyone(self) -> Iterable[Session]:
         return self._by_id.values()

@@ -275,14 +275,17 @@ class SessionEnded(Event):
 
 
 @frozen(kw_only=True)
-class SessionExtended(Event):
-    """A session's hard end was moved; `reason` says to how long from now."""
+class SessionRenewed(Event):
+    """The owner let a sandbox go on; `reason` says for how long, and after which end.
 
-    event = "session.extended"
+    Without `session` its last one has ended, and the sandbox may be granted another.
+    """
+
+    event = "session.renewed"
     kept = Claim.OWN
     sandbox: str
-    session: str
     reason: str
+    session: str | None = None
 
 
 @frozen(kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from gitmoat.shape import key, number, optional, text
+from gitmoat.shape import key, number, optional, several, text
 
 _NUMBER = number(0, 2**63 - 1)  # what SQLite can hold
 # Whatever a host says of an end, the session ends; the broker keeps the beginning of it.
@@ -24,9 +24,18 @@ class Activate:
 
 
 @frozen
-class Extend:
-    session: str = key(text())
+class Renew:
+    """The owner lets a sandbox go on for so many seconds from now, also after its session's end."""
+
+    sandbox: str = key(text())
     ttl: int = key(_NUMBER)
+
+
+@frozen
+class Sessions:
+    """Asks how the sessions of these sandboxes stand."""
+
+    sandboxes: tuple[str, ...] = key(several(text(), most=4096))
 
 
 @frozen
@@ -50,4 +59,4 @@ class Revoke:
             raise ValueError("must name a session or a sandbox")
 
 
-Message = Activate | Extend | Revoke | Verifying
+Message = Activate | Renew | Revoke | Sessions | Verifying

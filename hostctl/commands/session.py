@@ -1,4 +1,4 @@
-"""`hostctl session`: extends and revokes the sessions of sandboxes."""
+"""`hostctl session`: renews and revokes the sessions of sandboxes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from hostctl.control_client import ask
 from hostctl.failure import usage
 from hostctl.output import Output
 from hostctl.terminal.moments import until
-from netpolicy.format.units import parse_duration
+from hostctl.terminal.quantities import duration
 
-ABOUT = "Extends and revokes sessions; `hostctl ls --fleet` lists them."
+ABOUT = "Renews and revokes sessions; `hostctl ls` tells when they end, --fleet lists them."
+_RENEW = """\
+Lets a sandbox go on for so long from now, also when its session has ended by its time or by
+silence: then it gets another, under the same policy. What it has moved goes on counting against
+its quota. An end by revocation or by the quota is final."""
 _WHICH = "a sandbox's id or name, or a session's id"
 
 
 def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
-    longer = add("extend", "Moves a session's hard end, within its policy's max_ttl.")
-    longer.add_argument("session", metavar="S", help=_WHICH)
-    longer.add_argument("--ttl", required=True, metavar="T", help="how long from now: 90m, 8h")
+    renew = add("renew", _RENEW)
+    renew.add_argument("sandbox", metavar="S", help="a sandbox's id or name")
+    how_long = "how long from now: 90m, 8h; at most the policy's max_ttl (its ttl)"
+    renew.add_argument("--ttl", type=duration, metavar="T", help=how_long)
     revoke = add("revoke", "Ends sessions now; transfers that run are cut.")
     revoke.add_argument("session", metavar="S", nargs="?", help=_WHICH)
     revoke.add_argument("--all", action="store_true", help="every session")
@@ -28,21 +33,20 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
-    action = {"extend": _extend, "revoke": _revoke}[args.action]
+    action = {"renew": _renew, "revoke": _revoke}[args.action]
     return action(args, out, paths)
 
 
-def _extend(args: Namespace, out: Output, paths: Paths) -> int:
-    """The broker knows every name of a session; hostd keeps its sandbox's time."""
-    try:
-        seconds = parse_duration(args.ttl)
-    except ValueError as error:
-        raise usage(f"--ttl: {error}", "such as --ttl 8h") from None
-    shown = ask(paths.broker_admin_socket, {"op": "session-show", "session": args.session})
-    request = {"op": "extend", "sandbox": shown.get("sandbox"), "ttl": seconds}
-    answer = ask(paths.hostd_socket, request)
-    text = f"{args.session} now ends {until(answer.get('expires'))}"
-    out.result(text, {"schema": "gitmoat.session-extend/1", **answer})
+def _renew(args: Namespace, out: Output, paths: Paths) -> int:
+    request = {"op": "renew", "sandbox": args.sandbox, "ttl": args.ttl}
+    answer = ask(paths.hostd_socket, request, out.progress)
+    name = str(answer.get("name"))
+    if answer.get("expires") is None:
+        text = f"{name} has a session again when it is started: hostctl start {name}"
+    else:
+        again = "has git again, and " if answer.get("new") else ""
+        text = f"{name} {again}now ends {until(answer.get('expires'))}"
+    out.result(text, {"schema": "gitmoat.session-renew/1", **answer})
     return 0
 
 

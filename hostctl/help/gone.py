@@ -41,6 +41,10 @@ GONE = {
         "the kernel's rules are the same for every policy",
         "hostctl verify S, which measures what they enforce",
     ),
+    "session extend": (
+        "`session renew` does that, also after the end of a session",
+        "hostctl session renew S --ttl T",
+    ),
     "session ls": ("`hostctl ls` lists sessions too", "hostctl ls --fleet, which asks the broker"),
     "session show": (
         "`hostctl inspect` shows sessions too",

@@ -28,7 +28,7 @@ sandboxes
 
 what is allowed
   policy     make, check and compare policies; explain what they decide
-  session    extend and revoke the sessions of sandboxes
+  session    renew and revoke the sessions of sandboxes
   upstream   the git servers the broker may connect to
   cred       the credentials the broker uses there
   host       the hosts that may grant sessions, and this one's key

@@ -51,7 +51,7 @@ class Operations:
             "start": self.begin,
             "stop": self.halt,
             "selftest": self.selftest,
-            "extend": self.extend,
+            "renew": self.renew,
             "pins": self.pins,
             "rotate-key": self.rotate_key,
             "policies": self.policies,
@@ -150,6 +150,8 @@ class Operations:
             raise
 
     async def list_all(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        if body.get("sessions") is True:
+            return {"items": await self._sandboxes.sessions()}
         return {"items": self._sandboxes.summaries()}
 
     async def inspect(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
@@ -198,17 +200,12 @@ class Operations:
             raise Failed("C105", "hostd does not understand this request")
         return {"replaced": await self._sandboxes.replace_policies(given)}
 
-    async def extend(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
-        sandbox = self._sandboxes.running(body.get("sandbox"))
+    async def renew(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
+        """Lets a sandbox go on, also after the end of its session; by default as long as one is."""
         seconds = body.get("ttl")
-        if type(seconds) is not int or not 0 < seconds <= _MONTH:
-            raise Failed("C105", "a session is extended by 1 second to 30 days")
-        if sandbox.sidecar is None or sandbox.sidecar.session is None:
-            raise Failed("R101", "the sidecar is being replaced; try again")
-        session = sandbox.sidecar.session
-        sandbox.record = await self._host.grants.extend(sandbox, session, seconds)
-        self._host.registry.save(sandbox.record)
-        return {"sandbox": sandbox.plan.id, "expires": int(sandbox.record.expires)}
+        if seconds is not None and (type(seconds) is not int or not 0 < seconds <= _MONTH):
+            raise Failed("C105", "a session is renewed for 1 second to 30 days")
+        return await self._sandboxes.renew(body.get("sandbox"), seconds)
 
     async def pins(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         """Reads the broker's pinned keys again, and tells every sidecar."""

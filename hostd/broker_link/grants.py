@@ -16,7 +16,7 @@ from gitmoat.audit.journal import Journal
 from gitmoat.boot import boot_id, boot_seconds
 from gitmoat.identity.grant import Grant, sign_grant
 from gitmoat.identity.signed_report import sign_report
-from gitmoat.messages.host import Activate, Extend, Revoke, Verifying
+from gitmoat.messages.host import Activate, Renew, Revoke, Sessions, Verifying
 from hostd.broker_link.broker_client import BrokerClient
 from hostd.broker_link.host_keys import Keys
 from hostd.failures import Failed
@@ -128,13 +128,20 @@ class Grants:
         except Failed as problem:
             _log.info("verification not announced: {why}", why=str(problem))
 
-    async def extend(self, sandbox: Sandbox, session: str, seconds: int) -> Record:
-        """Returns the changed record: a new sidecar's session gets the time that is left."""
-        wanted = Extend(session=session, ttl=seconds)
-        answer = await self._broker.tell("/host/extend", wanted)
+    async def renew(self, record: Record, seconds: int) -> tuple[Record, bool]:
+        """The record with its new times, which a new sidecar's session gets too; and whether the
+        session goes on, or the sandbox needs another."""
+        wanted = Renew(sandbox=record.id, ttl=seconds)
+        answer = await self._broker.tell("/host/renew", wanted)
         left = int(answer["ttl"])
-        ttl = int(boot_seconds() - sandbox.record.began) + left
-        return evolve(sandbox.record, ttl=ttl, expires=time.time() + left)
+        changed = evolve(record, began=boot_seconds(), ttl=left, expires=time.time() + left)
+        return changed, answer.get("session") is not None
+
+    async def sessions(self, sandboxes: list[str]) -> dict[str, Any]:
+        """How the sessions of these sandboxes stand, as far as the broker knows of any."""
+        answer = await self._broker.tell("/host/sessions", Sessions(sandboxes=tuple(sandboxes)))
+        found = answer.get("sessions")
+        return found if isinstance(found, dict) else {}
 
     async def close(self, session: str, reason: str) -> None:
         try:

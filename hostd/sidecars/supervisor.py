@@ -62,15 +62,31 @@ class SidecarSupervisor:
 
     async def start(self) -> None:
         async with self._starting:
-            await self._close_sessions()
-            self._check_wanted()
-            sidecar = self._connect(await self._serving.fork())
+            await self._start()
+
+    async def _start(self) -> None:
+        if self._current is not None:
+            return
+        await self._close_sessions()
+        self._check_wanted()
+        sidecar = self._connect(await self._serving.fork())
+        try:
+            await self._activate(sidecar)
+        except BaseException:
+            self._end(sidecar)
+            raise
+        self._serves(sidecar)
+
+    async def renew(self) -> None:
+        """Another sidecar, whose new key gets another session: the present one's has ended."""
+        async with self._starting:
+            if self._current is not None:
+                self._end(self._current)
             try:
-                await self._activate(sidecar)
+                await self._start()
             except BaseException:
-                self._end(sidecar)
+                self._replace_later()
                 raise
-            self._serves(sidecar)
 
     async def stop(self, reason: str) -> None:
         """The end needs no broker: the key of the session is lost with the sidecar."""

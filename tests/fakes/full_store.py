@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from broker.sessions.store.interface import Moved, Store
+from broker.sessions.store.interface import NOTHING, Moved, Store
 
 
 class FullStore:
@@ -15,10 +15,12 @@ class FullStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    def end(self, session: str, reason: str, over: int | None = None) -> None:
+    def end(
+        self, session: str, reason: str, over: int | None = None, moved: Moved = NOTHING
+    ) -> None:
         if self.only in (None, session):
             self._check()
-        self.store.end(session, reason, over)
+        self.store.end(session, reason, over, moved)
 
     def keep_usage(self, moved: Mapping[str, Moved]) -> None:
         self._check()

@@ -29,6 +29,7 @@ SIDECAR_FAULTS = "tests/faults/test_sidecar_faults.py"
 CLIENTS = "tests/faults/test_parallel_clients.py"
 UIDS = "tests/faults/test_uids_and_peers.py"
 SESSIONS = "tests/wire/broker/sessions/test_sessions.py"
+SESSIONS_ON_DISK = "tests/unit/broker/sessions/test_sessions.py"
 TRICKS = "tests/adversary/test_object_tricks.py"
 
 
@@ -375,9 +376,30 @@ MUTATIONS = (
     Mutation(
         "broker: an extension goes past max_ttl",
         "broker/sessions/grants.py",
-        "        if self._now() + seconds > session.stored.latest:\n",
+        "        if seconds > most:\n",
         "        if False:\n",
         (f"{SESSIONS}::test_no_extension_goes_past_the_policys_max_ttl",),
+    ),
+    Mutation(
+        "broker: a revoked session is renewed",
+        "broker/sessions/grants.py",
+        "        if over is not None and not is_renewable(over):\n",
+        "        if False:\n",
+        (f"{SESSIONS}::test_a_revocation_and_a_used_up_quota_are_final",),
+    ),
+    Mutation(
+        "broker: a renewal brings a new quota",
+        "broker/sessions/sessions.py",
+        "        own += [over.moved for over",
+        "        own += [NOTHING for over",
+        (f"{SESSIONS_ON_DISK}::test_a_renewed_sandbox_gets_another_session_and_its_quota_goes_on",),
+    ),
+    Mutation(
+        "broker: a host renews another host's sandbox",
+        "broker/sessions/sessions.py",
+        "return [one for one in self.living() if one.is_of(host, sandbox)]",
+        "return [one for one in self.living() if one.stored.sandbox == sandbox]",
+        (f"{SESSIONS}::test_a_host_renews_and_sees_its_own_sandboxes_only",),
     ),
     Mutation(
         "broker: an App's token may be wider than asked",

@@ -29,6 +29,14 @@ EXCEPTIONS = {
         "reason in _GIVEN_BACK",
     ): "the key under which an end is stored",
     (
+        "broker/sessions/sessions.py",
+        "reason in _RENEWABLE",
+    ): "the key under which an end is stored",
+    (
+        "broker/sessions/sessions.py",
+        "over.reason == _RENEWED",
+    ): "the key under which an end is stored",
+    (
         "gitmoat/wire/http/formatting.py",
         "_PHRASE.fullmatch(reason)",
     ): "whether a status line may hold it",

@@ -50,6 +50,17 @@ class Moved:
     egress: int = 0
 
 
+NOTHING = Moved()
+
+
+@frozen
+class Over:
+    """How a sandbox's last session ended, and what its sessions have moved until then."""
+
+    reason: str
+    moved: Moved = NOTHING
+
+
 @frozen
 class AuditHead:
     seq: int
@@ -74,16 +85,21 @@ class Store(Protocol):
 
     def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None: ...
 
-    def extend(self, session: str, deadline: float) -> None: ...
+    def extend(self, session: str, deadline: float, latest: float) -> None: ...
 
     def rescope(self, session: StoredSession, counter: int, scope: str) -> None:
         """Uses up the counter and keeps the new scope, both or neither (CounterSeen)."""
 
-    def end(self, session: str, reason: str, over: int | None = None) -> None:
+    def end(
+        self, session: str, reason: str, over: int | None = None, moved: Moved = NOTHING
+    ) -> None:
         """`over`: the sandbox gets no other session, as of this wall time; also after a reboot."""
 
-    def over(self) -> dict[tuple[str, str], str]:
-        """The hosts' sandboxes that get no other session, and why."""
+    def over(self) -> dict[tuple[str, str], Over]:
+        """The hosts' sandboxes whose sessions are over."""
+
+    def renew(self, host: str, sandbox: str, reason: str) -> None:
+        """Another reason in place of the one why a sandbox's sessions are over."""
 
     def forget_over(self, before: int) -> None: ...
 

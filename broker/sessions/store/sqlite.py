@@ -16,9 +16,11 @@ from typing import Any
 from attrs import asdict, define, fields
 
 from broker.sessions.store.interface import (
+    NOTHING,
     AuditHead,
     CounterSeen,
     Moved,
+    Over,
     State,
     StoreDamaged,
     StoredSession,
@@ -38,6 +40,7 @@ CREATE TABLE IF NOT EXISTS session (
   latest REAL NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS over (
   host TEXT NOT NULL, sandbox TEXT NOT NULL, reason TEXT NOT NULL, wall INTEGER NOT NULL,
+  git INTEGER NOT NULL DEFAULT 0, egress INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (host, sandbox)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS clock (
   one INTEGER PRIMARY KEY CHECK (one = 1), wall INTEGER NOT NULL);
@@ -47,8 +50,12 @@ CREATE TABLE IF NOT EXISTS egress_usage (
 CREATE TABLE IF NOT EXISTS audit_head (
   one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
 """
-_VERSION = 2
-_FROM_1 = "ALTER TABLE session ADD COLUMN latest REAL NOT NULL DEFAULT 0"
+_VERSION = 3
+_FROM_1 = "ALTER TABLE session ADD COLUMN latest REAL NOT NULL DEFAULT 0;"
+_FROM_2 = """
+ALTER TABLE over ADD COLUMN git INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE over ADD COLUMN egress INTEGER NOT NULL DEFAULT 0;
+"""
 # Space that is kept for a full disk: a few thousand ends. The log is begun anew long before it
 # is that long, and SQLite keeps what file and log once had.
 _SPARE = 512 << 10
@@ -105,25 +112,38 @@ class SqliteStore:
                 (pid, netns, cgroup, session),
             )
 
-    def extend(self, session: str, deadline: float) -> None:
+    def extend(self, session: str, deadline: float, latest: float) -> None:
         with self._db:
-            self._db.execute("UPDATE session SET deadline = ? WHERE id = ?", (deadline, session))
+            self._db.execute(
+                "UPDATE session SET deadline = ?, latest = ? WHERE id = ?",
+                (deadline, latest, session),
+            )
 
-    def end(self, session: str, reason: str, over: int | None = None) -> None:
+    def end(
+        self, session: str, reason: str, over: int | None = None, moved: Moved = NOTHING
+    ) -> None:
         with self._db:
             self._db.execute(
                 "UPDATE session SET state = 'ended', reason = ? WHERE id = ?", (reason, session)
             )
             if over is not None:
                 self._db.execute(
-                    "INSERT OR REPLACE INTO over SELECT host, sandbox, ?, ? FROM session"
+                    "INSERT OR REPLACE INTO over SELECT host, sandbox, ?, ?, ?, ? FROM session"
                     " WHERE id = ?",
-                    (reason, over, session),
+                    (reason, over, moved.git, moved.egress, session),
                 )
 
-    def over(self) -> dict[tuple[str, str], str]:
-        found = self._db.execute("SELECT host, sandbox, reason FROM over")
-        return {(host, sandbox): reason for host, sandbox, reason in found}
+    def over(self) -> dict[tuple[str, str], Over]:
+        found = self._db.execute("SELECT host, sandbox, reason, git, egress FROM over")
+        return {
+            (host, name): Over(why, Moved(git, egress)) for host, name, why, git, egress in found
+        }
+
+    def renew(self, host: str, sandbox: str, reason: str) -> None:
+        with self._db:
+            self._db.execute(
+                "UPDATE over SET reason = ? WHERE host = ? AND sandbox = ?", (reason, host, sandbox)
+            )
 
     def forget_over(self, before: int) -> None:
         with self._db:
@@ -216,10 +236,12 @@ def _prepare(db: sqlite3.Connection) -> None:
     if verdict != "ok":
         raise StoreDamaged("its integrity check fails")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version not in (0, 1, _VERSION):
+    if not 0 <= version <= _VERSION:
         raise StoreDamaged(f"it has version {version}; this broker writes {_VERSION}")
     if version == 1:
-        db.execute(_FROM_1)
+        db.executescript(_FROM_1)
+    if version == 2:
+        db.executescript(_FROM_2)
     db.executescript(_SCHEMA)
     db.execute(f"PRAGMA user_version = {_VERSION}")
     _keep_space(db)

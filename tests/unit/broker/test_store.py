@@ -10,6 +10,7 @@ from broker.sessions.store.interface import (
     AuditHead,
     CounterSeen,
     Moved,
+    Over,
     State,
     StoreDamaged,
     StoredSession,
@@ -176,23 +177,36 @@ def test_what_is_over_for_good_is_kept_with_the_end_of_its_session(
     store: SqliteStore, path: Path
 ) -> None:
     store.admit(SESSION)
-    store.end("s1", "revoked", over=1000)
+    store.end("s1", "revoked", over=1000, moved=Moved(5, 7))
     store.forget("s1")
-    assert reopened(store, path).over() == {("h", "sb1"): "revoked"}
+    over = {("h", "sb1"): Over("revoked", Moved(5, 7))}
+    assert reopened(store, path).over() == over
     store.forget_over(1000)
-    assert store.over() == {("h", "sb1"): "revoked"}
+    assert store.over() == over
     store.forget_over(1001)
     assert store.over() == {}
 
 
+def test_a_renewal_changes_the_reason_alone_and_of_that_sandbox_alone(
+    store: SqliteStore, path: Path
+) -> None:
+    store.admit(SESSION)
+    store.admit(evolve(SESSION, id="s2", key=b"k2", sandbox="sb2", counter=99))
+    store.end("s1", "idle", over=1000, moved=Moved(5, 7))
+    store.end("s2", "idle", over=1000)
+    store.renew("h", "sb1", "renewed")
+    over = {("h", "sb1"): Over("renewed", Moved(5, 7)), ("h", "sb2"): Over("idle")}
+    assert reopened(store, path).over() == over
+
+
 def test_an_extension_and_the_clock_are_kept(store: SqliteStore, path: Path) -> None:
     store.admit(SESSION)
-    store.extend("s1", 9000.25)
+    store.extend("s1", 9000.25, 9500.5)
     assert store.highest_wall() == 0
     store.keep_wall(5)
     store.keep_wall(7)
     again = reopened(store, path)
-    assert again.sessions() == [evolve(SESSION, deadline=9000.25)]
+    assert again.sessions() == [evolve(SESSION, deadline=9000.25, latest=9500.5)]
     assert again.highest_wall() == 7
 
 
@@ -210,6 +224,20 @@ def test_a_store_of_the_first_version_is_taken_over(store: SqliteStore, path: Pa
     again = open_sqlite(path)
     assert again.sessions() == [SESSION]
     assert (again.over(), again.highest_wall()) == ({}, 0)
+
+
+def test_a_store_of_the_second_version_is_taken_over(store: SqliteStore, path: Path) -> None:
+    store.admit(SESSION)
+    store.end("s1", "idle", over=1000, moved=Moved(5, 7))
+    for statement in (
+        "ALTER TABLE over DROP COLUMN git",
+        "ALTER TABLE over DROP COLUMN egress",
+        "PRAGMA user_version = 2",
+    ):
+        store._db.execute(statement)
+    store._db.commit()
+    store.close()
+    assert open_sqlite(path).over() == {("h", "sb1"): Over("idle")}
 
 
 def test_what_was_moved_is_kept_and_forgotten_with_its_session(

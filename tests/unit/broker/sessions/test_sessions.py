@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from broker.sessions.sessions import RELEASED, Sessions
+from broker.sessions.sessions import RELEASED, Sessions, is_renewable
 from broker.sessions.store.interface import CounterSeen, Moved, State, StoredSession
 from broker.sessions.store.sqlite import open_sqlite
 from gitmoat.wire.git.repository_name import RepositoryPath
@@ -244,16 +244,55 @@ def test_a_reboot_brings_no_revoked_sandbox_back(world: SessionsOnDisk) -> None:
     assert after.over_for_good("h", "sb2") is None
 
 
-def test_an_extension_moves_the_end_within_its_bound_and_never_back(world: SessionsOnDisk) -> None:
+def test_a_renewal_moves_the_end_within_max_ttl_from_now_and_never_back(
+    world: SessionsOnDisk,
+) -> None:
     session = world.sessions.register(stored(deadline=1100.0, latest=1500.0))
+    longest = session.policy.session.max_ttl
     world.sessions.extend(session, 300)
     assert session.stored.deadline == 1300.0
     world.sessions.extend(session, 10)
     assert session.stored.deadline == 1300.0
-    world.sessions.extend(session, 10_000)
-    assert session.stored.deadline == 1500.0
+    world.now += 50
+    world.sessions.extend(session, longest + 1)
+    assert session.stored.deadline == session.stored.latest == 1050.0 + longest
     found = world.start().by_id("s1")
-    assert found is not None and found.stored.deadline == 1500.0
+    assert found is not None and found.stored == session.stored
+
+
+def test_a_renewal_is_use(world: SessionsOnDisk) -> None:
+    session = world.sessions.register(stored(deadline=1e9))
+    idle = session.policy.session.idle
+    world.now += idle - 1
+    world.sessions.extend(session, 10)
+    world.now += idle - 1
+    assert world.sessions.overdue() == []
+
+
+def test_a_renewed_sandbox_gets_another_session_and_its_quota_goes_on(
+    world: SessionsOnDisk,
+) -> None:
+    first = world.sessions.register(stored())
+    first.moved = Moved(10, 20)
+    world.sessions.end(first, "expired")
+    world.sessions.renew("h", "sb1")
+    assert world.sessions.over_for_good("h", "sb1") is None
+    world.now += 3 * 86400
+    world.sessions.forget_old()  # its row is gone, what it moved is not
+    again = world.start()
+    assert again.by_id("s1") is None and again.over_for_good("h", "sb1") is None
+    second = again.register(stored(2, sandbox="sb1", deadline=1e9))
+    assert second.moved == Moved(10, 20)
+    again.end(second, "revoked")
+    assert world.start().over_for_good("h", "sb1") == "revoked"
+
+
+@pytest.mark.parametrize(
+    ("reason", "renewable"),
+    [("expired", True), ("idle", True), ("revoked", False), ("quota", False)],
+)
+def test_only_time_and_silence_can_be_renewed(reason: str, renewable: bool) -> None:
+    assert is_renewable(reason) is renewable
 
 
 def test_bytes_to_other_hosts_are_counted_over_all_sessions_of_a_sandbox(

@@ -23,7 +23,7 @@ def test_verbs_come_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("hostctl session ", ["extend", "revoke"]),
+        ("hostctl session ", ["renew", "revoke"]),
         ("hostctl policy d", ["diff"]),
         ("hostctl run --po", ["--policy"]),
         ("hostctl run --runtime b", ["bwrap"]),

@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from attrs import evolve
 from nacl.signing import SigningKey
 from OpenSSL import SSL
 from twisted.internet.error import ConnectionLost
@@ -409,20 +410,68 @@ async def test_no_extension_goes_past_the_policys_max_ttl(scene: Scene) -> None:
     policy = POLICY.replace('ttl = "8h"', 'ttl = "1h"\nmax_ttl = "3h"').replace('"30m"', '"9h"')
     sidecar = await world.session(policy)
     host = await world.host()
-    told = await tell(host, "extend", session="session-1", ttl=2 * 3600)
-    assert (told.status, told.json()["ttl"]) == (200, 7200)
+    told = await tell(host, "renew", sandbox="sb1", ttl=2 * 3600)
+    assert (told.status, told.json()) == (200, {"session": "session-1", "ttl": 7200})
     world.now += 3600
     assert (await sidecar.refs()).status == 200
-    far = await tell(host, "extend", session="session-1", ttl=2 * 3600 + 1)
+    far = await tell(host, "renew", sandbox="sb1", ttl=3 * 3600 + 1)
     assert (far.status, far.json()["code"]) == (409, "S105")
-    assert (await tell(host, "extend", session="session-1", ttl=2 * 3600)).status == 200
-    world.now += 7199
+    assert (await tell(host, "renew", sandbox="sb1", ttl=3 * 3600)).status == 200
+    world.now += 3 * 3600 - 1
     assert (await sidecar.refs()).status == 200
     world.now += 2
     assert (await sidecar.refs()).status == 401
-    world.broker.tick()
-    assert (await tell(host, "extend", session="session-1", ttl=60)).status == 410
-    assert len(world.audit("session.extended")) == 2
+    renewed = world.audit("session.renewed")
+    assert [each["reason"] for each in renewed] == ["for 2h", "for 3h"]
+
+
+@pytest.mark.parametrize("reason", ["expired", "idle"])
+@on_reactor
+async def test_a_sandbox_goes_on_with_another_session(scene: Scene, reason: str) -> None:
+    scene.upstream.answers(REFS)
+    world = scene.world
+    long = POLICY if reason == "idle" else POLICY.replace('"8h"', '"1h"').replace('"30m"', '"9h"')
+    first = await world.session(long)
+    host = await world.host()
+    standing = (await tell(host, "sessions", sandboxes=["sb1", "none"])).json()["sessions"]
+    assert list(standing) == ["sb1"] and standing["sb1"]["left"] > 0
+    world.now += 1801 if reason == "idle" else 3601
+    standing = (await tell(host, "sessions", sandboxes=["sb1"])).json()["sessions"]
+    told = await tell(host, "renew", sandbox="sb1", ttl=600)  # no tick came before it
+    assert (told.status, told.json()) == (200, {"session": None, "ttl": 600})
+    assert (await first.refs()).status == 401
+    second = await world.session(long)
+    assert (await second.refs()).status == 200
+    (event,) = world.audit("session.renewed")
+    assert (event["sandbox"], event["reason"]) == ("sb1", f"for 10m, after: {reason}")
+
+
+@pytest.mark.parametrize("how", ["revoked", "quota"])
+@on_reactor
+async def test_a_revocation_and_a_used_up_quota_are_final(scene: Scene, how: str) -> None:
+    world = scene.world
+    await world.session()
+    (session,) = world.sessions.living()
+    world.sessions.end(session, how)
+    host = await world.host()
+    told = await tell(host, "renew", sandbox="sb1", ttl=60)
+    assert (told.status, told.json()["code"]) == (410, "S101")
+    standing = (await tell(host, "sessions", sandboxes=["sb1"])).json()["sessions"]
+    assert standing == {"sb1": {"over": how, "renewable": False}}
+    assert world.audit("session.renewed") == []
+
+
+@on_reactor
+async def test_a_host_renews_and_sees_its_own_sandboxes_only(scene: Scene) -> None:
+    world = scene.world
+    await world.session()
+    (session,) = world.sessions.living()
+    session.stored = evolve(session.stored, host="another")
+    host = await world.host()
+    assert (await tell(host, "sessions", sandboxes=["sb1"])).json() == {"sessions": {}}
+    before = session.stored
+    assert (await tell(host, "renew", sandbox="sb1", ttl=60)).json()["session"] is None
+    assert session.stored == before
 
 
 @on_reactor
@@ -435,8 +484,7 @@ async def test_a_new_sidecar_is_no_new_life(scene: Scene) -> None:
     session = scene.world.sessions.by_id("session-1")
     assert session is not None
     assert session.stored.deadline == session.stored.latest == scene.world.now + 1800
-    far = await tell(host, "extend", session="session-1", ttl=1801)
-    assert far.json()["code"] == "S105"
+    assert (await tell(host, "renew", sandbox="sb1", ttl=1801)).json()["ttl"] == 1801
 
 
 @on_reactor
