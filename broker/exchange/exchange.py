@@ -117,6 +117,10 @@ class Exchange:
 
     @property
     def busy(self) -> bool:
+        return self.request.counts or self._state is State.JOINED
+
+    @property
+    def awaited(self) -> bool:
         return self.request.counts
 
     def rescope(self, policy: Policy) -> str | None:
@@ -450,7 +454,7 @@ class Exchange:
         end = self.request.end(outcome)
         if end.lost:
             self._limiter.lost()
-        if self.request.counts and isinstance(outcome, Relayed) and outcome.ended is None:
+        if isinstance(outcome, Relayed) and outcome.ended is None:
             self._session.used = self._context.now()
         return end
 

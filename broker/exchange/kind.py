@@ -153,7 +153,7 @@ class Kind:
     head: RequestHead = field(repr=False)
     server: Server | None = None  # which git server it is for, whose credential it needs
 
-    counts: ClassVar[bool] = False  # as a request of the session, which is in use meanwhile
+    counts: ClassVar[bool] = False  # as a git request of the session
     limits_first: ClassVar[bool] = False  # before the decision: a refusal counts too
     queued: ClassVar[bool] = False  # waits until it is its sandbox's turn
     synced_beside: ClassVar[bool] = False  # its record waits for the disk; else the broker does

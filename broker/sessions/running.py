@@ -27,6 +27,10 @@ class Task(Protocol):
     def busy(self) -> bool:
         """Whether it keeps the session from being silent."""
 
+    @property
+    def awaited(self) -> bool:
+        """Whether a broker that ends lets it come to its own end."""
+
     def rescope(self, policy: Policy) -> str | None:
         """Go on under this policy; the code to be cut with when it does not allow that."""
 
@@ -96,9 +100,14 @@ class Running:
         return len(self._entries)
 
     @property
-    def busy(self) -> frozenset[int]:
-        """The numbers of those that keep the session from being silent."""
-        found = (number for entry, number in self._entries.items() if entry.task.busy)
+    def busy(self) -> bool:
+        """Whether anything keeps the session from being silent."""
+        return any(entry.task.busy for entry in self._entries)
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """The numbers of those that a broker that ends waits for."""
+        found = (number for entry, number in self._entries.items() if entry.task.awaited)
         return frozenset(found)
 
     def end(self, code: str) -> None:

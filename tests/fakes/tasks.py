@@ -14,6 +14,7 @@ class FakeTask:
 
     name: str = "fake"
     busy: bool = True
+    awaited: bool = True
     allowed: bool = True
     broken: bool = False
     cuts: list[str] = field(factory=list)

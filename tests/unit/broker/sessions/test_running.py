@@ -77,9 +77,16 @@ def test_what_cannot_be_judged_is_cut_and_the_others_are_judged(running: Running
 
 def test_only_what_is_busy_keeps_a_session_from_being_silent(running: Running) -> None:
     busy, _ = running.enter(FakeTask()), running.enter(FakeTask(busy=False))
-    assert len(running.busy) == 1
+    assert running.busy
     busy.leave()
     assert not running.busy
+
+
+def test_a_broker_that_ends_waits_for_what_has_an_end_of_its_own(running: Running) -> None:
+    git, _ = running.enter(FakeTask()), running.enter(FakeTask(awaited=False))
+    assert running.awaited == {1}
+    git.leave()
+    assert not running.awaited
 
 
 def test_what_was_cut_or_has_ended_opens_nothing(running: Running) -> None:
