@@ -35,7 +35,9 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     else:
         out.line(_line("broker", broker))
         out.line(_line("hostd", hostd, "1 sandbox" if sandboxes == 1 else f"{sandboxes} sandboxes"))
-    if broker["pid"] is None and hostd["pid"] is None:
+    if out.json:
+        pass  # both tell what is wrong
+    elif broker["pid"] is None and hostd["pid"] is None:
         out.progress("hint: hostctl up")
     elif (lost := no_broker(hostd)) is not None:
         out.progress(f"hint: {lost.fix}")
