@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from gitmoat.wire.git.repository_name import Place, RepositoryPath, parse_repository
 from gitmoat.wire.malformed import Malformed
+from netpolicy.author import Author
 from netpolicy.format.reading import PolicyError, Table, open_table
 from netpolicy.patterns.matchers import is_upstream_name
 
@@ -176,15 +177,31 @@ def _upstream(table: Table) -> Upstream:
         raise PolicyError(table.path, str(error)) from None
 
 
-def gitconfig_for(table: UpstreamTable, port: int, workspace: str) -> str:
-    """The git config mounted into the sandbox: every upstream URL leads to the sidecar."""
+def rewriting_for(table: UpstreamTable, port: int) -> str:
+    """The part of it that leads every upstream URL to the sidecar."""
+    lines = [line for upstream in table.upstreams for line in _rewriting(table, upstream, port)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def gitconfig_for(
+    table: UpstreamTable, port: int, workspace: str, author: Author, image: str | None = None
+) -> str:
+    """The git config mounted into the sandbox.
+
+    `image`: the file that has what an image's own says. Of several prefixes of one length git
+    takes the first, of other settings the last (git-config(1)); so ours stand on both sides of it.
+    """
     if _WORKSPACE.fullmatch(workspace) is None:
         raise ValueError("a workspace is an absolute path of printable ASCII")
-    quoted = workspace.replace("\\", "\\\\").replace('"', '\\"')
-    lines = [line for upstream in table.upstreams for line in _rewriting(table, upstream, port)]
-    lines += ["[credential]", "\thelper =", "[safe]", f'\tdirectory = "{quoted}"']
-    lines += ["[user]", "\tname = Gitmoat sandbox", "\temail = sandbox@gitmoat.invalid"]
-    return "\n".join(lines) + "\n"
+    lines = [] if image is None else ["[include]", f"\tpath = {_quoted(image)}"]
+    lines += ["[credential]", "\thelper =", "[safe]", f"\tdirectory = {_quoted(workspace)}"]
+    lines += ["[user]", f"\tname = {_quoted(author.name)}", f"\temail = {_quoted(author.email)}"]
+    return rewriting_for(table, port) + "".join(f"{line}\n" for line in lines)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _rewriting(table: UpstreamTable, upstream: Upstream, port: int) -> Iterator[str]:

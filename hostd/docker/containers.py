@@ -40,6 +40,7 @@ from hostd.process.handle import Process, Watch
 from hostd.process.proc import mountinfo, text_of
 from hostd.sandbox.bwrap import HOME, RUN, WORKSPACE, FirstProcess
 from hostd.sandbox.environment import container_environment
+from hostd.sandbox.gitconfig import LEADING, SYSTEM, write_image_gitconfig
 from hostd.sandbox.plan import Ours
 from hostd.sandbox.sandbox import Container, Sandbox
 
@@ -53,6 +54,7 @@ _TMP = "rw,exec,nosuid,nodev,mode=1777,size=2g"
 _TMP_DIRECTORIES = ("/tmp", "/var/tmp")  # noqa: S108 - the container's own
 _ATTEMPTS = 50
 _PAUSE_BETWEEN = 0.01
+_KNOWN_IMAGES = 64
 
 
 @frozen
@@ -79,6 +81,8 @@ class Containers:
     # Names of containers that are to be removed, until Docker has removed them.
     _unremoved: set[str] = field(factory=set)
     _removing: DeferredLock = field(factory=DeferredLock)
+    # What the /etc/gitconfig of an image says, by the image's id, which is the hash of what it is.
+    _gitconfigs: dict[str, bytes] = field(factory=dict)
     seccomp: dict[str, Any] = field(
         factory=lambda: docker_profile(SANDBOX, os.uname().machine), repr=False
     )
@@ -130,6 +134,7 @@ class Containers:
         image = await self.engine.image(plan.ownership.image)
         sandbox.environment = container_environment((image.get("Config") or {}).get("Env") or ())
         self._write_pause()
+        write_image_gitconfig(sandbox, await self._gitconfig_of(sandbox, str(image["Id"])))
         binds = self._binds(sandbox, workspace, read_only)
         spec = ContainerSpec(
             name=name_of(plan.id),
@@ -150,10 +155,29 @@ class Containers:
         mounts = tuple(Mount(each.source, each.target, each.read_only) for each in binds)
         sandbox.container = Container(identifier, mounts=mounts)
 
+    async def _gitconfig_of(self, sandbox: Sandbox, image: str) -> bytes:
+        """What the image's own /etc/gitconfig says, over which ours will be mounted."""
+        if image not in self._gitconfigs:
+            spec = ContainerSpec(
+                name=name_of(sandbox.plan.id),  # as the next one: one that is left is removed
+                image=image,
+                program=_PAUSE,
+                uid=sandbox.plan.uids.untrusted,
+                network="none",
+                seccomp=self.seccomp,
+                limits=_HOLDER_LIMITS,
+                instance=self.instance,
+            )
+            if len(self._gitconfigs) >= _KNOWN_IMAGES:
+                self._gitconfigs.clear()
+            self._gitconfigs[image] = await self.engine.small_file(spec, SYSTEM)
+        return self._gitconfigs[image]
+
     def _binds(self, sandbox: Sandbox, workspace: Path, read_only: bool) -> list[Bind]:
         directories = sandbox.directories
         return [
             Bind(source=str(directories.run), target=RUN),
+            Bind(source=str(directories.run / LEADING), target=SYSTEM),
             Bind(source=str(self.pause), target=_PAUSE),
             Bind(source=str(workspace), target=WORKSPACE, read_only=read_only),
             Bind(source=str(directories.home), target=HOME, read_only=False),

@@ -22,6 +22,7 @@ from hostd.gate.refspecs import (
 )
 from hostd.process.programs import Finished
 from hostd.process.requests import Command
+from hostd.sandbox.gitconfig import URLS
 from hostd.sandbox.plan import Repository
 
 _ANY_NUMBER = 1_000_000
@@ -56,6 +57,8 @@ class WorkspaceRepository:
         _demand(made, "the workspace's repository could not be made")
         added = await self.ask("remote", "add", "origin", self._repository.url)
         _demand(added, "the workspace's repository could not be made")
+        led = await self.ask("config", "include.path", URLS)
+        _demand(led, "the workspace's repository could not be made")
 
     async def check_out(self, branch: str) -> None:
         done = await self.ask(

@@ -44,7 +44,9 @@ _ETC_OF_HOST = (
     "localtime",
 )
 _PARENTS = ("/etc", "/etc/ssl", "/run", "/home", HELPER)
-_ETC_OF_OURS = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf")
+_ETC_OF_OURS = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf", "bash.bashrc")
+# Debian's bash reads it when it is interactive, and has a prompt that names nothing without it.
+_BASHRC = "PS1='\\u@\\h:\\w\\$ '\n"
 
 
 @frozen
@@ -123,6 +125,7 @@ def sandbox_arguments(directories: Directories, name: str, read_only: bool = Fal
         *_file_system(directories, name),
         *("--ro-bind" if read_only else "--bind", str(directories.workspace), WORKSPACE),
         *("--bind", str(directories.home), HOME),
+        *("--symlink", f"{RUN}/gitconfig", "/etc/gitconfig"),
         *("--remount-ro", "/", "--chdir", "/"),
     ]
 
@@ -182,7 +185,6 @@ async def start_first_process(
 
 def write_etc(directory: Path, untrusted: int, helper: int) -> None:
     """An /etc that names the two uids and the sidecar's resolver, and nothing of the host."""
-    directory.mkdir(mode=0o755)
     files = {
         "passwd": (
             "root:x:0:0::/:/usr/sbin/nologin\n"
@@ -193,6 +195,7 @@ def write_etc(directory: Path, untrusted: int, helper: int) -> None:
         "hosts": "127.0.0.1 localhost\n",
         "resolv.conf": "nameserver 127.0.0.1\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+        "bash.bashrc": _BASHRC,
     }
     for name, text in files.items():
         (directory / name).write_text(text, encoding="ascii")

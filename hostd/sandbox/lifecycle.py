@@ -21,6 +21,7 @@ from hostd.registry import Record, Step
 from hostd.sandbox import bwrap
 from hostd.sandbox.ending import destroy, record_end, remove_run_files, stop
 from hostd.sandbox.first_processes import make_cgroups, make_namespaces, what_runs
+from hostd.sandbox.gitconfig import write_gitconfig, write_leading
 from hostd.sandbox.plan import Ours, Plan
 from hostd.sandbox.sandbox import Sandbox
 from hostd.sandbox.steps import save, save_if_possible
@@ -28,8 +29,7 @@ from hostd.sidecars.serving import Serving, make_listeners
 from hostd.sidecars.supervisor import SidecarSupervisor
 from hostd.this_host import Host
 from netpolicy.format.writing import policy_to_mapping
-from netpolicy.nftables import GIT_UNTRUSTED, render
-from netpolicy.upstreams import gitconfig_for
+from netpolicy.nftables import render
 
 
 def _life(plan: Plan) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _claim_workdir(host: Host, sandbox: Sandbox) -> None:
 
 def _make_directories(sandbox: Sandbox) -> None:
     plan, directories = sandbox.plan, sandbox.directories
-    bwrap.write_etc(directories.etc, plan.uids.untrusted, plan.uids.helper)
+    directories.etc.mkdir(mode=0o755)
     if plan.workdir is None:
         bwrap.private_directory(directories.workspace, plan.uids.untrusted)
     bwrap.private_directory(directories.home, plan.uids.untrusted)
@@ -163,13 +163,15 @@ def _make_directories(sandbox: Sandbox) -> None:
 
 
 def _make_run_directory(sandbox: Sandbox) -> None:
-    """Makes what is mounted at /run/gitmoat, at every start: /run is empty after a reboot."""
+    """Makes what is mounted at /run/gitmoat, and writes what is mounted in /etc, at every start:
+    /run is empty after a reboot, and an earlier version wrote other files."""
     plan, directories = sandbox.plan, sandbox.directories
+    bwrap.write_etc(directories.etc, plan.uids.untrusted, plan.uids.helper)
     directories.run.mkdir(mode=0o755)
     if isinstance(plan.ownership, Ours):
         (directories.run / "pause").touch(mode=0o444)  # the pause of a container is mounted over it
-    gitconfig = gitconfig_for(plan.upstreams, GIT_UNTRUSTED, bwrap.WORKSPACE)
-    (directories.run / "gitconfig").write_text(gitconfig, encoding="ascii")
+        write_leading(sandbox)
+    write_gitconfig(sandbox)
     _write_policy(sandbox)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 
 from gitmoat.wire.git.repository_name import RepositoryPath
 from hostd.process.cgroups import ResourceLimits
 from hostd.sandbox.uids import UidRange
 from hostd.sandbox.workdir import Workdir
+from netpolicy.author import Author, parse_author
 from netpolicy.format.document import policy_from_mapping
 from netpolicy.format.reading import PolicyError
 from netpolicy.format.writing import policy_digest, policy_to_mapping
@@ -22,7 +23,7 @@ from netpolicy.upstreams import Upstream, UpstreamTable
 # The keys of a plan in a record.
 KEYS = (
     "id", "name", "uid_index", "policy", "repositories", "upstreams", "workdir", "limits", "source",
-    "image",
+    "image", "author",
 )  # fmt: skip
 
 
@@ -98,6 +99,7 @@ class Plan:
     workdir: Workdir | None = None
     source: PolicySource | None = None
     ownership: Ours | Theirs | None = None
+    author: Author = field(factory=Author)
 
     @property
     def runtime(self) -> str:
@@ -124,6 +126,7 @@ class Plan:
             "limits": asdict(self.limits),
             "source": None if self.source is None else self.source.to_json(),
             "image": image_of(self.ownership),
+            "author": str(self.author),
         }
 
     @staticmethod
@@ -145,6 +148,7 @@ class Plan:
                 workdir=Workdir.from_json(data.get("workdir")),
                 source=_source(data.get("source")),
                 ownership=ownership_of(data.get("image")),
+                author=_author(data.get("author")),
             )
         except (TypeError, ValueError, KeyError):
             raise PolicyError("record", "written by another version") from None
@@ -155,6 +159,10 @@ def _repository(data: Mapping[str, str], upstreams: UpstreamTable) -> Repository
     if located is None:
         raise PolicyError("repositories", "written by another version")
     return Repository(data["url"], *located, data["directory"])
+
+
+def _author(text: str | None) -> Author:
+    return Author() if text is None else parse_author(text)
 
 
 def _source(data: Mapping[str, Any] | None) -> PolicySource | None:

@@ -169,7 +169,7 @@ def hostile() -> bytes:
         b'[url "http://127.0.0.1:9/"]\n\tinsteadOf = https://\n'
         b"[http]\n\tproxy = http://127.0.0.1:9\n"
         b"[core]\n\thooksPath = /evil\n\tfsmonitor = /evil/ran\n"
-        b"[credential]\n\thelper = !/evil/ran\n"
+        b"[credential]\n\thelper = !/evil/ran\n[init]\n\tdefaultBranch = theirs\n"
     )
     for name in ("etc/gitconfig", "root/.gitconfig", "evil/gitconfig", "evil/git/config"):
         tree.write(name, config)

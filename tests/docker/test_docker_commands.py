@@ -46,6 +46,19 @@ def test_git_clones_and_pushes_in_an_image_with_nothing_of_ours(
     assert refs(stage)[f"refs/heads/{branch}"] == commit
 
 
+def test_an_images_own_git_configuration_counts_but_for_what_is_ours(make_box: MakeBox) -> None:
+    box = make_box("--image", image("hostile"), repo=None)
+    url, config = f"{box.stage.upstream.url}/a/b", "/etc/gitconfig"
+    for script in ("git", "env -u GIT_CONFIG_SYSTEM git"):
+        led = box.sh(f'{script} ls-remote --get-url "$1"', url).out
+        assert led.startswith("http://127.0.0.1:419/localhost:"), script
+        assert box.sh(f"{script} config init.defaultBranch").out == "theirs\n"
+        assert box.sh(f"{script} config user.name").out == "Gitmoat sandbox\n"
+        assert box.sh(f"{script} config --get-all credential.helper").out == "\n"
+        assert box.sh(f"{script} config core.hooksPath").out == ""
+    assert box.sh(f"cat {config}").out == "[include]\n\tpath = /run/gitmoat/gitconfig\n"
+
+
 def test_what_is_not_allowed_is_refused_in_a_container_too(box: Box) -> None:
     ran = box.sh("cd /workspace && git push origin HEAD:refs/heads/other")
     assert ran.code == 1

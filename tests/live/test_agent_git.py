@@ -40,6 +40,27 @@ def test_every_request_upstream_has_the_credential_and_the_sandbox_never_had_it(
     assert clone.git(*asked).out.split() == ["file:/run/gitmoat/gitconfig", "credential.helper"]
 
 
+@pytest.mark.parametrize(
+    "drops", ["-u GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null"]
+)
+def test_a_client_that_reads_less_configuration_is_led_to_the_sidecar_too(
+    agent: Box, stage: Gitmoat, drops: str
+) -> None:
+    """What drops GIT_*, and what reads a clone's own configuration alone."""
+    script = f"cd /workspace && env {drops} git ls-remote origin main && git config user.name"
+    ran = agent.sh(script)
+    head = refs(stage)["refs/heads/main"]
+    assert ran.expect_success("git ls-remote") == f"{head}\trefs/heads/main\nGitmoat sandbox"
+
+
+def test_in_a_clone_of_the_gate_the_authors_own_configuration_counts(agent: Box) -> None:
+    script = (
+        "git config --global user.name Me && git -C /workspace config user.name;"
+        " git config --global --unset user.name"
+    )
+    assert agent.sh(script).out == "Me\n"
+
+
 def test_the_remote_keeps_the_url_that_was_typed(clone: Clone, stage: Gitmoat) -> None:
     assert clone.ask("config", "remote.origin.url") == stage.url(ALLOWED)
 

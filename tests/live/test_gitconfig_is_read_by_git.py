@@ -5,7 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hostd.sandbox.gitconfig import without_ours
+from netpolicy.author import Author
 from netpolicy.upstreams import Upstream, UpstreamTable, gitconfig_for
 
 TABLE = UpstreamTable(
@@ -14,12 +18,13 @@ TABLE = UpstreamTable(
         Upstream("corp", ("git.corp.example:8443",), False),
     )
 )
+AUTHOR = Author('Zoë "Z" \\ O\'Neil #1; x', "zoe@mail.example")
 WORKSPACE = '/work "space\\'
 
 
 def git(tmp_path: Path, *argv: str) -> str:
     config = tmp_path / "gitconfig"
-    config.write_text(gitconfig_for(TABLE, 419, WORKSPACE))
+    config.write_text(gitconfig_for(TABLE, 419, WORKSPACE, AUTHOR))
     environment = {
         "PATH": os.environ["PATH"],
         "GIT_CONFIG_SYSTEM": str(config),
@@ -47,5 +52,26 @@ def test_other_urls_stay_what_they_are(tmp_path: Path, url: str) -> None:
 def test_helpers_workspace_and_author_are_as_written(tmp_path: Path) -> None:
     assert git(tmp_path, "config", "--get-all", "credential.helper") == ""
     assert git(tmp_path, "config", "safe.directory") == WORKSPACE
-    assert git(tmp_path, "config", "user.name") == "Gitmoat sandbox"
-    assert git(tmp_path, "config", "user.email") == "sandbox@gitmoat.invalid"
+    assert git(tmp_path, "config", "user.name") == AUTHOR.name
+    assert git(tmp_path, "config", "user.email") == AUTHOR.email
+
+
+def listed(path: Path, text: bytes) -> set[bytes]:
+    """The sections of all settings that git finds."""
+    path.write_bytes(text)
+    command = ["git", "config", "--file", str(path), "--null", "--name-only", "--list"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    return {name.partition(b".")[0] for name in done.stdout.split(b"\0") if b"." in name}
+
+
+_PIECES = [b"[url \"x\"]", b"[core]", b"[a]", b"[a \"b\"]", b"insteadOf = y", b"b = c", b"\\",
+           b"\n", b"\n", b"\r", b" ", b"\t", b"\"", b"#", b";", b"[", b"]", b"url", b".",
+           b"\x0b", b"\x0c", b"\xef\xbb\xbf", b"\0"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=12).map(b"".join))
+def test_git_finds_nothing_of_ours_in_what_is_kept(
+    tmp_path_factory: pytest.TempPathFactory, found: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "kept"
+    assert not listed(path, without_ours(found)) & {b"url", b"core"}

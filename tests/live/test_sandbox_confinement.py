@@ -145,8 +145,10 @@ def test_the_gate_does_not_see_the_workspace_nor_the_command_the_gate(agent: Box
 
 
 def test_the_hosts_etc_is_not_visible(facts: dict[str, Any], agent: Box) -> None:
-    for name in ("shadow", "hostname", "machine-id", "fstab", "ssh", "gitconfig", "gitmoat"):
+    for name in ("shadow", "hostname", "machine-id", "fstab", "ssh", "gitmoat"):
         assert name not in facts["etc"]
+    link = agent.run("readlink", "/etc/gitconfig").expect_success("readlink")
+    assert link == "/run/gitmoat/gitconfig"
     passwd = agent.run("cat", "/etc/passwd").expect_success("cat").splitlines()
     assert [line.split(":")[0] for line in passwd] == ["root", "sandbox", "gate"]
     assert facts["hostname"] == agent.name != socket.gethostname()

@@ -52,3 +52,11 @@ def test_less_shows_a_page_searches_and_ends(agent: Box) -> None:
     terminal.type(b"q")
     assert b"\x1b[?1049l" in terminal.rest()
     assert terminal.process.returncode == 0
+
+
+def test_bash_says_where_it_is(agent: Box) -> None:
+    words = ("exec", "-it", agent.name, "--", "bash")
+    terminal = Terminal(agent.stage.root, *words, TERM="vt100")
+    terminal.read_until(f"sandbox@{agent.name}:/workspace$ ".encode())
+    terminal.type(b"exit\r")
+    terminal.close()

@@ -17,6 +17,13 @@ CONTAINERS = (
         MOUNTED,
     ),
     Mutation(
+        "images: where URLs lead is what the image says",
+        "hostd/sandbox/gitconfig.py",
+        "        if keeping:\n",
+        "        if True:\n",
+        ("tests/unit/hostd/sandbox/test_gitconfig.py",),
+    ),
+    Mutation(
         "attach: any group of processes is the container's own",
         "hostd/docker/mount_rules.py",
         "        return own and there and mount.read_only\n",

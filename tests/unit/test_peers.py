@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import cache, known
+from tests.peers import cache
 from tests.peers.git_suite import table
 from tests.peers.git_suite.scripts import Point, Said, points, using_http
 from tests.peers.source_package import as_source
@@ -148,20 +148,3 @@ def test_the_table_is_about_what_is_pinned_and_each_reason_is_needed() -> None:
     numbers = [(row.difference.script, row.difference.number) for row in listed.rows]
     assert len(numbers) == len(set(numbers))
     assert all(row.difference.script in listed.scripts for row in listed.rows)
-
-
-def test_what_does_not_work_must_be_listed_and_what_is_listed_must_not_work() -> None:
-    known.check("klaus", "NAME clone", worked=True, said="")
-    known.check("cargo", "original URL", worked=False, said="")
-    with pytest.raises(AssertionError, match="works now, and is listed as git-config"):
-        known.check("cargo", "original URL", worked=True, said="")
-    with pytest.raises(AssertionError, match="is not listed: no"):
-        known.check("klaus", "NAME clone", worked=False, said="no")
-
-
-def test_each_reason_of_the_other_peers_is_one_of_the_list_and_needed() -> None:
-    listed = known.read(known.FILE.read_text(encoding="utf-8"))
-    used = {reason for operations in listed.values() for reason in operations.values()}
-    assert used == known.REASONS.keys()
-    with pytest.raises(ValueError, match="is not one of the reasons"):
-        known.read('[peer]\noperation = "?"\n')

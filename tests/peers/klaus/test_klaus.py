@@ -1,4 +1,4 @@
-"""What git does with klaus, it does through us, but for what known.toml lists."""
+"""What git does with klaus, it does through us."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from tests.peers import known
 from tests.peers.klaus.klaus_server import serving
 from tests.peers.python_packages import install
 from tests.stage.boxes import Box, start_box
@@ -123,5 +122,5 @@ def test_git_works_with_klaus(klaus: Klaus, operation: str, spelling: str) -> No
     assert worked, said
     assert klaus.branches(copy) == branches
     worked, said = klaus.through(name, script)
-    done = klaus.branches(name) == branches
-    known.check("klaus", f"{spelling} {operation}", worked and done, said)
+    assert worked, said
+    assert klaus.branches(name) == branches

@@ -3,8 +3,9 @@ import json
 import pytest
 
 from gitmoat.wire.git.repository_name import Place, RepositoryPath
+from netpolicy.author import Author
 from netpolicy.format.reading import PolicyError
-from netpolicy.upstreams import Upstream, UpstreamTable, gitconfig_for
+from netpolicy.upstreams import Upstream, UpstreamTable, gitconfig_for, rewriting_for
 
 GITHUB = Upstream("github", ("github.com", "www.github.com", "ssh.github.com"), True)
 CORP = Upstream("corp", ("git.corp.example:8443",), False)
@@ -134,7 +135,7 @@ def test_a_table_in_which_a_name_or_host_is_ambiguous_is_refused(
 
 
 def test_the_git_config_rewrites_every_spelling_and_resets_helpers() -> None:
-    text = gitconfig_for(TABLE, 419, "/workspace")
+    text = gitconfig_for(TABLE, 419, "/workspace", Author())
     github = text.partition('[url "http://127.0.0.1:419/git.corp.example:8443/"]')[0]
     assert github.startswith('[url "http://127.0.0.1:419/github.com/"]\n')
     for prefix in ("https://github.com/", "git@github.com:", "https://www.github.com/"):
@@ -147,7 +148,15 @@ def test_the_git_config_rewrites_every_spelling_and_resets_helpers() -> None:
 @pytest.mark.parametrize("workspace", ["", "workspace", "/a\nb", "/ä", "/\x7f"])
 def test_a_workspace_that_could_break_the_config_is_refused(workspace: str) -> None:
     with pytest.raises(ValueError, match="absolute path"):
-        gitconfig_for(TABLE, 419, workspace)
+        gitconfig_for(TABLE, 419, workspace, Author())
+
+
+def test_what_an_image_says_stands_behind_the_rewriting_and_before_the_rest() -> None:
+    text = gitconfig_for(TABLE, 419, "/workspace", Author(), "/run/gitmoat/image.gitconfig")
+    before, between, after = text.partition('[include]\n\tpath = "/run/gitmoat/image.gitconfig"\n')
+    assert between
+    assert before == rewriting_for(TABLE, 419)
+    assert after.startswith("[credential]\n\thelper =\n[safe]")
 
 
 def test_the_brokers_patience_goes_with_the_table() -> None:
