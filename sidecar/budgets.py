@@ -13,7 +13,7 @@ from typing import Final
 from attrs import define, field, frozen
 
 from gitmoat.limits.brake import DenialBrake
-from gitmoat.limits.buckets import TokenBucket
+from gitmoat.limits.buckets import BURST_MINUTES, TokenBucket
 from gitmoat.messages.sidecar import MOST_DIALS, MOST_EGRESS
 from netpolicy.policy import Limits
 from sidecar.loop import Clock
@@ -47,7 +47,9 @@ class RequestRate:
         """Those of the policy, or of another one."""
         count = limits.git_requests_per_minute
         count += max(1, count // 4) if self.reserve else 0
-        self._opening, self._more = TokenBucket.per_minute(count), TokenBucket.per_minute(count)
+        # At the broker as many wait as may be under way: they have come, and do not count there.
+        burst = count * BURST_MINUTES + limits.git_concurrency + limits.git_concurrency // 4 + 1
+        self._opening, self._more = (TokenBucket(count / 60, burst) for _ in range(2))
 
     def wait(self, now: float, opens: bool) -> float:
         """0.0 when it may go on; else seconds to wait."""

@@ -63,6 +63,7 @@ T = TypeVar("T")
 
 _TOO_LATE = "U101"
 _UNAUTHORISED = 401
+_RATE = "rate"  # why a body is held
 # The far end took the request, or what was wrong with it was ours or its client's.
 _NOT_CLOSED = frozenset(
     {Cause.NO_ANSWER, Cause.NO_REQUEST, Cause.QUOTA, Cause.SLOW, Cause.TOO_FINE}
@@ -207,7 +208,7 @@ class Exchange:
             self._deny(Deny(denied.code, denied.reason, denied.rule))
             return None
         self._register()
-        busy = self._enter("") if self.request.limits_first else None
+        busy = await self._enter("") if self.request.limits_first else None
         if busy is not None:
             self._notices.record_denied(self.request, busy)
         verdict: Verdict = busy or self._decide()
@@ -216,7 +217,7 @@ class Exchange:
             await self._read(prefix)
             verdict = self.request.at_once() or busy or self._decide()
         if isinstance(verdict, Allow) and not self.request.limits_first:
-            verdict = self._enter(verdict.rule) or verdict
+            verdict = await self._enter(verdict.rule) or verdict
         match verdict:
             case Allow():
                 return verdict
@@ -245,10 +246,25 @@ class Exchange:
             peer: Any = self._incoming.peer
             self._watch = self._context.hangups.watch(peer.fileno(), self._left)
 
-    def _enter(self, rule: str) -> Deny | None:
-        busy = self.request.enter(self._session, self._context.admission, self._began, rule)
-        self._entered = busy is None
-        return busy
+    async def _enter(self, rule: str) -> Deny | None:
+        """A client that is over its rate waits for its answer, unless that would be too long."""
+        found = self.request.enter(self._session, self._context.admission, self._began, rule)
+        if isinstance(found, Deny):
+            return found
+        self._entered = True
+        if found:
+            await self._wait(found)
+        return None
+
+    async def _wait(self, seconds: float) -> None:
+        timer: Any = None
+        passed: Deferred[None] = Deferred(lambda _: cancel(timer))
+        timer = self._context.clock.callLater(seconds, passed.callback, None)
+        self._incoming.hold(_RATE)
+        try:
+            await self._until(passed)
+        finally:
+            self._incoming.release(_RATE)
 
     async def _read(self, prefix: Prefix) -> None:
         """What comes behind the prefix waits where it is."""

@@ -197,9 +197,10 @@ class Kind:
         """How long all of it may take."""
         return None
 
-    def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | None:
-        """None when the session has room for it; then `leave` must follow."""
-        return None
+    def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | float:
+        """Seconds to wait before it goes on, when the session has room for it; then `leave` must
+        follow."""
+        return 0.0
 
     def leave(self, session: Session) -> None:
         """It is over."""

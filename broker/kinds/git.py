@@ -21,6 +21,7 @@ from broker.kinds.git_responses import judge
 from broker.kinds.git_stages import GitAnswer, GzippedRequest
 from broker.sessions.admission import Admission
 from broker.sessions.running import Permit
+from broker.sessions.session_limits import Busy
 from broker.sessions.sessions import Session
 from broker.upstream.limiters import UpstreamLimiter, UpstreamLimiters
 from broker.upstream.route import Route
@@ -158,16 +159,16 @@ class Git(Kind):
     def seconds(self, config: BrokerConfig) -> float:
         return (config if self.server is None else self.server.config).timeouts.operation
 
-    def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | None:
+    def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | float:
         """Its own budget first: a session that is over it must not use up that of the others."""
-        wait = session.budget.enter(self.tier, now)
-        if wait:
-            return over_a_limit("G303", wait)
+        entered = session.budget.enter(self.tier, now)
+        if isinstance(entered, Busy):
+            return over_a_limit("G303", entered.seconds)
         wait = admission.wait(session.owner, now)
         if wait:
             session.budget.leave(self.tier)
             return over_a_limit("B106", wait)
-        return None
+        return entered
 
     def leave(self, session: Session) -> None:
         session.budget.leave(self.tier)

@@ -51,12 +51,12 @@ class OtherHost(Kind):
         narrower = allowed is not None and allowed.private and not verdict.allow_private
         return "E106" if narrower else ""
 
-    def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | None:
+    def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | float:
         if not session.egress.left:
             return Deny("E109", "the session has no octets left", rule)
         if not session.egress.enter(now):
             return Deny("E108", "over the session's budget", rule)
-        return None
+        return 0.0
 
     def leave(self, session: Session) -> None:
         session.egress.leave()

@@ -7,6 +7,10 @@ from collections.abc import Hashable
 
 from attrs import define, field
 
+# Git asks in bursts: a look into the history of a partial clone is hundreds of requests, one after
+# the other. They are had at once, and what comes behind them at the rate.
+BURST_MINUTES = 5
+
 
 @define(eq=False)
 class TokenBucket:
@@ -26,9 +30,9 @@ class TokenBucket:
         self._tokens = float(self.burst)
 
     @classmethod
-    def per_minute(cls, count: int) -> TokenBucket:
-        """A minute's worth at once, then evenly."""
-        return cls(count / 60, count)
+    def per_minute(cls, count: int, minutes: int = 1) -> TokenBucket:
+        """So many minutes' worth at once, then evenly."""
+        return cls(count / 60, count * minutes)
 
     def wait(self, now: float, amount: float = 1.0) -> float:
         """Seconds until `amount` could be taken; 0.0 when it could be now. Takes nothing."""
@@ -46,7 +50,8 @@ class TokenBucket:
         return waiting
 
     def spend(self, amount: float = 1.0) -> None:
-        """Takes what `wait` has just said can be taken."""
+        """Takes what `wait` has just said can be taken, or can be after so many seconds: who waits
+        is refilled for first."""
         self._tokens -= amount
 
     def level(self, now: float) -> float:

@@ -41,7 +41,8 @@ GROUPS = (
         "Set in the policy. The git gate has a quarter more of the first two, for itself alone, so "
         "that a command that uses git in a loop does not keep its owner from fetching.",
         (
-            Limit("git_requests_per_minute", "git requests a minute, a minute's worth at once", 120, "", "G303", _LATER, f"{POLICY} `limits.git_requests_per_minute`"),
+            Limit("git_requests_per_minute", "git requests a minute, five minutes' worth at once", 120, "", "G303", "the next one waits for its turn, and is answered then", f"{POLICY} `limits.git_requests_per_minute`"),
+            Limit("git_wait", "for that turn", 15, "s", "G303", "refused at once if it would be longer: " + _LATER),
             Limit("git_concurrency", "git requests at a time", 4, "", "G303", _LATER, f"{POLICY} `limits.git_concurrency`"),
             Limit("push_max", "the pack of one push", 200 << 20, "bytes", "G301", "refused before anything goes up if its size is announced; else the upstream connection is cut and nothing is applied", f"{POLICY} `limits.push_max`"),
             Limit("fetch_max", "the answer to one fetch", 4 << 30, "bytes", "G302", "the answer ends with a message between two packets", f"{POLICY} `limits.fetch_max`"),

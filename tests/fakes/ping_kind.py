@@ -49,8 +49,8 @@ class Ping(Kind):
             return Deny(verdict.code, verdict.reason, verdict.rule)
         return Allow(verdict.rule, verdict.allow_private)
 
-    def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | None:
-        return None if session.egress.enter(now) else Deny("E108", "over its budget", rule)
+    def enter(self, session: Session, admission: Admission, now: float, rule: str) -> Deny | float:
+        return 0.0 if session.egress.enter(now) else Deny("E108", "over its budget", rule)
 
     def leave(self, session: Session) -> None:
         session.egress.leave()

@@ -26,8 +26,10 @@ who = ["helper", "untrusted"]
 LIMITS = {
     "open": "git_requests_per_minute = 10000",
     "slow": "git_requests_per_minute = 1",
+    "paced": "git_requests_per_minute = 30",
     "tight": 'fetch_max = "4KiB"\npush_max = "4KiB"',
 }
+HISTORY = 77
 NEW = """
 cd && rm -rf c && git init -q -b agent/x c && cd c && head -c $2 /dev/urandom > f && git add f
 git commit -qm x && git push "$1" HEAD:refs/heads/agent/$3
@@ -75,14 +77,31 @@ def test_an_upstream_that_is_down(boxes: dict[str, Box]) -> None:
 
 
 def test_too_many_requests(arena: Arena, boxes: dict[str, Box]) -> None:
-    """The first request of the first try is served; what comes after is over the rate."""
+    """Five minutes' worth is served; what comes after would have to wait for a minute."""
     said = "gitmoat: too many git requests; try again later (G303)\n"
     box, url = boxes["slow"], arena.stage.url("shown/one")
+    for _ in range(4):
+        box.run("git", "-c", "protocol.version=0", "ls-remote", url).expect_success("ls-remote")
     first = box.run("git", "-c", "protocol.version=2", "ls-remote", url)
     assert first.code == 128 and f"fatal: remote error: {said}" in first.err
     second = box.run("git", "ls-remote", url)
     assert second.code == 128 and f"remote: {said}" in second.err
     assert "The requested URL returned error: 429" in second.err
+
+
+def test_a_look_into_the_history_of_a_partial_clone(arena: Arena, boxes: dict[str, Box]) -> None:
+    """Git asks for each old version of a file when it comes to it: two requests for each."""
+    stage, box, name = arena.stage, boxes["paced"], "shown/one"
+    for number in range(HISTORY):
+        commit_upstream(stage, "refs/heads/history", f"version {number}\n", name)
+    script = """cd && rm -rf p && git clone -q --filter=blob:none -b history "$1" p && cd p
+    GIT_TRACE_CURL=$PWD/../trace git log -p -- more.txt
+    echo requests: $(grep -c '=> Send header: [GP].* HTTP/1.1' ../trace)"""
+    ran = box.sh(script, stage.url(name))
+    ran.expect_success("git log")
+    assert all(f"+version {number}\n" in ran.out for number in range(HISTORY))
+    asked = int(ran.out.rpartition("requests: ")[2])
+    assert asked > 150, "they are more than a policy of 30 a minute has at once"
 
 
 @pytest.mark.parametrize("version", ["0", "2"])

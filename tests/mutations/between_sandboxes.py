@@ -8,9 +8,24 @@ LIMITS = "tests/wire/broker/sessions/test_session_limits.py"
 CUTTING = "tests/wire/broker/test_cutting.py"
 RUNNING = "tests/unit/broker/sessions/test_running.py"
 SESSIONS = "tests/unit/broker/sessions/test_sessions.py"
+BUDGET = "tests/unit/broker/sessions/test_session_limits.py"
 GOVERNOR = "tests/unit/broker/upstream/test_limiter.py"
 
 BETWEEN = (
+    Mutation(
+        "broker: a request over its rate waits without end",
+        "broker/sessions/session_limits.py",
+        "        if wait > LONGEST_WAIT:\n",
+        "        if False:\n",
+        (f"{BUDGET}::test_what_would_wait_too_long_is_refused_and_takes_nothing",),
+    ),
+    Mutation(
+        "broker: a request that waited does not count",
+        "broker/sessions/session_limits.py",
+        "        bucket.spend()\n",
+        "        bucket.spend(0.0 if wait else 1.0)\n",
+        (f"{BUDGET}::test_requests_beyond_the_burst_wait_each_behind_the_other",),
+    ),
     Mutation(
         "broker: an error of a repository is held against its upstream",
         "broker/upstream/limiters.py",

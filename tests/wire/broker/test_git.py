@@ -11,15 +11,18 @@ from twisted.internet.defer import ensureDeferred
 
 from gitmoat.audit.journal import Journal
 from gitmoat.wire.git.pktline import FLUSH, format_data
+from gitmoat.wire.git.smarthttp import Service
 from gitmoat.wire.http.heads import Length
 from tests.fakes.broker_scene import Scene
 from tests.fakes.broker_traffic import ADVERTISEMENT, REFS, UPLOAD, begin_refs
 from tests.fakes.broker_world import (
     BASIC,
     ID,
+    PACK_HEAD,
     PASSWORD,
     POLICY,
     Sidecar,
+    commands,
     post,
 )
 from tests.fakes.fake_upstream import FakeUpstream, Talk, ok
@@ -460,7 +463,7 @@ async def test_requests_over_the_rate_are_told_when_to_come_back(scene: Scene) -
     scene.upstream.answers(ADVERTISEMENT)
     policy = POLICY.replace("git_requests_per_minute = 50", "git_requests_per_minute = 2")
     sidecar = await scene.world.session(policy)
-    assert [(await sidecar.refs()).status for _ in range(2)] == [200, 200]
+    assert [(await sidecar.refs()).status for _ in range(10)] == [200] * 10
     for _ in range(3):
         limited = await sidecar.refs()
         assert limited.status == 429 and limited.header(b"retry-after") == b"30"
@@ -470,6 +473,50 @@ async def test_requests_over_the_rate_are_told_when_to_come_back(scene: Scene) -
     assert (await sidecar.refs()).status == 200
     denied = [one for one in scene.world.audit("git.decision") if one.get("code") == "G303"]
     assert len(denied) == 1
+
+
+@on_reactor
+async def test_a_request_over_the_rate_waits_for_its_turn_and_nobody_else_does(
+    scene: Scene,
+) -> None:
+    """200 ms each: the broker's clock stands still, and only its timers run."""
+    scene.upstream.answers(ADVERTISEMENT)
+    policy = POLICY.replace("git_requests_per_minute = 50", "git_requests_per_minute = 300")
+    eager, other = await scene.world.session(policy), await scene.world.session(policy)
+    (session, _) = scene.world.sessions.living()
+    while not session.budget._shared.wait(scene.world.now):
+        session.budget._shared.spend()
+    told: list[str] = []
+
+    async def ask(sidecar: Sidecar, name: str) -> None:
+        assert (await sidecar.refs()).status == 200
+        told.append(name)
+
+    second: Sidecar = await scene.world.connect(eager.key, Sidecar)
+    first = ensureDeferred(ask(eager, "first"))
+    await scene.until(lambda: session.budget.running == 1)
+    waiting = ensureDeferred(ask(second, "second"))
+    await scene.until(lambda: session.budget.running == 2)
+    await ask(other, "other")
+    await first
+    await waiting
+    assert told == ["other", "first", "second"]
+    assert not scene.world.sessions.living()[0].denials.summary()
+
+
+@on_reactor
+async def test_a_push_over_the_rate_waits_unread_and_arrives_whole(scene: Scene) -> None:
+    scene.upstream.answers(ok(Service.RECEIVE_PACK, "result", FLUSH))
+    policy = POLICY.replace("git_requests_per_minute = 50", "git_requests_per_minute = 600")
+    sidecar = await scene.world.session(policy)
+    (session,) = scene.world.sessions.living()
+    while not session.budget._shared.wait(scene.world.now):
+        session.budget._shared.spend()
+    asked = commands("refs/heads/agent/a")
+    pack = PACK_HEAD + bytes(300_000)
+    assert (await sidecar.push(asked + pack)).status == 200
+    (body,) = scene.upstream.bodies
+    assert body.endswith(pack)
 
 
 @on_reactor

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from gitmoat.limits.buckets import BURST_MINUTES
 from gitmoat.listeners import BUDGETS
 from gitmoat.net.http.incoming import Incoming
 from netpolicy.policy import Limits
 from sidecar.budgets import CREDENTIALS_PER_MINUTE
-from tests.fakes.sidecar_scope import basic
+from tests.fakes.sidecar_scope import POLICY, basic
 from tests.fakes.sidecar_world import Hostd, World, read_to_end
+from tests.fakes.whole_sidecar import whole_world
 
 UNTRUSTED_GIT = BUDGETS["untrusted_git"]
 FREE = Limits().free_refusals
@@ -129,10 +131,19 @@ def test_a_slowed_port_still_serves_what_is_allowed_and_the_gate_at_once(world: 
     assert status(world.answer(world.helper_port, info_refs(APP, token))) == 200
 
 
-def test_requests_over_the_rate_are_refused_without_asking_the_broker(world: World) -> None:
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[World]:
+    limits = evolve(POLICY.limits, git_requests_per_minute=10, git_concurrency=4)
+    with whole_world(tmp_path, policy=evolve(POLICY, limits=limits)) as made:
+        yield made
+
+
+def test_requests_over_the_rate_are_refused_without_asking_the_broker(slow: World) -> None:
+    """Those that wait at the broker are let through: as many as may be under way."""
+    world = slow
     world.broker.handler = advertise
     world.start()
-    allowed = world.config.policy.limits.git_requests_per_minute
+    allowed = 10 * BURST_MINUTES + 4 + 2
     answers = [world.answer(world.untrusted_port, info_refs(APP)) for _ in range(allowed + 3)]
     assert [status(each) for each in answers] == [200] * allowed + [429] * 3
     assert b"Retry-After: " in answers[-1] and b"G303" in answers[-1]

@@ -11,6 +11,7 @@ from broker.config.settings import BrokerLimits, Timeouts
 from broker.credentials.providers import cache, github_app
 from broker.exchange import denials
 from broker.kinds import git, git_answers
+from broker.sessions import session_limits
 from broker.sessions.sessions import REPORTS_PER_MINUTE
 from broker.upstream import limiter, resolving
 from gitmoat.audit import reserve
@@ -37,6 +38,7 @@ ROWS = [limit for group in GROUPS for limit in group.limits]
 POLICY, BROKER, TIMES = Limits(), BrokerLimits(), Timeouts()
 IN_FORCE: dict[str, float] = {
     "git_requests_per_minute": POLICY.git_requests_per_minute,
+    "git_wait": session_limits.LONGEST_WAIT,
     "git_concurrency": POLICY.git_concurrency,
     "push_max": POLICY.push_max,
     "fetch_max": POLICY.fetch_max,

@@ -22,6 +22,7 @@ class Kind(Enum):
 
 
 class Wait(Enum):
+    RATE = "rate"  # of its session
     COMMANDS = "commands"  # of a push, before anything is decided
     TURN = "turn"
     DISK = "disk"  # the sync of the record of what was allowed
@@ -49,6 +50,7 @@ EGRESS = (Kind.PLAIN, Kind.TUNNEL)
 _DECIDED_AT_ONCE = "only a push's body is looked into before it is decided"
 _PROBE = "a probe is answered by the broker itself once its commands, which are none, are read"
 _NO_BODY = "a GET has no body"
+_REFUSED = "a connection to another host that is over its session's rate is refused at once"
 _NOT_QUEUED = "other hosts have no common limit: a connection enters its session's or is refused"
 _SYNCED_AT_ONCE = "the reactor itself syncs this record: nothing can happen meanwhile"
 _NO_CREDENTIAL = "no credential of ours goes to other hosts"
@@ -57,9 +59,10 @@ _BOTH_AT_ONCE = "a tunnel has no messages: once its ClientHello has come, both e
 
 ABSENT: dict[tuple[Kind, Wait], str] = {
     **{(kind, Wait.COMMANDS): _DECIDED_AT_ONCE for kind in Kind if kind not in PUSHES},
-    **{(Kind.PROBE, wait): _PROBE for wait in Wait if wait is not Wait.COMMANDS},
+    **{(Kind.PROBE, wait): _PROBE for wait in Wait if wait not in (Wait.RATE, Wait.COMMANDS)},
     (Kind.ADVERTISEMENT, Wait.CLIENT_BODY): _NO_BODY,
     (Kind.ADVERTISEMENT, Wait.BOTH): _NO_BODY,
+    **{(kind, Wait.RATE): _REFUSED for kind in EGRESS},
     **{(kind, Wait.TURN): _NOT_QUEUED for kind in EGRESS},
     **{(kind, Wait.DISK): _SYNCED_AT_ONCE for kind in EGRESS},
     **{(kind, Wait.CREDENTIAL): _NO_CREDENTIAL for kind in EGRESS},
@@ -94,7 +97,7 @@ def outcomes(cell: Cell) -> int:
     joined = cell.wait in (Wait.HEAD, Wait.CLIENT_BODY, Wait.UPSTREAM_BODY, Wait.BOTH)
     if cell.kind in EGRESS:
         return 1 if joined else 0
-    return 0 if cell.wait in (Wait.COMMANDS, Wait.TURN) else 1
+    return 0 if cell.wait in (Wait.RATE, Wait.COMMANDS, Wait.TURN) else 1
 
 
 def code(cell: Cell) -> str:

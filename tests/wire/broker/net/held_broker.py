@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, globalLogPublisher
 
 from broker.credentials.providers.credential import Permitted
+from broker.sessions.session_limits import LONGEST_WAIT
 from gitmoat.identity.grant import Grant, sign_grant
 from gitmoat.wire.git.pktline import FLUSH, format_data
 from gitmoat.wire.git.smarthttp import Service
@@ -90,7 +91,7 @@ def timeout(kind: Kind, wait: Wait) -> int:
     match wait:
         case Wait.TURN:
             return QUEUE
-        case Wait.COMMANDS | Wait.DISK | Wait.CREDENTIAL:
+        case Wait.RATE | Wait.COMMANDS | Wait.DISK | Wait.CREDENTIAL:
             return OPERATION
         case Wait.NAME | Wait.CONNECTION | Wait.HANDSHAKE:
             return CONNECT
@@ -198,6 +199,8 @@ class HeldBroker:
 
     def _hold(self, wait: Wait) -> None:
         match wait:
+            case Wait.RATE:
+                self._use_up_the_rate()
             case Wait.DISK:
                 self.disk.hold()
             case Wait.TURN:
@@ -212,6 +215,12 @@ class HeldBroker:
             case Wait.HANDSHAKE:
                 self.far = SilentServer()
                 self.lead_to(self.far)
+
+    def _use_up_the_rate(self) -> None:
+        """What is left is had in debt, up to what a client may wait for."""
+        budget = self.session.budget
+        while budget._shared.wait(self.world.now) < LONGEST_WAIT - 2:
+            budget._shared.spend()
 
     def _ask(self, kind: Kind, wait: Wait) -> None:
         answers = wait in (Wait.UPSTREAM_BODY, Wait.BOTH)
@@ -261,6 +270,8 @@ class HeldBroker:
 
     def _waits(self) -> bool:
         match self._wait:
+            case Wait.RATE:
+                return self.session.budget.running == 1
             case Wait.COMMANDS:
                 return len(self.session.running) == 1
             case Wait.TURN:
@@ -364,6 +375,8 @@ class HeldBroker:
 
     def let_go(self) -> None:
         """Whatever was waited for comes now."""
+        if self._wait is Wait.RATE:
+            self.time.advance(LONGEST_WAIT)
         self.disk.let_go()
         self.credentials.let_go()
         self.names.let_go()

@@ -79,10 +79,10 @@ async def test_who_waits_too_long_for_a_turn_is_told_when_to_come_back(scene: Sc
 @on_reactor
 async def test_the_command_leaves_the_gate_its_share(scene: Scene) -> None:
     scene.upstream.answers(ADVERTISEMENT)
-    policy = POLICY.replace("git_requests_per_minute = 50", "git_requests_per_minute = 4")
+    policy = POLICY.replace("git_requests_per_minute = 50", "git_requests_per_minute = 1")
     sidecar = await scene.world.session(policy)
-    assert [(await sidecar.refs()).status for _ in range(5)] == [200] * 4 + [429]
-    assert [(await sidecar.refs(tier="helper")).status for _ in range(2)] == [200, 429]
+    assert [(await sidecar.refs()).status for _ in range(6)] == [200] * 5 + [429]
+    assert [(await sidecar.refs(tier="helper")).status for _ in range(6)] == [200] * 5 + [429]
 
 
 @on_reactor
