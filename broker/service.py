@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +32,7 @@ from broker.sessions.admission import Admission
 from broker.sessions.clocks import WallClock
 from broker.sessions.grants import Grants
 from broker.sessions.sessions import Sessions
-from broker.sessions.store.interface import AuditHead
+from broker.sessions.store.interface import AuditHead, StoreFailed
 from broker.startup import Resources, read_config
 from broker.upstream.dialler import Dialler
 from broker.upstream.kept import Upstreams
@@ -182,7 +181,7 @@ class Broker:
         self.context.upstreams.sweep()
         try:
             self.context.sessions.save_ends()
-        except sqlite3.Error as error:
+        except StoreFailed as error:
             log.error("ends not stored: {what}", what=str(error))
         try:
             if self._ticks % _SLOW_TICKS == 0:
@@ -193,7 +192,7 @@ class Broker:
                 self._keep_head()
             if self._ticks % _USE_TICKS == 0:
                 self.context.grants.record_use()
-        except sqlite3.Error as error:
+        except StoreFailed as error:
             log.error("the store failed: {what}", what=str(error))
 
     def _keep_head(self) -> None:
@@ -231,7 +230,7 @@ class Broker:
             self._resources.journal.record(DaemonStopped(name="broker"))
             self._keep_head()
             self.context.sessions.keep_usage()
-        except (JournalUnavailable, sqlite3.Error) as error:
+        except (JournalUnavailable, StoreFailed) as error:
             log.error("the end was not recorded: {what}", what=str(error))
         self.context.hangups.close()
         self._disk.close()

@@ -23,7 +23,7 @@ from broker.config.tree import Tree, open_tree
 from broker.config.values import Address
 from broker.credentials.vault import Vault, open_vault
 from broker.errors import Misconfigured
-from broker.sessions.store.interface import Store, StoreDamaged, StoreUnwritable
+from broker.sessions.store.interface import Store, StoreDamaged, StoreUnavailable
 from broker.sessions.store.sqlite import open_sqlite, store_files
 from broker.upstream.routes import check_files, check_upstreams
 from gitmoat.audit.journal import Journal, JournalUnavailable, Sizes, open_journal
@@ -144,7 +144,7 @@ def _listen_metrics(paths: Paths, config: BrokerConfig, own: bool) -> tuple[sock
 def _open_store(path: Path, ids: Ids) -> Store:
     try:
         store = open_sqlite(path)
-    except StoreUnwritable as error:
+    except StoreUnavailable as error:
         fix = f"free space on the disk of {path}"
         raise Fault("B103", "the broker's store cannot be used", str(error), fix) from None
     except (StoreDamaged, OSError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from twisted.python.failure import Failure
 
 from broker.credentials.helper_link import HelperLink
 from broker.exchange.recording import record_or_log
+from broker.sessions.store.interface import StoreFailed
 from gitmoat.audit.events import PeerRefused
 from gitmoat.audit.journal import Journal
 from gitmoat.control.lines import object_of
@@ -70,7 +70,7 @@ def _done(fields: Fields) -> Fields:
 
 
 def _failed(failure: Failure) -> Fields:
-    failure.trap(Fault, sqlite3.Error)
+    failure.trap(Fault, StoreFailed)
     if isinstance(failure.value, Fault):
         return {"error": failure.value.mapping()}
     problem = Fault("B103", "the broker's store cannot be written", str(failure.value))

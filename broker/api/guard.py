@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 
 from twisted.logger import Logger
 
 from broker.exchange.refusals import Reply, json_reply
+from broker.sessions.store.interface import StoreFailed
 from gitmoat.codes import CODES
 from gitmoat.fault import Fault
 from gitmoat.net.http.ends import Incoming
@@ -33,7 +33,7 @@ def guarded(incoming: Incoming, act: Callable[[bytes], None]) -> Callable[[bytes
             _fail(incoming, malformed.status, "G104", malformed.what)
         except Misshapen as error:
             _fail(incoming, 400, "G104", str(error))
-        except sqlite3.Error as error:
+        except StoreFailed as error:
             log.error("the store failed: {what}", what=str(error))
             _fail(incoming, 503, "B103", "the broker's store cannot be written")
 

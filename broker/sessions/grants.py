@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 
 from attrs import define
@@ -13,7 +12,13 @@ from broker.exchange.recording import record_first, record_or_log
 from broker.sessions.clocks import WallClock
 from broker.sessions.egress_use import Tally
 from broker.sessions.sessions import RELEASED, UNRECORDED, Session, Sessions, is_renewable
-from broker.sessions.store.interface import CounterSeen, State, StoredSession
+from broker.sessions.store.interface import (
+    CounterSeen,
+    SessionKnown,
+    State,
+    StoredSession,
+    StoreFailed,
+)
 from gitmoat.audit.events import (
     DenialsSummarised,
     EgressUsed,
@@ -63,7 +68,7 @@ class Grants:
             session = self._sessions.register(self._stored(grant))
         except CounterSeen:
             raise self._refuse("S104", "the grant was used before", grant) from None
-        except sqlite3.IntegrityError:
+        except SessionKnown:
             raise self._refuse("S103", "the session or its key is known already", grant) from None
         over = self._sessions.over_for_good(host, grant.sandbox)
         if over is not None:
@@ -299,5 +304,5 @@ class Grants:
         for session, reason in self._sessions.overdue():
             try:
                 self.expire(session, reason)
-            except sqlite3.Error as error:
+            except StoreFailed as error:
                 log.error("end of session {id} not stored: {what}", id=session.id, what=str(error))

@@ -6,7 +6,6 @@ No Twisted here; time is the boot clock, which no change of the wall clock can m
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable
 
 from attrs import define, evolve, field
@@ -15,7 +14,15 @@ from broker.exchange.denials import DenialLog
 from broker.sessions.egress_use import EgressUse
 from broker.sessions.running import Running
 from broker.sessions.session_limits import Budget
-from broker.sessions.store.interface import NOTHING, Moved, Over, State, Store, StoredSession
+from broker.sessions.store.interface import (
+    NOTHING,
+    Moved,
+    Over,
+    State,
+    Store,
+    StoredSession,
+    StoreFailed,
+)
 from broker.upstream.limiter import RepositoryBreakers
 from gitmoat.limits.brake import DenialBrake
 from gitmoat.limits.buckets import TokenBucket
@@ -203,7 +210,7 @@ class Sessions:
         self._unsaved[session.id] = (reason, over)
         try:
             self.save_ends()
-        except sqlite3.Error:
+        except StoreFailed:
             if session.id in self._unsaved:  # else it was another's
                 raise
         finally:
@@ -215,14 +222,14 @@ class Sessions:
         Without that a broker that starts again would know nothing of the end. Each is tried,
         with what its session moved; the last error is raised.
         """
-        failed: sqlite3.Error | None = None
+        failed: StoreFailed | None = None
         for name, (reason, over) in list(self._unsaved.items()):
             try:
                 session = self._by_id.get(name)
                 self._store.end(name, reason, over, NOTHING if session is None else session.moved)
                 self._keep([] if session is None else [session])
                 del self._unsaved[name]
-            except sqlite3.Error as error:
+            except StoreFailed as error:
                 failed = error
         if failed is not None:
             raise failed

@@ -1,10 +1,9 @@
 """A store whose disk is full while the test says so: it writes neither ends nor use."""
 
-import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from broker.sessions.store.interface import NOTHING, Moved, Store
+from broker.sessions.store.interface import NOTHING, Moved, Store, StoreUnavailable
 
 
 class FullStore:
@@ -28,4 +27,4 @@ class FullStore:
 
     def _check(self) -> None:
         if self.full:
-            raise sqlite3.OperationalError("database or disk is full")
+            raise StoreUnavailable("database or disk is full")

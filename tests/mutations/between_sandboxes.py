@@ -199,7 +199,7 @@ BETWEEN = (
     Mutation(
         "broker: an end that cannot be stored keeps other sessions alive",
         "broker/sessions/grants.py",
-        "            except sqlite3.Error as error:\n",
+        "            except StoreFailed as error:\n",
         "            except ZeroDivisionError as error:\n",
         (
             "tests/wire/broker/sessions/test_sessions.py"

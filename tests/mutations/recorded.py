@@ -6,6 +6,7 @@ from tests.mutations.table import Mutation
 
 RESERVE = "tests/unit/gitmoat/audit/test_reserve.py"
 EVENTS = "tests/unit/gitmoat/audit/test_events.py"
+STORE = "tests/unit/broker/test_store.py"
 FULL_DISKS = "tests/wire/broker/test_full_disks.py"
 
 RECORDED = (
@@ -99,9 +100,23 @@ RECORDED = (
     Mutation(
         "store: nothing is kept for ends on a full disk",
         "broker/sessions/store/sqlite.py",
-        '    db.execute(f"PRAGMA user_version = {_VERSION}")\n    _keep_space(db)\n',
-        '    db.execute(f"PRAGMA user_version = {_VERSION}")\n',
+        '    db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")\n    _keep_space(db)\n',
+        '    db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")\n',
         (f"{FULL_DISKS}::test_on_a_full_disk_git_passes_sessions_begin_and_end_and_status_tells",),
+    ),
+    Mutation(
+        "store: no copy is kept before a database is changed to another version",
+        "broker/sessions/store/sqlite.py",
+        "        _keep_copy(db, path, version)\n",
+        "        pass\n",
+        (f"{STORE}::test_a_store_of_each_version_before_is_taken_over_and_kept_as_it_was",),
+    ),
+    Mutation(
+        "store: a change of version is kept half",
+        "broker/sessions/store/sqlite.py",
+        '    db.execute("BEGIN IMMEDIATE")\n',
+        "",
+        (f"{STORE}::test_a_change_of_version_is_made_whole_or_not_at_all",),
     ),
     Mutation(
         "store: an end that could not be stored is forgotten",

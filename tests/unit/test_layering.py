@@ -121,6 +121,10 @@ FORBIDDEN: list[tuple[set[str], set[str], set[str], str]] = [
         "a connection is dialled for something that is registered: it asks for its entry",
     ),
     (
+        OURS, {"sqlite3"}, {"broker.sessions.store.sqlite"},
+        "what a store is made of is one module's; its errors are the store's own",
+    ),
+    (
         OURS, {"twisted.web"}, set(), "it spools whole bodies and is lenient; see docs/decisions",
     ),
     (

@@ -67,11 +67,15 @@ class AuditHead:
     hash: str
 
 
-class StoreDamaged(Exception):
-    """The store cannot be trusted; nothing was changed. The text says what was found."""
+class StoreFailed(Exception):
+    """Nothing was changed, or nothing is known to have been. The text says why."""
 
 
-class StoreUnwritable(Exception):
+class StoreDamaged(StoreFailed):
+    """The store cannot be trusted. The text says what was found."""
+
+
+class StoreUnavailable(StoreFailed):
     """Nothing is known to be wrong with the store; its disk is full, or fails."""
 
 
@@ -79,9 +83,16 @@ class CounterSeen(Exception):
     """This host's counter was used before in this boot."""
 
 
+class SessionKnown(Exception):
+    """There is a session of this id or with this key."""
+
+
 class Store(Protocol):
+    """Every method may raise StoreFailed."""
+
     def admit(self, session: StoredSession) -> None:
-        """Uses up the session's counter and keeps the session, both or neither (CounterSeen)."""
+        """Uses up the session's counter and keeps the session, both or neither (CounterSeen,
+        SessionKnown)."""
 
     def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None: ...
 

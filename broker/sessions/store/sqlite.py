@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,41 +21,46 @@ from broker.sessions.store.interface import (
     CounterSeen,
     Moved,
     Over,
+    SessionKnown,
     State,
     StoreDamaged,
     StoredSession,
-    StoreUnwritable,
+    StoreFailed,
+    StoreUnavailable,
 )
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS used_counter (
+_FIRST = """
+CREATE TABLE used_counter (
   host TEXT NOT NULL, boot TEXT NOT NULL, counter INTEGER NOT NULL,
   PRIMARY KEY (host, boot, counter)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS session (
+CREATE TABLE session (
   id TEXT PRIMARY KEY, key BLOB NOT NULL UNIQUE, host TEXT NOT NULL, host_boot TEXT NOT NULL,
   counter INTEGER NOT NULL, sandbox TEXT NOT NULL, name TEXT NOT NULL, runtime TEXT NOT NULL,
   container TEXT, netns INTEGER NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
   issued INTEGER NOT NULL, ttl INTEGER NOT NULL, broker_boot TEXT NOT NULL, deadline REAL NOT NULL,
-  state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER,
-  latest REAL NOT NULL DEFAULT 0);
+  state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER);
+CREATE TABLE usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE audit_head (
+  one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
+"""
+_ENDS_THAT_LAST = """
+ALTER TABLE session ADD COLUMN latest REAL NOT NULL DEFAULT 0;
 CREATE TABLE IF NOT EXISTS over (
   host TEXT NOT NULL, sandbox TEXT NOT NULL, reason TEXT NOT NULL, wall INTEGER NOT NULL,
-  git INTEGER NOT NULL DEFAULT 0, egress INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (host, sandbox)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS clock (
   one INTEGER PRIMARY KEY CHECK (one = 1), wall INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+"""
+# 0.2.0 added the first of them to databases that say 2.
+_WHAT_WAS_MOVED = """
 CREATE TABLE IF NOT EXISTS egress_usage (
   session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS audit_head (
-  one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
-"""
-_VERSION = 3
-_FROM_1 = "ALTER TABLE session ADD COLUMN latest REAL NOT NULL DEFAULT 0;"
-_FROM_2 = """
 ALTER TABLE over ADD COLUMN git INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE over ADD COLUMN egress INTEGER NOT NULL DEFAULT 0;
 """
+# The first makes a database of version 1 out of an empty one, and so on. What is here stays as it
+# is: databases of every version that was released are taken over by what follows theirs.
+MIGRATIONS = (_FIRST, _ENDS_THAT_LAST, _WHAT_WAS_MOVED)
 # Space that is kept for a full disk: a few thousand ends. The log is begun anew long before it
 # is that long, and SQLite keeps what file and log once had.
 _SPARE = 512 << 10
@@ -81,15 +86,23 @@ class SqliteStore:
     _db: sqlite3.Connection
     _path: Path
 
+    @contextmanager
+    def _one_commit(self) -> Iterator[None]:
+        with _own_errors(), self._db:
+            yield
+
     def admit(self, session: StoredSession) -> None:
         names = ", ".join(_COLUMNS)
         marks = ", ".join(f":{name}" for name in _COLUMNS)
-        with self._db:
+        with self._one_commit():
             self._use_up(session, session.counter)
-            self._db.execute(
-                f"INSERT INTO session ({names}) VALUES ({marks})",  # noqa: S608 - own names
-                _row(session),
-            )
+            try:
+                self._db.execute(
+                    f"INSERT INTO session ({names}) VALUES ({marks})",  # noqa: S608 - own names
+                    _row(session),
+                )
+            except sqlite3.IntegrityError:
+                raise SessionKnown from None
 
     def _use_up(self, session: StoredSession, counter: int) -> None:
         try:
@@ -101,19 +114,19 @@ class SqliteStore:
             raise CounterSeen from None
 
     def rescope(self, session: StoredSession, counter: int, scope: str) -> None:
-        with self._db:
+        with self._one_commit():
             self._use_up(session, counter)
             self._db.execute("UPDATE session SET scope = ? WHERE id = ?", (scope, session.id))
 
     def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None:
-        with self._db:
+        with self._one_commit():
             self._db.execute(
                 "UPDATE session SET state = 'active', pid = ?, netns = ?, cgroup = ? WHERE id = ?",
                 (pid, netns, cgroup, session),
             )
 
     def extend(self, session: str, deadline: float, latest: float) -> None:
-        with self._db:
+        with self._one_commit():
             self._db.execute(
                 "UPDATE session SET deadline = ?, latest = ? WHERE id = ?",
                 (deadline, latest, session),
@@ -122,7 +135,7 @@ class SqliteStore:
     def end(
         self, session: str, reason: str, over: int | None = None, moved: Moved = NOTHING
     ) -> None:
-        with self._db:
+        with self._one_commit():
             self._db.execute(
                 "UPDATE session SET state = 'ended', reason = ? WHERE id = ?", (reason, session)
             )
@@ -134,35 +147,34 @@ class SqliteStore:
                 )
 
     def over(self) -> dict[tuple[str, str], Over]:
-        found = self._db.execute("SELECT host, sandbox, reason, git, egress FROM over")
+        found = self._rows("SELECT host, sandbox, reason, git, egress FROM over")
         return {
             (host, name): Over(why, Moved(git, egress)) for host, name, why, git, egress in found
         }
 
     def renew(self, host: str, sandbox: str, reason: str) -> None:
-        with self._db:
+        with self._one_commit():
             self._db.execute(
                 "UPDATE over SET reason = ? WHERE host = ? AND sandbox = ?", (reason, host, sandbox)
             )
 
     def forget_over(self, before: int) -> None:
-        with self._db:
+        with self._one_commit():
             self._db.execute("DELETE FROM over WHERE wall < ?", (before,))
 
     def highest_wall(self) -> int:
-        row = self._db.execute("SELECT wall FROM clock").fetchone()
-        return int(row[0]) if row else 0
+        return max((int(wall) for (wall,) in self._rows("SELECT wall FROM clock")), default=0)
 
     def keep_wall(self, wall: int) -> None:
-        with self._db:
+        with self._one_commit():
             self._db.execute("INSERT OR REPLACE INTO clock VALUES (1, ?)", (wall,))
 
     def sessions(self) -> list[StoredSession]:
         query = f"SELECT {', '.join(_COLUMNS)} FROM session ORDER BY rowid"  # noqa: S608
-        return [_session(row) for row in self._db.execute(query)]
+        return [_session(row) for row in self._rows(query)]
 
     def forget(self, session: str) -> None:
-        with self._db:
+        with self._one_commit():
             self._db.execute("DELETE FROM session WHERE id = ?", (session,))
             self._db.execute("DELETE FROM usage WHERE session = ?", (session,))
             self._db.execute("DELETE FROM egress_usage WHERE session = ?", (session,))
@@ -170,27 +182,31 @@ class SqliteStore:
     def keep_usage(self, moved: Mapping[str, Moved]) -> None:
         git = [(name, each.git) for name, each in moved.items()]
         egress = [(name, each.egress) for name, each in moved.items()]
-        with self._db:
+        with self._one_commit():
             self._db.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?)", git)
             self._db.executemany("INSERT OR REPLACE INTO egress_usage VALUES (?, ?)", egress)
 
     def usage(self) -> dict[str, Moved]:
         # A broker before this one kept the first table only.
-        found = self._db.execute(
+        found = self._rows(
             "SELECT usage.session, usage.bytes, coalesce(egress_usage.bytes, 0) FROM usage"
             " LEFT JOIN egress_usage ON egress_usage.session = usage.session"
         )
         return {name: Moved(git, egress) for name, git, egress in found}
 
     def keep_audit_head(self, head: AuditHead) -> None:
-        with self._db:
+        with self._one_commit():
             self._db.execute(
                 "INSERT OR REPLACE INTO audit_head VALUES (1, ?, ?)", (head.seq, head.hash)
             )
 
     def audit_head(self) -> AuditHead | None:
-        row = self._db.execute("SELECT seq, hash FROM audit_head").fetchone()
-        return AuditHead(*row) if row else None
+        heads = [AuditHead(*row) for row in self._rows("SELECT seq, hash FROM audit_head")]
+        return heads[0] if heads else None
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        with _own_errors():
+            return self._db.execute(query).fetchall()
 
     def close(self) -> None:
         """SQLite removes the log at the end, and with it the space that is kept for a start on a
@@ -229,22 +245,63 @@ def _create_private(path: Path) -> None:
     os.close(descriptor)
 
 
-def _prepare(db: sqlite3.Connection) -> None:
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailable(str(error)) from None
+    except sqlite3.DatabaseError as error:
+        raise StoreDamaged(str(error)) from None
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "temp_store = MEMORY"):
         db.execute(f"PRAGMA {pragma}")
     (verdict,) = db.execute("PRAGMA quick_check").fetchone()
     if verdict != "ok":
         raise StoreDamaged("its integrity check fails")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if not 0 <= version <= _VERSION:
-        raise StoreDamaged(f"it has version {version}; this broker writes {_VERSION}")
-    if version == 1:
-        db.executescript(_FROM_1)
-    if version == 2:
-        db.executescript(_FROM_2)
-    db.executescript(_SCHEMA)
-    db.execute(f"PRAGMA user_version = {_VERSION}")
+    if not 0 <= version <= len(MIGRATIONS):
+        raise StoreDamaged(f"it has version {version}; this broker writes {len(MIGRATIONS)}")
+    if 0 < version < len(MIGRATIONS):
+        _keep_copy(db, path, version)
+    for number, script in enumerate(MIGRATIONS[version:], version + 1):
+        _migrate(db, number, script)
+    # Also where it says so already: a store that takes no write is found out at the start.
+    db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
     _keep_space(db)
+
+
+def copy_of(path: Path, version: int) -> Path:
+    """Where the database is kept as it was before it was changed from this version."""
+    return path.with_name(f"{path.name}.version-{version}")
+
+
+def _keep_copy(db: sqlite3.Connection, path: Path, version: int) -> None:
+    """With what is in the log. By a descriptor of ours: SQLite follows symlinks, and the directory
+    is not root's alone."""
+    kept = copy_of(path, version)
+    new = kept.with_name(f"{kept.name}.new")
+    new.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(db.serialize())
+            file.flush()
+            os.fsync(descriptor)
+        new.rename(kept)
+    except OSError as error:
+        raise StoreUnavailable(f"no copy of it can be kept: {error.strerror}") from None
+
+
+def _migrate(db: sqlite3.Connection, number: int, script: str) -> None:
+    """All of it or nothing, with the number."""
+    db.execute("BEGIN IMMEDIATE")
+    with db:
+        for statement in script.split(";"):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {number}")
 
 
 def _keep_space(db: sqlite3.Connection) -> None:
@@ -263,20 +320,17 @@ def _keep_space(db: sqlite3.Connection) -> None:
 
 
 def open_sqlite(path: Path, patience: float = 5.0) -> SqliteStore:
-    """Opens or creates the database; StoreDamaged or StoreUnwritable rather than a fresh one in
+    """Opens or creates the database; StoreDamaged or StoreUnavailable rather than a fresh one in
     its place."""
     _create_private(path)
     db = sqlite3.connect(path, timeout=patience)
     try:
-        _prepare(db)
-    except sqlite3.OperationalError as error:
+        with _own_errors():
+            _prepare(db, path)
+    except (StoreFailed, OSError) as error:
         db.close()
-        raise StoreUnwritable(f"{error}; its disk is full, or fails") from None
-    except sqlite3.DatabaseError as error:
-        db.close()
-        raise StoreDamaged(str(error)) from None
-    except StoreDamaged:
-        db.close()
+        if isinstance(error, StoreUnavailable):
+            raise StoreUnavailable(f"{error}; its disk is full, or fails") from None
         raise
     return SqliteStore(db, path)
 

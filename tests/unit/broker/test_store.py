@@ -6,17 +6,25 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from broker.sessions.store import sqlite
 from broker.sessions.store.interface import (
     AuditHead,
     CounterSeen,
     Moved,
     Over,
+    SessionKnown,
     State,
     StoreDamaged,
     StoredSession,
-    StoreUnwritable,
+    StoreUnavailable,
 )
-from broker.sessions.store.sqlite import SqliteStore, open_sqlite, store_files
+from broker.sessions.store.sqlite import (
+    MIGRATIONS,
+    SqliteStore,
+    copy_of,
+    open_sqlite,
+    store_files,
+)
 
 SESSION = StoredSession(
     id="s1",
@@ -89,7 +97,7 @@ def test_a_forgotten_session_leaves_its_counter_used(store: SqliteStore) -> None
 
 def test_a_session_that_cannot_be_kept_leaves_its_counter_free(store: SqliteStore) -> None:
     store.admit(SESSION)
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(SessionKnown):
         store.admit(evolve(SESSION, counter=2))
     store.admit(evolve(SESSION, id="s2", key=b"k" * 32, counter=2))
 
@@ -157,7 +165,7 @@ def test_a_store_that_cannot_be_written_is_not_called_damaged(
     store: SqliteStore, path: Path
 ) -> None:
     store._db.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(StoreUnwritable, match="disk"):
+    with pytest.raises(StoreUnavailable, match="disk"):
         open_sqlite(path, patience=0.0)
 
 
@@ -210,36 +218,6 @@ def test_an_extension_and_the_clock_are_kept(store: SqliteStore, path: Path) -> 
     assert again.highest_wall() == 7
 
 
-def test_a_store_of_the_first_version_is_taken_over(store: SqliteStore, path: Path) -> None:
-    store.admit(SESSION)
-    for statement in (
-        "ALTER TABLE session DROP COLUMN latest",
-        "DROP TABLE over",
-        "DROP TABLE clock",
-        "PRAGMA user_version = 1",
-    ):
-        store._db.execute(statement)
-    store._db.commit()
-    store.close()
-    again = open_sqlite(path)
-    assert again.sessions() == [SESSION]
-    assert (again.over(), again.highest_wall()) == ({}, 0)
-
-
-def test_a_store_of_the_second_version_is_taken_over(store: SqliteStore, path: Path) -> None:
-    store.admit(SESSION)
-    store.end("s1", "idle", over=1000, moved=Moved(5, 7))
-    for statement in (
-        "ALTER TABLE over DROP COLUMN git",
-        "ALTER TABLE over DROP COLUMN egress",
-        "PRAGMA user_version = 2",
-    ):
-        store._db.execute(statement)
-    store._db.commit()
-    store.close()
-    assert open_sqlite(path).over() == {("h", "sb1"): Over("idle")}
-
-
 def test_what_was_moved_is_kept_and_forgotten_with_its_session(
     store: SqliteStore, path: Path
 ) -> None:
@@ -250,41 +228,96 @@ def test_what_was_moved_is_kept_and_forgotten_with_its_session(
     assert reopened(store, path).usage() == {"s2": Moved(0, 1)}
 
 
-OLD = """
-CREATE TABLE used_counter (
-  host TEXT NOT NULL, boot TEXT NOT NULL, counter INTEGER NOT NULL,
-  PRIMARY KEY (host, boot, counter)) WITHOUT ROWID;
-CREATE TABLE session (
-  id TEXT PRIMARY KEY, key BLOB NOT NULL UNIQUE, host TEXT NOT NULL, host_boot TEXT NOT NULL,
-  counter INTEGER NOT NULL, sandbox TEXT NOT NULL, name TEXT NOT NULL, runtime TEXT NOT NULL,
-  container TEXT, netns INTEGER NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
-  issued INTEGER NOT NULL, ttl INTEGER NOT NULL, broker_boot TEXT NOT NULL, deadline REAL NOT NULL,
-  state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER,
-  latest REAL NOT NULL DEFAULT 0);
-CREATE TABLE over (
-  host TEXT NOT NULL, sandbox TEXT NOT NULL, reason TEXT NOT NULL, wall INTEGER NOT NULL,
-  PRIMARY KEY (host, sandbox)) WITHOUT ROWID;
-CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), wall INTEGER NOT NULL);
-CREATE TABLE usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE audit_head (
-  one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
-INSERT INTO used_counter VALUES ('h', 'b', 1);
-INSERT INTO session VALUES ('s1', zeroblob(32), 'h', 'b', 1, 'sb1', 'one', 'bwrap', NULL,
-  4026531840, 1, '{}', 1700000000, 3600, 'bb', 4000.5, 'closed', '', NULL, NULL, 0);
-INSERT INTO usage VALUES ('s1', 1234);
-PRAGMA user_version = 2;
-"""
+# What a session was in a database of that version, and what was moved by then.
+_SESSION = """INSERT INTO used_counter VALUES ('h', 'b', 1);
+INSERT INTO session (id, key, host, host_boot, counter, sandbox, name, runtime, netns, epoch, scope,
+  issued, ttl, broker_boot, deadline, state, reason) VALUES ('s1', zeroblob(32), 'h', 'b', 1, 'sb1',
+  'one', 'bwrap', 4026531840, 1, '{}', 1700000000, 3600, 'bb', 4000.5, 'closed', '');
+INSERT INTO usage VALUES ('s1', 1234);"""
+SINCE = {2: "INSERT INTO over VALUES ('h', 'sb9', 'idle', 7);"}
 
 
-def test_a_store_of_the_version_before_is_taken_over_with_what_it_counted(path: Path) -> None:
-    """As 0.1.0 made it, which counted bytes of git only."""
+def make_old(path: Path, version: int) -> None:
     old = sqlite3.connect(path)
-    old.executescript(OLD)
+    old.execute("PRAGMA journal_mode = WAL")
+    old.executescript("".join(MIGRATIONS[:version]) + f"PRAGMA user_version = {version};")
+    old.executescript(_SESSION + SINCE.get(version, ""))
     old.close()
+
+
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
+def test_a_store_of_each_version_before_is_taken_over_and_kept_as_it_was(
+    path: Path, version: int
+) -> None:
+    make_old(path, version)
     store = open_sqlite(path)
     assert store.sessions() == [SESSION]
     assert store.usage() == {"s1": Moved(1234, 0)}
+    assert store.over() == ({("h", "sb9"): Over("idle")} if version == 2 else {})
     store.keep_usage({"s1": Moved(1300, 99)})
-    assert open_sqlite(path).usage() == {"s1": Moved(1300, 99)}
     with pytest.raises(CounterSeen):
         store.admit(evolve(SESSION, id="s2", key=bytes(31) + b"2"))
+    assert open_sqlite(path).usage() == {"s1": Moved(1300, 99)}
+    kept = copy_of(path, version)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    copy = sqlite3.connect(kept)
+    assert copy.execute("PRAGMA user_version").fetchone() == (version,)
+    assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert copy.execute("SELECT id FROM session").fetchall() == [("s1",)]
+    copy.close()
+
+
+def test_a_copy_has_what_is_in_the_log_only(path: Path) -> None:
+    make_old(path, 1)
+    other = sqlite3.connect(path)
+    other.execute("PRAGMA wal_autocheckpoint = 0")
+    other.execute("UPDATE usage SET bytes = 4321")
+    other.commit()
+    open_sqlite(path)
+    copy = sqlite3.connect(copy_of(path, 1))
+    assert copy.execute("SELECT bytes FROM usage").fetchall() == [(4321,)]
+
+
+# CREATE TABLE as 0.2.0 wrote them, which said version 2 and made what was missing at each start.
+def test_a_store_of_0_2_0_that_has_every_table_is_taken_over(path: Path) -> None:
+    make_old(path, 2)
+    old = sqlite3.connect(path)
+    old.executescript(
+        MIGRATIONS[2].partition("ALTER")[0] + "INSERT INTO egress_usage VALUES ('s1', 9);"
+    )
+    old.close()
+    assert open_sqlite(path).usage() == {"s1": Moved(1234, 9)}
+
+
+def test_a_new_store_and_one_of_this_version_are_not_copied(path: Path) -> None:
+    open_sqlite(path).close()
+    open_sqlite(path).close()
+    assert sorted(path.parent.iterdir()) == sorted(store_files(path))
+
+
+def test_a_change_of_version_is_made_whole_or_not_at_all(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_old(path, 1)
+    broken = f"CREATE TABLE half (one); {MIGRATIONS[1]} INSERT INTO nowhere VALUES (1)"
+    monkeypatch.setattr(sqlite, "MIGRATIONS", (MIGRATIONS[0], broken, MIGRATIONS[2]))
+    with pytest.raises(StoreUnavailable, match="nowhere"):
+        open_sqlite(path)
+    monkeypatch.undo()
+    store = open_sqlite(path)
+    assert store.sessions() == [SESSION]
+    assert store._rows("SELECT name FROM sqlite_master WHERE name = 'half'") == []
+
+
+def test_a_store_of_which_no_copy_can_be_kept_is_not_changed(path: Path) -> None:
+    make_old(path, 1)
+    new = copy_of(path, 1).with_name(f"{copy_of(path, 1).name}.new")
+    copy_of(path, 1).mkdir()
+    with pytest.raises(StoreUnavailable, match="no copy of it can be kept: Is a directory"):
+        open_sqlite(path)
+    assert new.exists()
+    version = sqlite3.connect(path).execute("PRAGMA user_version").fetchone()
+    assert version == (1,)
+    copy_of(path, 1).rmdir()
+    assert open_sqlite(path).sessions() == [SESSION]
+    assert not new.exists()

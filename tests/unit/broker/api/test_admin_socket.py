@@ -1,7 +1,6 @@
 """The admin socket's answers."""
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from twisted.internet.task import Clock
 from broker.api.admin_socket import Admin
 from broker.credentials.helper_link import HelperLink
 from broker.errors import Misconfigured
+from broker.sessions.store.interface import StoreUnavailable
 from gitmoat.audit.chain import read_events
 from gitmoat.audit.journal import Journal, open_journal
 from gitmoat.fault import Fault
@@ -65,7 +65,7 @@ def test_what_is_not_understood_is_one_error(journal: Journal, line: bytes) -> N
     [
         (Fault("R103", "there is no such session"), "R103"),
         (Misconfigured("f", "a.b", "is wrong", "mend it"), "B104"),
-        (sqlite3.OperationalError("disk I/O error"), "B103"),
+        (StoreUnavailable("disk I/O error"), "B103"),
     ],
 )
 def test_a_failure_is_an_answer(journal: Journal, error: Exception, code: str) -> None:

@@ -1,7 +1,6 @@
 """Sessions: closed, active, ended, and nothing else; ends cut what is live."""
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,13 @@ import pytest
 from attrs import evolve
 
 from broker.sessions.sessions import RELEASED, Sessions, is_renewable
-from broker.sessions.store.interface import CounterSeen, Moved, State, StoredSession
+from broker.sessions.store.interface import (
+    CounterSeen,
+    Moved,
+    State,
+    StoredSession,
+    StoreUnavailable,
+)
 from broker.sessions.store.sqlite import open_sqlite
 from gitmoat.wire.git.repository_name import RepositoryPath
 from netpolicy.format.document import PolicyError, policy_to_mapping
@@ -105,11 +110,11 @@ def test_an_end_that_cannot_be_stored_holds_and_is_stored_as_soon_as_it_can_be(
     task = FakeTask()
     session.running.enter(task)
     session.moved = Moved(7, 8)
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StoreUnavailable):
         world.sessions.end(session, "revoked")
     assert session.state is State.ENDED and task.cuts == ["S101"]
     assert world.sessions.living() == []
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StoreUnavailable):
         world.sessions.save_ends()
     disk.full = False
     world.sessions.save_ends()
@@ -123,7 +128,7 @@ def test_an_end_that_is_stored_does_not_fail_for_one_that_is_not(world: Sessions
     world.sessions._store = disk
     bad, good = world.sessions.register(stored(1)), world.sessions.register(stored(2))
     disk.only = bad.id
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StoreUnavailable):
         world.sessions.end(bad, "revoked")
     world.sessions.end(good, "revoked")
     assert world.start().over_for_good("h", "sb2") == "revoked"

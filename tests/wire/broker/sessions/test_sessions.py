@@ -13,7 +13,7 @@ from nacl.signing import SigningKey
 from OpenSSL import SSL
 from twisted.internet.error import ConnectionLost
 
-from broker.sessions.store.interface import State
+from broker.sessions.store.interface import State, StoreUnavailable
 from gitmoat.identity.grant import sign_grant
 from gitmoat.wire.git.pktline import FLUSH, format_data
 from gitmoat.wire.git.smarthttp import Service
@@ -287,7 +287,7 @@ async def test_an_end_that_cannot_be_stored_keeps_no_other_session_alive(scene: 
     for _ in range(3):
         await world.session()
     first, *others = sessions.living()
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StoreUnavailable):
         world.broker.context.grants.revoke(first, "test")
     world.now += 3600
     world.broker.tick()
