@@ -18,6 +18,7 @@ the workspace's configuration or hooks is read.
 
   hostctl git S -- fetch
   hostctl git S -- push origin agent/topic
+  hostctl git S -- push origin v1.2            # a tag stays a tag
   hostctl git S -- ls-remote"""
 _OPERATIONS = ("fetch", "push", "ls-remote")
 

@@ -7,12 +7,12 @@ receive-pack (git-receive-pack(1), QUARANTINE ENVIRONMENT).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hostd.failures import Failed
 from hostd.gate.git_commands import GatePrograms
 from hostd.gate.git_processes import GateProcesses, Stdio
-from hostd.gate.refspecs import lines, parse_objects
+from hostd.gate.refspecs import lines, parse_branch, parse_names, parse_objects
 from hostd.process.programs import Finished
 from hostd.process.requests import Command
 from hostd.sandbox.bwrap import GATE
@@ -53,17 +53,21 @@ class GateRepository:
         return await self._processes.ask_helper(self.git(*arguments), stdin)
 
     async def make(self) -> None:
-        """The object format is the upstream's: ids of 64 digits are SHA-256."""
+        """The object format is the upstream's: ids of 64 digits are SHA-256. One without any ref
+        says in answer to a clone alone where its HEAD leads."""
         if (await self.ask("rev-parse")).status == 0:
             return
         listed = await self._processes.ask_helper(self._programs.helper_git("ls-remote", self.url))
         if b"\t" not in listed.output:  # an answer longer than is kept is cut off, not a failure
             demand(listed, f"{self._repository.url} could not be reached", whole=True)
-        kind = "sha256" if listed.output.find(b"\t") == 64 else "sha1"
+        if listed.output:
+            kind = "sha256" if listed.output.find(b"\t") == 64 else "sha1"
+            how = ("init", f"--object-format={kind}", self._bare)
+        else:
+            how = ("clone", self.url, self._bare)
+        command, *rest = how
         made = await self._processes.ask_helper(
-            self._programs.helper_git(
-                "init", "--quiet", "--bare", "--template=", f"--object-format={kind}", self._bare
-            )
+            self._programs.helper_git(command, "--quiet", "--bare", "--template=", *rest)
         )
         demand(made, "the gate's repository could not be made")
 
@@ -90,6 +94,23 @@ class GateRepository:
         branch = first.removeprefix("ref: refs/heads/").partition("\t")[0]
         exists = await self.ask("rev-parse", "--verify", "-q", f"refs/heads/{branch}")
         return branch if exists.status == 0 else None
+
+    async def unborn_branch(self) -> str | None:
+        """Where the HEAD of an upstream without any ref leads (gitprotocol-v2(5), unborn)."""
+        if await self.refs():
+            return None
+        done = await self.ask("symbolic-ref", "--quiet", "HEAD")
+        branch = parse_branch(done.output)
+        return None if branch is None else branch.text.removeprefix("refs/heads/")
+
+    async def named_upstream(self, refs: Collection[str]) -> set[str]:
+        """Those of the refs that the upstream has now."""
+        if not refs:
+            return set()
+        done = await self.ask("ls-remote", self.url, *refs)
+        demand(done, f"{self._repository.url} could not be reached", whole=True)
+        names = done.output.replace(b"\t", b"\n")  # OBJECT TAB REF
+        return parse_names(names, refs)
 
     async def refs(self) -> list[tuple[str, str]]:
         """(object id, ref) of every branch and tag that the gate has."""

@@ -9,7 +9,7 @@ checked here.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from hostd.config import GateTimes
@@ -17,7 +17,7 @@ from hostd.failures import Failed
 from hostd.gate.bare_repository import GateRepository
 from hostd.gate.git_commands import GatePrograms
 from hostd.gate.git_processes import GateProcesses, Stdio
-from hostd.gate.refspecs import GateRequest, Push
+from hostd.gate.refspecs import GateRequest, Push, Target, candidates, target
 from hostd.gate.transfer import deliver, take
 from hostd.gate.workspace import WorkspaceRepository
 from hostd.process.programs import Programs
@@ -46,6 +46,8 @@ class GitGate:
             branch = await gate.default_branch()
             if branch is not None:
                 await workspace.check_out(branch)
+            elif (unborn := await gate.unborn_branch()) is not None:
+                await workspace.begin_on(unborn)
 
     async def serve(self, request: GateRequest, stdio: Stdio) -> int:
         async with self._turn(self._repository(request.remote)) as (gate, workspace):
@@ -92,9 +94,10 @@ class GitGate:
         stdio: Stdio,
     ) -> int:
         """The workspace's objects → quarantine → upstream; kept only if the upstream took them."""
-        wanted = [push.source for push in pushes if push.source is not None]
+        targets = await self._targets(gate, workspace, pushes)
+        wanted = [each.source for each in targets if each.source is not None]
         found = await workspace.resolve(wanted) if wanted else {}
-        changes = [await self._change(workspace, push, found) for push in pushes]
+        changes = [await self._change(workspace, each, found) for each in targets]
         pack = None
         if found:
             limit = self._sandbox.plan.policy.limits.push_max
@@ -109,13 +112,21 @@ class GitGate:
         await gate.tidy()
         return status
 
+    async def _targets(
+        self, gate: GateRepository, workspace: WorkspaceRepository, pushes: Sequence[Push]
+    ) -> list[Target]:
+        deleted = [each.destination for each in pushes if each.source is None]
+        there = await workspace.named(_all_candidates(each.source for each in pushes))
+        upstream = await gate.named_upstream(_all_candidates(deleted))
+        return [target(each, there, upstream) for each in pushes]
+
     async def _change(
-        self, workspace: WorkspaceRepository, push: Push, found: Mapping[str, str]
+        self, workspace: WorkspaceRepository, to: Target, found: Mapping[str, str]
     ) -> tuple[str, str | None, str]:
         """Sign, object id (None to delete) and ref, for the refspec of the push."""
-        sign = "+" if push.force else ""
-        ref = push.destination.text if push.destination else await workspace.current_branch()
-        return sign, found[push.source] if push.source is not None else None, ref
+        sign = "+" if to.force else ""
+        ref = to.destination or await workspace.current_branch()
+        return sign, found[to.source] if to.source is not None else None, ref
 
     def _repository(self, remote: str) -> Repository:
         known = self._sandbox.plan.repositories
@@ -133,3 +144,7 @@ class GitGate:
             else "start the sandbox with --repo",
             exit_code=4,
         )
+
+
+def _all_candidates(names: Iterable[str | None]) -> list[str]:
+    return [ref for name in names for ref in candidates(name)]

@@ -1,12 +1,13 @@
 """Parses what the git gate is asked to do, and what the workspace's git answers.
 
-The admin's words decide which ref a push goes to, never the workspace's names.
+The admin's words decide which ref a push goes to. The workspace decides no more than whether one of
+them is a branch or a tag.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from attrs import frozen
 
@@ -15,6 +16,7 @@ from gitmoat.wire.malformed import Malformed
 from hostd.failures import Failed
 
 _TRACKING = "refs/remotes/origin/"
+_KINDS = ("refs/heads/", "refs/tags/")
 _OPERATIONS = ("fetch", "push", "ls-remote")
 _OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}^~-]{0,250}")
@@ -22,10 +24,20 @@ _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}^~-]{0,250}")
 
 @frozen
 class Push:
-    """`source` is a revision of the workspace, None to delete; `destination` a full ref name."""
+    """`source` is a revision of the workspace, None to delete. `destination` is a ref as typed,
+    with or without its beginning; None: the source's own name."""
 
     source: str | None
-    destination: RefName | None
+    destination: str | None
+    force: bool
+
+
+@frozen
+class Target:
+    """What is pushed, and the full name of where it goes; None: to the branch that HEAD is on."""
+
+    source: str | None
+    destination: str | None
     force: bool
 
 
@@ -47,12 +59,17 @@ def _usage(what: str) -> Failed:
     )
 
 
-def _ref(text: str) -> RefName:
-    full = text if text.startswith("refs/") else f"refs/heads/{text}"
+def _full(text: str, kind: str = "refs/heads/") -> str:
+    return text if text.startswith("refs/") else f"{kind}{text}"
+
+
+def _checked(text: str) -> str:
+    """A ref as typed; usage error if no ref can have this name."""
     try:
-        return parse_ref(full.encode())
+        parse_ref(_full(text).encode())
     except Malformed as problem:
         raise _usage(f"{text!r} is not a ref name: {problem.what}") from None
+    return text
 
 
 def parse_push(text: str) -> Push:
@@ -62,12 +79,58 @@ def parse_push(text: str) -> Push:
     if not source:
         if not destination:
             raise _usage("a push needs a ref")
-        return Push(None, _ref(destination), force)
+        return Push(None, _checked(destination), force)
     if not _REVISION.fullmatch(source):
         raise _usage(f"{source!r} is not a revision")
     if colon:
-        return Push(source, _ref(destination), force)
-    return Push(source, None if source == "HEAD" else _ref(source), force)
+        return Push(source, _checked(destination), force)
+    return Push(source if source == "HEAD" else _checked(source), None, force)
+
+
+def candidates(name: str | None) -> list[str]:
+    """The branches and tags that a name may mean (gitrevisions(7), <refname>)."""
+    if name is None or name == "HEAD":
+        return []
+    spelled = [name] if name.startswith("refs/") else [f"refs/{name}", *(k + name for k in _KINDS)]
+    return [each for each in spelled if each.startswith(_KINDS) and _is_ref(each)]
+
+
+def _is_ref(text: str) -> bool:
+    try:
+        parse_ref(text.encode())
+    except Malformed:
+        return False
+    return True
+
+
+def target(push: Push, workspace: Collection[str], upstream: Collection[str]) -> Target:
+    """Where it goes, as git decides (match_explicit() in git's remote.c), given the refs that both
+    sides have of the candidates. A destination without its beginning is of the kind of what is
+    pushed; of what is neither branch nor tag git would ask for more, and we make a branch."""
+    if push.source is None and push.destination is not None:
+        found = _one(push.destination, upstream)
+        return Target(None, found or _full(push.destination), push.force)
+    source = push.source or ""
+    found = _one(source, workspace)
+    if push.destination is not None:
+        kind = next((each for each in _KINDS if (found or "").startswith(each)), _KINDS[0])
+        return Target(found or source, _full(push.destination, kind), push.force)
+    if source == "HEAD":
+        return Target(source, None, push.force)
+    return Target(found or source, found or _full(source), push.force)
+
+
+def _one(name: str, there: Collection[str]) -> str | None:
+    found = [each for each in candidates(name) if each in there]
+    if len(found) > 1:
+        raise Failed(
+            "R105",
+            f"{name!r} is the name of a branch and of a tag",
+            why="git does not choose one of them either",
+            fix=f"name it whole: {found[0]} or {found[1]}",
+            exit_code=4,
+        )
+    return found[0] if found else None
 
 
 def parse_gate(arguments: Sequence[str]) -> GateRequest:
@@ -83,7 +146,7 @@ def parse_gate(arguments: Sequence[str]) -> GateRequest:
     if operation == "fetch" and refs:
         raise _usage("the git gate fetches all branches and tags; name no ref")
     for ref in refs:
-        _ref(ref)
+        _checked(ref)
     return GateRequest(operation, remote, refs=tuple(refs))
 
 
@@ -101,6 +164,12 @@ def parse_resolved(output: bytes, count: int) -> list[str | None]:
     answers = output.decode("ascii", errors="replace").split("\n")[:count]
     found = [line if _OBJECT.fullmatch(line) else None for line in answers]
     return found + [None] * (count - len(found))
+
+
+def parse_names(output: bytes, asked: Iterable[str]) -> set[str]:
+    """Those of the refs that were asked for which are a line of the answer."""
+    found = set(output.decode("utf-8", errors="replace").split("\n"))
+    return found.intersection(asked)
 
 
 def parse_objects(output: bytes, most: int) -> list[str]:

@@ -15,6 +15,7 @@ from hostd.gate.refspecs import (
     is_tracking,
     lines,
     parse_branch,
+    parse_names,
     parse_objects,
     parse_refs,
     parse_resolved,
@@ -83,6 +84,13 @@ class WorkspaceRepository:
         done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=asked, answer=most)
         return parse_objects(done.output, most=len(oids))
 
+    async def named(self, refs: Collection[str]) -> set[str]:
+        """Those of the refs that it says it has."""
+        if not refs:
+            return set()
+        done = await self.ask("for-each-ref", "--format=%(refname)", *refs)
+        return parse_names(done.output, refs)
+
     async def resolve(self, revisions: Sequence[str]) -> dict[str, str]:
         """The object id of each revision."""
         done = await self.ask("cat-file", "--batch-check=%(objectname)", stdin=lines(revisions))
@@ -98,6 +106,15 @@ class WorkspaceRepository:
         if branch is None:
             raise _no_revision("the workspace is on no branch; name a ref to push")
         return branch.text
+
+    async def begin_on(self, branch: str) -> None:
+        """The branch of the first commit, as a clone of an empty repository has it."""
+        for words in (
+            ("symbolic-ref", "HEAD", f"refs/heads/{branch}"),
+            ("config", f"branch.{branch}.remote", "origin"),
+            ("config", f"branch.{branch}.merge", f"refs/heads/{branch}"),
+        ):
+            _demand(await self.ask(*words), "the workspace's repository could not be made")
 
     async def update_refs(self, refs: Sequence[tuple[str, str]], before: Mapping[str, str]) -> None:
         """Branches that the upstream no longer has are deleted first: with `a` there is no `a/b`

@@ -135,6 +135,56 @@ def test_head_is_pushed_to_the_branch_it_is_on(split: Box, stage: Gitmoat, ci_br
     assert refs(stage)[f"refs/heads/{ci_branch}"] == second
 
 
+TAGS = """
+cd /workspace && git tag "light-$1" && git tag -a -m Message "whole-$1" &&
+git rev-parse "light-$1" "whole-$1"
+"""
+TAGGING = """\
+version = 1
+name = "tagging"
+[[git]]
+id = "tags"
+repos = ["demo:acme/app"]
+fetch = true
+push = { branches = ["ci/**"], tags = ["**"], delete = true }
+who = ["helper"]
+"""
+
+
+def test_a_tag_stays_a_tag_and_an_annotated_one_takes_its_object_along(
+    make_box: MakeBox, stage: Gitmoat
+) -> None:
+    (stage.paths.policies / "tagging.toml").write_text(TAGGING)
+    box, name = make_box("--policy", "tagging"), uuid.uuid4().hex[:8]
+    light, whole = box.sh(TAGS, name).expect_success("git tag").split()
+    pushed = box.git("push", "origin", f"light-{name}", f"whole-{name}", f"whole-{name}:v-{name}")
+    pushed.expect_success("push")
+    there = {ref: oid for ref, oid in refs(stage).items() if name in ref}
+    assert there == {
+        f"refs/tags/light-{name}": light,
+        f"refs/tags/whole-{name}": whole,
+        f"refs/tags/v-{name}": whole,
+    }
+    assert git("--git-dir", str(bare(stage, ALLOWED)), "cat-file", "-t", whole) == "tag"
+    box.git("push", "origin", f":light-{name}").expect_success("delete")
+    assert f"refs/tags/light-{name}" not in refs(stage)
+
+
+def test_a_name_of_a_branch_and_a_tag_is_refused(
+    split: Box, stage: Gitmoat, ci_branch: str
+) -> None:
+    commit(split, ci_branch)
+    workspace(split, "tag", ci_branch)
+    with reaching_upstream(stage) as requests:
+        ran = split.git("push", "origin", ci_branch)
+    assert ran.code == 4
+    error, _, fix = ran.err.splitlines()
+    assert error == f"error: {ci_branch!r} is the name of a branch and of a tag [R105]"
+    assert fix.endswith(f"refs/heads/{ci_branch} or refs/tags/{ci_branch}")
+    assert requests == []
+    split.git("push", "origin", f"refs/heads/{ci_branch}").expect_success("push")
+
+
 def test_a_revision_is_pushed_to_the_branch_that_the_owner_names(
     split: Box, stage: Gitmoat, ci_branch: str
 ) -> None:
@@ -227,11 +277,14 @@ def test_several_repositories_are_cloned_side_by_side(make_box: MakeBox, stage: 
 def test_an_empty_repository_gives_an_empty_workspace_and_takes_the_first_commit(
     make_box: MakeBox, stage: Gitmoat
 ) -> None:
-    make_empty(stage, "play/empty-split")
-    box = make_box("--push", "main", repo="play/empty-split")
-    new = commit(box, "main")
-    box.git("push", "origin", "main").expect_success("push")
-    assert refs(stage, "play/empty-split") == {"refs/heads/main": new}
+    path = make_empty(stage, "play/empty-split")
+    git("--git-dir", str(path), "symbolic-ref", "HEAD", "refs/heads/trunk")
+    box = make_box("--push", "trunk", repo="play/empty-split")
+    assert workspace(box, "symbolic-ref", "HEAD") == "refs/heads/trunk"
+    assert workspace(box, "config", "branch.trunk.merge") == "refs/heads/trunk"
+    new = commit(box, "trunk")
+    box.git("push").expect_success("push")
+    assert refs(stage, "play/empty-split") == {"refs/heads/trunk": new}
 
 
 def test_a_sha256_repository_goes_through_the_gate(make_box: MakeBox, stage: Gitmoat) -> None:

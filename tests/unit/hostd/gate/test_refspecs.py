@@ -7,42 +7,85 @@ from hypothesis import strategies as st
 from hostd.failures import Failed
 from hostd.gate.refspecs import (
     Push,
+    Target,
     is_tracking,
     parse_branch,
     parse_gate,
+    parse_names,
     parse_objects,
     parse_push,
     parse_refs,
     parse_resolved,
+    target,
     tracking,
 )
 
 
-def destination(push: Push) -> str | None:
-    return push.destination.text if push.destination else None
-
-
 @pytest.mark.parametrize(
-    ("text", "source", "target", "force"),
+    ("text", "source", "destination", "force"),
     [
         ("agent/fix", "agent/fix", "refs/heads/agent/fix", False),
         ("+agent/fix", "agent/fix", "refs/heads/agent/fix", True),
+        ("refs/heads/fix", "refs/heads/fix", "refs/heads/fix", False),
         ("HEAD:agent/x", "HEAD", "refs/heads/agent/x", False),
         ("v1:refs/tags/v1", "v1", "refs/tags/v1", False),
         (":agent/old", None, "refs/heads/agent/old", False),
         ("HEAD", "HEAD", None, False),
         ("HEAD~2:agent/x", "HEAD~2", "refs/heads/agent/x", False),
+        ("HEAD~2:refs/notes/x", "HEAD~2", "refs/notes/x", False),
     ],
 )
 def test_a_push_goes_where_the_admin_typed(
-    text: str, source: str | None, target: str | None, force: bool
+    text: str, source: str | None, destination: str | None, force: bool
 ) -> None:
     push = parse_push(text)
-    assert (push.source, destination(push), push.force) == (source, target, force)
+    assert target(push, (), ()) == Target(source, destination, force)
+
+
+THERE = {"refs/heads/main", "refs/tags/v1", "refs/heads/both", "refs/tags/both", "refs/heads/a/b"}
 
 
 @pytest.mark.parametrize(
-    "text", ["", ":", "+", "-x", "a b", "x:", "x:..", "x:a..b", "--exec=x", "a\nb"]
+    ("text", "source", "destination"),
+    [
+        ("main", "refs/heads/main", "refs/heads/main"),
+        ("heads/main", "refs/heads/main", "refs/heads/main"),
+        ("v1", "refs/tags/v1", "refs/tags/v1"),
+        ("tags/v1", "refs/tags/v1", "refs/tags/v1"),
+        ("refs/tags/v1", "refs/tags/v1", "refs/tags/v1"),
+        ("refs/tags/both", "refs/tags/both", "refs/tags/both"),
+        ("v1:v2", "refs/tags/v1", "refs/tags/v2"),
+        ("v1:refs/heads/v1", "refs/tags/v1", "refs/heads/v1"),
+        ("main:other", "refs/heads/main", "refs/heads/other"),
+        ("v1^{}:other", "v1^{}", "refs/heads/other"),
+        ("HEAD:v1", "HEAD", "refs/heads/v1"),
+        (":v1", None, "refs/tags/v1"),
+        (":main", None, "refs/heads/main"),
+        ("a", "a", "refs/heads/a"),
+    ],
+)
+def test_a_name_is_a_branch_or_a_tag_as_in_git(
+    text: str, source: str | None, destination: str
+) -> None:
+    assert target(parse_push(text), THERE, THERE) == Target(source, destination, False)
+
+
+@pytest.mark.parametrize("text", ["both", "both:x", ":both", "+both"])
+def test_a_name_of_a_branch_and_a_tag_is_refused_with_both(text: str) -> None:
+    with pytest.raises(Failed, match="branch and of a tag") as caught:
+        target(parse_push(text), THERE, THERE)
+    assert caught.value.fix == "name it whole: refs/heads/both or refs/tags/both"
+
+
+@given(st.binary())
+def test_the_workspace_names_no_ref_that_was_not_asked_for(output: bytes) -> None:
+    asked = ["refs/heads/a", "refs/tags/a"]
+    assert parse_names(output, asked) <= set(asked)
+    assert parse_names(output + b"\nrefs/tags/a\nrefs/tags/ab\n", asked) >= {"refs/tags/a"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "+", "-x", "a b", "a..b", "x~1", "x:", "x:..", "x:a..b", "--exec=x", "a\nb"]
 )
 def test_what_is_not_a_refspec_is_refused(text: str) -> None:
     with pytest.raises(Failed) as caught:
