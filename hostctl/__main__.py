@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gitmoat.paths import Paths
 from gitmoat.version import VERSION
 from hostctl.arguments import parse, verb_module
-from hostctl.failure import Failure, Interrupted
+from hostctl.failure import INTERRUPTED, READER_LEFT, Failure, Interrupted
 from hostctl.help.helptext import HELP
 from hostctl.output import Output, wants_colour
 from hostctl.terminal.waiting_line import Waiting
@@ -45,7 +45,7 @@ def _guarded(arguments: list[str]) -> int:
         _trace(verbose)
         return failure.exit_code
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except Interrupted as interrupted:
         return interrupted.exit_code
     except BrokenPipeError:
@@ -74,7 +74,7 @@ def _trace(verbose: int) -> None:
 def _reader_left() -> int:
     # Python would complain once more when it flushes stdout at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 141
+    return READER_LEFT
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import NoReturn, Protocol
 from gitmoat.paths import Paths
 from hostctl.failure import usage
 from hostctl.help.gone import refuse_gone
+from hostctl.help.habits import refuse_habit
 from hostctl.output import Output
 
 VERBS = (
@@ -88,6 +89,7 @@ def parse(argv: Sequence[str], root: str) -> Namespace:
         cut = rest.index("--")
         rest, args.command = rest[:cut], rest[cut + 1 :]
     refuse_gone(args.verb, rest)
+    refuse_habit(args.verb, rest, VERBS)
     _check_verb(args.verb)
     args.prog = f"hostctl {args.verb}"  # a sub-command puts its own in this place
     _, left = verb_parser(args.verb).parse_known_args(rest, args)

@@ -16,7 +16,10 @@ NOT_PERMITTED = 7
 INVALID = 8
 TIMED_OUT = 124
 RUNTIME_FAILED = 125
+NOT_EXECUTABLE = 126
+NO_PROGRAM = 127
 INTERRUPTED = 130
+READER_LEFT = 141
 
 _EXITS = {
     "B101": UNREACHABLE,
@@ -78,6 +81,14 @@ def _known(code: str) -> tuple[str, str]:
         return "hostctl is not completely installed", "install it again"
     known = CODES.get(code)
     return (known.text, known.fix) if known else ("the daemon did not say", "see its log file")
+
+
+def before_command(failure: Failure) -> Failure:
+    """Of `run` and `exec`: ends with none of the codes that the command itself may end with, as
+    docker's do. A misspelt command line stays 2."""
+    if failure.exit_code not in (USAGE, NOT_EXECUTABLE, NO_PROGRAM):
+        failure.exit_code = RUNTIME_FAILED
+    return failure
 
 
 def usage(what: str, fix: str) -> Failure:

@@ -6,12 +6,13 @@ import shlex
 from argparse import ArgumentParser, Namespace
 
 from gitmoat.paths import Paths
-from hostctl.control_client import ask
-from hostctl.failure import usage
+from hostctl.control_client import ask, items_of
+from hostctl.failure import Failure, usage
 from hostctl.output import Output
 from hostctl.terminal.quantities import duration
 
 _TIMEOUT = 120.0
+_NO_CONTAINER = ("R113", "R116")  # Docker does not answer, or has none of this name
 ABOUT = """\
 Serves git to a container that compose, a devcontainer or an agent harness started.
 
@@ -82,8 +83,24 @@ def _attach(args: Namespace, out: Output, paths: Paths) -> int:
 
         mapping = load_policy_mapping(paths, args.policy)
     request = attach_request(args, mapping)
-    answer = ask(paths.hostd_socket, request, out.progress, timeout=_TIMEOUT)
+    try:
+        answer = ask(paths.hostd_socket, request, out.progress, timeout=_TIMEOUT)
+    except Failure as failure:
+        if failure.code in _NO_CONTAINER and _is_sandbox(paths, args.container):
+            raise _not_a_container(args.container) from None
+        raise
     name = answer.get("name")
     fields = {"schema": "gitmoat.attach/1", "sandbox": answer.get("sandbox"), "name": name}
     out.result(f"{name}: {args.container} is served", fields)
     return 0
+
+
+def _is_sandbox(paths: Paths, name: str) -> bool:
+    sandboxes = items_of(ask(paths.hostd_socket, {"op": "ls"}))
+    return any(name in (each.get("name"), each.get("sandbox")) for each in sandboxes)
+
+
+def _not_a_container(name: str) -> Failure:
+    what = f"{name} is a sandbox, and no container of Docker's"
+    why = "`attach` serves git to a container that something else started"
+    return Failure("C105", what, why, f"for a shell in it: hostctl exec -it {name} -- bash")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from gitmoat.paths import Paths
 from hostctl.arguments import need_command
-from hostctl.failure import FAILED, RUNTIME_FAILED, Failure, NotReached, usage
+from hostctl.failure import Failure, NotReached, before_command, usage
 from hostctl.output import Output
 from hostctl.policies.policytext import policy_as_written, policy_path
 from hostctl.run.pump import run_attached
@@ -59,7 +59,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--env",
         action="append",
         default=[],
-        type=_variable,
+        type=variable,
         metavar="K=V",
         help="an environment variable",
     )
@@ -75,17 +75,14 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     command = need_command(args)
     _refuse_misuse(args)
     policy = None
-    if args.policy is not None:
-        policy = policy_as_written(paths, args.policy)
-    request = run_request(args, command, policy)
     try:
-        return _run(args, out, paths, request)
+        if args.policy is not None:
+            policy = policy_as_written(paths, args.policy)
+        return _run(args, out, paths, run_request(args, command, policy))
     except Failure as failure:
         if isinstance(policy, str) and _policy_may_be_the_cause(failure):
-            _check_policy(paths, args.policy, policy)
-        if failure.exit_code == FAILED:
-            failure.exit_code = RUNTIME_FAILED
-        raise
+            failure = _fault_in_policy(paths, args.policy, policy) or failure
+        raise before_command(failure) from None
 
 
 def _policy_may_be_the_cause(failure: Failure) -> bool:
@@ -93,18 +90,18 @@ def _policy_may_be_the_cause(failure: Failure) -> bool:
     return failure.code.startswith("P") or isinstance(failure, NotReached)
 
 
-def _check_policy(paths: Paths, name: str, sent: str) -> None:
-    """Raises what is wrong with the policy, which names keys of its file; anything else that fails
-    here is not why the run failed."""
+def _fault_in_policy(paths: Paths, name: str, sent: str) -> Failure | None:
+    """What is wrong with the policy, which names keys of its file; anything else that fails here is
+    not why the run failed."""
     from hostctl.policies.policyfile import policy_mapping
 
     try:
         policy_mapping(paths, policy_path(paths, name), sent)
     except Failure as fault:
-        if fault.code.startswith("P"):
-            raise
+        return fault if fault.code.startswith("P") else None
     except Exception:  # noqa: BLE001 -- the run's own failure is reported
-        return
+        return None
+    return None
 
 
 def run_request(
@@ -178,7 +175,7 @@ def _refuse_misuse(args: Namespace) -> None:
         raise usage("--push says what may be pushed, but no repository is named", "add --repo URL")
 
 
-def _variable(text: str) -> tuple[str, str]:
+def variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier() or not name.isascii() or "\0" in value:
         raise ArgumentTypeError("write K=V; values are never taken from hostctl's own environment")

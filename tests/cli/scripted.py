@@ -36,6 +36,7 @@ _NOT_SEALED = {
     "fix": "start it with the options of `hostctl attach --prepare`",
     "exit": 1,
 }
+_NO_CONTAINER = {"code": "R116", "what": "Docker has no such container", "why": "", "fix": ""}
 HOSTD: dict[str, Operation | Message] = {
     "status": {"ok": True, "pid": 812, "version": "0.2.0", "sandboxes": 1},
     "ls": {"ok": True, "items": [{**_ITEM, "policy": "agents", "created": None}]},
@@ -59,7 +60,7 @@ HOSTD: dict[str, Operation | Message] = {
     "attach": lambda call: [
         {"ok": True, "sandbox": "3f9a0c21b7de", "name": "app"}
         if call.request["container"] == "app-1"
-        else {"error": _NOT_SEALED}
+        else {"error": _NO_CONTAINER if call.request["container"] == "ci" else _NOT_SEALED}
     ],
     "run": run_locally,
     "exec": run_locally,

@@ -231,7 +231,7 @@ def test_a_daemon_that_dies_is_one_clear_error(root: Path, hostctl: Hostctl) -> 
 
     with FakeDaemon(root / "run" / "gitmoat" / "hostd.sock", {"exec": die}):
         done = hostctl("exec", "demo", "--", "true")
-    assert done.returncode == 5
+    assert done.returncode == 125
     assert done.stderr.startswith("error: hostd closed the connection before it answered [C103]\n")
 
 

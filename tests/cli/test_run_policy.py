@@ -66,7 +66,7 @@ def test_a_named_pipe_is_not_waited_for_again(root: Path, hostctl: Hostctl) -> N
 
 def test_a_fault_in_a_pipe_is_told_without_a_hostd(hostctl: Hostctl) -> None:
     done = hostctl("run", "--policy", "/dev/stdin", "--", "true", stdin=MISSPELT)
-    assert done.returncode == 8
+    assert done.returncode == 125
     assert done.stderr.startswith("error: the policy /dev/stdin is invalid [P101]\n")
     assert "egress[0].hsots: unknown key\n" in done.stderr
 
@@ -80,7 +80,7 @@ def test_what_hostd_was_sent_is_judged_not_what_became_of_the_file(
     file.write_text(MISSPELT)
     with hostd(root, after(file.unlink, {"error": INVALID})):
         done = hostctl("run", "--policy", str(file), "--", "true")
-    assert done.returncode == 8
+    assert done.returncode == 125
     assert done.stderr.startswith(f"error: the policy {file} is invalid [P101]\n")
 
 
@@ -95,7 +95,7 @@ def test_a_hostd_that_goes_away_is_what_is_told(root: Path, file: Path, hostctl:
     file.write_text(MISSPELT)
     with hostd(root, lambda call: []):
         done = hostctl("run", "--policy", str(file), "--", "true")
-    assert done.returncode == 5
+    assert done.returncode == 125
     assert done.stderr.startswith("error: hostd closed the connection before it answered [C103]\n")
 
 
@@ -104,7 +104,7 @@ def test_a_policy_without_a_fault_of_its_own_leaves_hostds_words(
 ) -> None:
     with hostd(root, {"error": INVALID}):
         done = hostctl("run", "--policy", str(file), "--push", "a..b", "--", "true")
-    assert done.returncode == 8
+    assert done.returncode == 125
     assert done.stderr == "error: said by hostd [P101]\nwhy: w\nfix: f\n"
 
 
@@ -124,9 +124,10 @@ def test_a_check_that_fails_itself_leaves_hostds_words(
 def test_without_a_hostd_the_policys_fault_is_told_first(
     file: Path, hostctl: Hostctl, words: tuple[str, ...]
 ) -> None:
-    assert hostctl("run", *words, "--policy", str(file), "--", "true").returncode == 5
+    words = ("run", *words, "--policy", str(file), "--", "true")
+    assert "[C103]" in hostctl(*words).stderr
     file.write_text(MISSPELT)
-    assert hostctl("run", *words, "--policy", str(file), "--", "true").returncode == 8
+    assert "[P101]" in hostctl(*words).stderr
 
 
 # What is sent
@@ -138,7 +139,7 @@ def test_a_policy_beyond_any_use_is_refused_in_the_words_of_its_file(
     file.write_text(f"{GOOD}# {'x' * 2_000_000}\n")
     with hostd(root, DONE) as daemon:
         done = hostctl("run", "--policy", str(file), "--", "true")
-    assert (done.returncode, daemon.requests) == (8, [])
+    assert (done.returncode, daemon.requests) == (125, [])
     assert "is invalid [P101]\nwhy: longer than 262144 characters\n" in done.stderr
 
 

@@ -109,7 +109,7 @@ def test_a_detached_command_keeps_its_output_and_its_files_survive_a_stop(
         container = box.inspect()["container"]
         stage.hostctl("stop", "dk-life").expect_success("stop")
         assert engine.try_docker("inspect", container).returncode != 0
-        assert stage.hostctl("exec", "dk-life", "--", "true").code == 1
+        assert stage.hostctl("exec", "dk-life", "--", "true").code == 125
         stage.hostctl("start", "dk-life").expect_success("start")
         assert box.run("cat", "/workspace/kept").out == "kept\n"
         assert box.inspect()["container"] != container

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostctl.failure import Failure, exit_code_of, failure_from, plain
+from hostctl.failure import Failure, before_command, exit_code_of, failure_from, plain
 
 
 def test_an_error_is_three_lines() -> None:
-    failure = Failure("C103", "hostd is not running", "nobody listens", "hostctl up")
-    assert failure.lines() == [
+    told = Failure("C103", "hostd is not running", "nobody listens", "hostctl up")
+    assert told.lines() == [
         "error: hostd is not running [C103]",
         "why: nobody listens",
         "fix: hostctl up",
@@ -74,3 +74,13 @@ def test_plain_text_is_one_bounded_printable_line(text: str) -> None:
     shown = plain(text)
     assert shown.isprintable() or shown == ""
     assert len(shown) <= 2000
+
+
+@pytest.mark.parametrize("code", ["C103", "R103", "P101", "S101", "C106", "R101"])
+def test_run_and_exec_fail_with_no_code_of_a_commands_own(code: str) -> None:
+    assert before_command(Failure(code, "x")).exit_code == 125
+
+
+@pytest.mark.parametrize("exit_code", [2, 126, 127])
+def test_misuse_and_a_missing_program_keep_their_codes(exit_code: int) -> None:
+    assert before_command(Failure("R107", "x", exit_code=exit_code)).exit_code == exit_code
