@@ -93,7 +93,7 @@ _TABLE = (
     Code("U103", "the git server answered with a redirect, which is not followed", "set the upstream's url to the target of the redirect, if you trust it"),
     Code("U104", "the git server gave an unusable answer", "the broker's log has the status; check that the url is a git smart HTTP server"),
     Code("U105", "no credential is available for the git server", "check the upstream's provider and the file or vault entry it reads"),
-    Code("U106", "the git server's certificate is not trusted", "add the upstream again with --ca-file, the authority that signed its certificate"),
+    Code("U106", "the git server's certificate is not trusted", "`hostctl upstream rm`, then add it again with --ca-file, the authority that signed its certificate"),
     Code("U107", "no upstream is configured for this URL", "`hostctl upstream ls` shows them; `hostctl upstream add` makes one"),
     Code("U108", "the git server is asked too often; try again later", "wait; `limits.credential_requests_per_minute` in broker.toml is our own share of it", git=429),
     Code("U109", "the git server does not let our credential do this", "widen the credential's permissions at the git server, or take the rule out of the policy"),

@@ -13,7 +13,14 @@ from attrs import frozen
 from OpenSSL import SSL
 from service_identity.exceptions import CertificateError, VerificationError
 from twisted.internet.defer import Deferred
-from twisted.internet.error import ConnectError
+from twisted.internet.error import (
+    ConnectError,
+    ConnectionRefusedError,
+    DNSLookupError,
+    NoRouteError,
+    TCPTimedOutError,
+    TimeoutError,
+)
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
@@ -115,9 +122,28 @@ def _unavailable(route: Route, error: BaseException | None) -> Unavailable:
     if isinstance(error, _Lost):
         error = error.reason
     if _is_certificate(error):
-        return Unavailable("U106", "the git server's certificate is not trusted")
-    why = str(error) if isinstance(error, ProxyRefused) else type(error).__name__
+        what = "the git server's certificate is not trusted"
+        why = "no authority that is trusted for it signed it for this name, or it has expired"
+        return Unavailable("U106", what, why)
+    why = str(error) if isinstance(error, ProxyRefused) else _in_words(error)
     return Unavailable(*route.unreachable, why)
+
+
+# As the owner reads it: the audit has it, and `hostctl cred test`.
+_WORDS: tuple[tuple[type[BaseException], str], ...] = (
+    (DNSLookupError, "the name has no address"),
+    (ConnectionRefusedError, "the connection was refused: nobody listens there"),
+    (NoRouteError, "there is no route to the address"),
+    (TimeoutError, "there was no answer in time"),
+    (TCPTimedOutError, "there was no answer in time"),
+    (SSL.Error, "the TLS handshake failed"),
+)
+
+
+def _in_words(error: BaseException | None) -> str:
+    """No text of the error itself, which may be anybody's."""
+    found = (words for kind, words in _WORDS if isinstance(error, kind))
+    return next(found, type(error).__name__)
 
 
 def _is_certificate(error: BaseException | None) -> bool:

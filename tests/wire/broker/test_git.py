@@ -229,6 +229,8 @@ async def test_an_upstream_that_is_not_there_is_unreachable(scene: Scene) -> Non
     await scene.upstream.close()
     reply = await (await scene.world.session()).refs()
     assert reply.status == 502 and b"U101" in reply.data
+    (outcome,) = scene.world.audit("git.outcome")
+    assert outcome["reason"] == "the connection was refused: nobody listens there"
 
 
 @on_reactor
