@@ -116,9 +116,9 @@ class Launcher(ForkServer):
         reporting.report(child.attempts, 1)
 
     def _end_with_launcher(self) -> None:
-        """Until it has begun, a child ends with the launcher: hostd tells whoever asked for it
-        that it did not begin, and cannot find it. A child in another pid namespace is inherited
-        by the first process of that namespace, and not by hostd (pid_namespaces(7)).
+        """Until it has begun, a child ends with the launcher, because hostd tells whoever asked
+        for it that it did not begin. hostd inherits it, also from another pid namespace
+        (pid_namespaces(7)), and kills what it had not heard of; the kernel does that at once.
 
         To be called again after each change of uid. What an execve itself waits for, a lease on
         the program for example, is not covered: the setting would last beyond it.

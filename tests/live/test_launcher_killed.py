@@ -68,7 +68,7 @@ def ends(pidfd: int, within: int = _WAIT) -> bool:
 
 
 def test_with_the_launcher_goes_what_has_not_begun_in_another_pid_namespace(tmp_path: Path) -> None:
-    """It waits to join a cgroup, and its new parent is the first process of that namespace."""
+    """It waits to join a cgroup, and whoever inherits it need not know of it."""
     (tmp_path / "slow").mkdir()
     os.mkfifo(tmp_path / "slow" / "cgroup.procs")
     with first_process() as pidfd, launcher() as (link, process):
