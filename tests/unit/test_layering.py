@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -235,3 +236,12 @@ def test_a_kind_of_request_is_decided_without_a_world() -> None:
     found = [each for each in IMPORTS if each.module in kinds]
     acts = {each.target for each in found if any(belongs(each.target, edge) for edge in edges)}
     assert found and acts <= {"gitmoat.net.causes", "gitmoat.net.causes.Cause"}
+
+
+def test_the_architecture_page_says_of_each_part_which_kind_it_is() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w/]+)/` \| (\w+) \|", text, re.MULTILINE)
+    kinds = {folder.replace("/", "."): kind for folder, kind in rows}
+    assert {part for part, kind in kinds.items() if kind == "program"} == PROGRAMS
+    assert {part for part, kind in kinds.items() if kind == "pure"} == PURE
+    assert {part for part, kind in kinds.items() if kind == "helper"} == {"credential_helper"}

@@ -33,8 +33,8 @@ from tests.stage.sources import ROOT
 
 DOCS = ROOT / "docs"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-_WORDS = {1: "one", 2: "two", 4: "four", 5: "five", 8: "eight", 9: "nine", 10: "ten", 12: "twelve",
-          16: "sixteen", 20: "twenty", 100: "hundred"}  # fmt: skip
+_WORDS = {1: "(?:one|an?)", 2: "two", 4: "four", 5: "five", 8: "eight", 9: "nine", 10: "ten",
+          12: "twelve", 16: "sixteen", 20: "twenty", 100: "hundred"}  # fmt: skip
 
 
 def page(name: str) -> str:
@@ -43,10 +43,17 @@ def page(name: str) -> str:
 
 
 def in_force(name: str) -> int:
-    """`package.module:NAME`, a number; behind a slash the unit in which a page says it."""
+    """`package.module:NAME`, a number; behind a slash the unit in which a page says it.
+
+    `NAME().key` is the default of a key; `#NAME` the length of a table.
+    """
     place, _, unit = name.partition("/")
     module, _, attribute = place.partition(":")
-    whole, rest = divmod(float(getattr(import_module(module), attribute)), int(unit or 1))
+    value: Any = import_module(module)
+    for part in attribute.lstrip("#").split("."):
+        value = getattr(value, part.removesuffix("()"))
+        value = value() if part.endswith("()") else value
+    whole, rest = divmod(float(len(value) if "#" in attribute else value), int(unit or 1))
     assert rest == 0, f"{name} is no whole number of its unit"
     return int(whole)
 
@@ -58,7 +65,7 @@ def spellings(number: int) -> tuple[str, ...]:
 def states(text: str, sentence: str, numbers: tuple[int, ...]) -> bool:
     pattern = re.escape(sentence).replace(r"\{\}", "{}")
     for number in numbers:
-        choices = "|".join(re.escape(each) for each in spellings(number))
+        choices = "|".join(spellings(number))
         pattern = pattern.replace("{}", rf"(?<![\d.,])(?:{choices})(?![\d,])", 1)
     return re.search(pattern, text, re.IGNORECASE) is not None
 
@@ -249,6 +256,63 @@ FACTS = (
         "threads that look up names of other hosts ({})",
         "broker.upstream.resolving:_THREADS",
     ),
+    fact(_THREATS, "{} looks at a time, one at most for a sandbox", "hostd.watchdog:_AT_A_TIME"),
+    fact(_THREATS, "is repeated for {} seconds before it counts", "hostd.watchdog:_UNSEEN_FOR"),
+    fact(
+        _THREATS, "tier and repository, at most {} of them", "broker.upstream.limiter:MOST_BREAKERS"
+    ),
+    fact(
+        _THREATS,
+        "use that credential there wait, {} hour at most",
+        "broker.upstream.limiter:LONGEST/3600",
+    ),
+    fact(
+        _THREATS,
+        "git operations at a time ({})",
+        "broker.config.settings:BrokerLimits().operations",
+    ),
+    fact(_THREATS, "{} operations of each at most", "broker.sessions.admission:_WAITING_EACH"),
+    fact(
+        _THREATS,
+        "TLS connections to the broker ({})",
+        "broker.config.settings:BrokerLimits().connections",
+    ),
+    fact(
+        _THREATS,
+        "{} of a session at a time; they are not those for git",
+        "broker.upstream.resolving:EACH",
+    ),
+    fact(
+        _THREATS,
+        "its answer kept {} minutes, its failure {} seconds",
+        "broker.credentials.providers.helper:_KEEP/60",
+        "broker.credentials.providers.helper:FAILURE_SECONDS",
+    ),
+    fact(
+        _THREATS,
+        "| {} of a session; one session never gets another's",
+        "broker.upstream.kept:KEEP_EACH",
+    ),
+    fact(_THREATS, "{} readers of metrics at a time", "broker.api.metrics_port:CONNECTIONS"),
+    fact(_THREATS, "{} datagrams a turn; 16 TCP connections", "sidecar.egress.dns_listener:MOST"),
+    fact(
+        _THREATS,
+        "{} lines, then one a minute, of {} KiB at most",
+        "sidecar.logs:BURST",
+        f"sidecar.logs:LONGEST/{KIB}",
+    ),
+    fact(_THREATS, "for its gate ({})", "hostd.sandbox.first_processes:_GATE_LIMITS.pids"),
+    fact(_ARCHITECTURE, "(gate: {})", "hostd.sandbox.first_processes:_GATE_LIMITS.pids"),
+    fact(_ARCHITECTURE, "of each sandbox every {} seconds", "hostd.config:Watchdog().interval"),
+    fact("docs/howto/docker.md", "and again every {} seconds", "hostd.config:Watchdog().interval"),
+    fact(
+        _LIMITATIONS,
+        "{} minutes for each unless configured otherwise",
+        "hostd.config:GateTimes().whole/60",
+    ),
+    fact(_LIMITATIONS, "by silence ({} hours by default)", "netpolicy.policy:Session().idle/3600"),
+    fact("README.md", "Then it shows {} promises being kept", "hostctl.commands.demo:#CHECKS"),
+    fact("README.md", "What make demo prints: {} promises", "hostctl.commands.demo:#CHECKS"),
     fact(
         "docs/howto/upgrade.md",
         "when that takes longer than {} seconds",
@@ -282,6 +346,18 @@ def test_the_oldest_versions_that_are_named(name: str) -> None:
     assert {"Linux", "git", "Python"} <= named.keys()
     known = {**texts, "Python": python[1], "Engine": ".".join(map(str, machine._OLDEST_DOCKER))}
     assert named == {each: known[each] for each in named}
+
+
+def test_the_packages_that_the_readme_says_are_installed() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    rows = re.findall(r"^(?:TEST_)?PACKAGES \+?:?= (.*)$", makefile, re.MULTILINE)
+    packages = [re.sub(r"\$\(.*?\|\| echo (\S+)\)", r"\1", row).split() for row in rows]
+    text = page("README.md")
+    assert f"Debian packages with apt ({', '.join(packages[0])})" in text
+    said = text.partition("It installs what `make demo` installs, and ")[2].partition(", because")[
+        0
+    ]
+    assert set(re.split(r", | and ", said)) == {each for row in packages[1:] for each in row}
 
 
 def test_what_a_newer_kernel_adds() -> None:
