@@ -98,6 +98,7 @@ _TABLE = (
     Code("U108", "the git server is asked too often; try again later", "wait; `limits.credential_requests_per_minute` in broker.toml is our own share of it", git=429),
     Code("U109", "the git server does not let our credential do this", "widen the credential's permissions at the git server, or take the rule out of the policy"),
     Code("U110", "the git server has an error of its own; try again later", "the broker's log has the status; look at the git server"),
+    Code("U111", "the git server has moved this repository", "use its new name, which the audit has, and allow that; if only .git differs, set git_suffix"),
     # B1xx: the broker
     Code("B101", "the broker cannot be reached", "start it (`hostctl up`); listen.address in broker.toml and broker.address in hostd.toml must be the same", proxy=502, proxy_error="proxy_internal_error"),
     Code("B102", "the broker's key is not the pinned one", "if the key was rotated on purpose, pin the new one in hostd.toml"),

@@ -12,7 +12,7 @@ from broker.credentials.injection import upstream_head
 from broker.credentials.providers.credential import CredentialRequest
 from broker.credentials.providers.judging import expiry_of, scope_of, warnings_of
 from broker.errors import Unavailable
-from broker.kinds.git_responses import judge
+from broker.kinds.git_responses import judge, moved_to
 from broker.sessions.running import AdminTask
 from broker.upstream.dialler import Dialler
 from broker.upstream.routes import Routes, Server
@@ -49,6 +49,8 @@ class CredentialCheck:
         except Unavailable as error:
             raise Fault(error.code, error.what, error.why, error.fix) from None
         code = judge(got, request, _LIMIT)
+        moved = moved_to(got, request, server.upstream) if code == "U103" else None
+        code = code if moved is None else "U111"
         if code == "U102" and got.status == 401:
             server.provider.refused(wanted, credential)
         return {
@@ -57,7 +59,7 @@ class CredentialCheck:
             "repository": repository.text,
             "status": got.status,
             "code": code,
-            "what": "accepted" if code is None else _words(code),
+            "what": "accepted" if code is None else _words(code, moved),
             "scope": scope_of(credential, got),
             "expires": expiry_of(credential, got),
             "warnings": warnings_of(credential, got, self._wall()),
@@ -95,6 +97,11 @@ class CredentialCheck:
             return None
 
 
-def _words(code: str) -> str:
+def _words(code: str, moved: tuple[RepositoryPath, bool] | None) -> str:
     # The sandbox is told of a missing repository as of a forbidden one; the admin is not.
-    return "no such repository for it" if code == "G101" else CODES[code].text
+    if code == "G101":
+        return "no such repository for it"
+    if moved is None:
+        return CODES[code].text
+    repository, dot_git = moved
+    return f"{CODES[code].text}: it is {repository.text}{'.git' if dot_git else ''} now"

@@ -69,6 +69,7 @@ class Deny:
     rule: str = ""
     retry: int = 0
     more: str = ""
+    hint: str = ""  # a line of its own
     refs: str | Mapping[str, str] | None = None
     slows_down: bool = False  # asking again changes nothing, and is answered later each time
     close: bool = False

@@ -7,7 +7,7 @@ from functools import partial
 from math import ceil
 from typing import ClassVar, assert_never, cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from broker.config.settings import BrokerConfig
 from broker.credentials.injection import upstream_head
@@ -17,7 +17,7 @@ from broker.exchange.kind import DROP, Allow, Deny, End, Joint, Kind, Verdict
 from broker.exchange.least_rate import Paced
 from broker.exchange.refusals import Reply, lfs_reply, refuse, text_reply
 from broker.kinds.git_answers import AnswerFilter
-from broker.kinds.git_responses import judge
+from broker.kinds.git_responses import judge, moved_to
 from broker.kinds.git_stages import GitAnswer, GzippedRequest
 from broker.sessions.admission import Admission
 from broker.sessions.running import Permit
@@ -179,11 +179,11 @@ class Git(Kind):
 
     # What is told and recorded
 
-    def lines(self, code: str, policy: Policy, braked: bool = False) -> list[str]:
-        return refusal_lines(code, self.request_id, policy, self.tier, braked)
+    def lines(self, code: str, policy: Policy, braked: bool = False, hint: str = "") -> list[str]:
+        return refusal_lines(code, self.request_id, policy, self.tier, braked, hint)
 
     def refuse(self, deny: Deny, policy: Policy, braked: bool) -> Reply:
-        lines = self.lines(deny.code, policy, braked)
+        lines = self.lines(deny.code, policy, braked, deny.hint)
         return refuse(self.request, deny.code, lines, self.request_id, deny.retry)
 
     @property
@@ -282,7 +282,7 @@ class Git(Kind):
                 config.spelled(self.request), config.authority, joint.credential, framing
             ),
             framing,
-            partial(self._answer, joint.answer, answers.limit),
+            partial(self._answer, joint.answer, answers.limit, joint.policy),
             prelude,
             up=(
                 *self._packed(),
@@ -316,11 +316,17 @@ class Git(Kind):
         return answers.farewell(self.lines(self.code_of(why), policy))
 
     def _answer(
-        self, heard: Callable[[ResponseHead], None], limit: int, head: ResponseHead
+        self,
+        heard: Callable[[ResponseHead], None],
+        limit: int,
+        policy: Policy,
+        head: ResponseHead,
     ) -> tuple[int, Headers] | Refuse:
         """The head the sidecar sees: of the upstream's own, only its meaning is left."""
         heard(head)
         code = judge(head, self.request, limit)
+        if code == "U103":
+            return self._redirected(head, policy)
         if code is not None:
             return Refuse(code)
         return 200, (
@@ -328,6 +334,20 @@ class Git(Kind):
             (b"Cache-Control", b"no-cache"),
             (b"Gitmoat-Request-Id", self.request_id.encode()),
         )
+
+    def _redirected(self, head: ResponseHead, policy: Policy) -> Refuse:
+        """The new name is told to a client that may ask for it, and to the audit."""
+        assert self.server is not None  # noqa: S101 - it has answered
+        found = moved_to(head, self.request, self.server.upstream)
+        if found is None:
+            return Refuse("U103")
+        repository, dot_git = found
+        name = repository.text + (".git" if dot_git else "")
+        asked = self.asked(policy)
+        there = evolve(asked, request=evolve(asked.request, repository=repository))
+        denied = isinstance(decide_request(there), Denied)
+        hint = "" if denied else f"use this name instead: {name}"
+        return Refuse("U111", f"moved to {self.server.upstream.name}:{name}", hint)
 
     # The end
 
@@ -358,7 +378,8 @@ class Git(Kind):
                 code = self.code_of(why) if refused is None else refused.code or "U104"
                 late = why.cause is Cause.NO_REQUEST  # its rest may never come: it is not drained
                 more = _CLIENT_LATE if late else self.doubt(code) if up else ""
-                tell = Deny(code, more=more, close=late)
+                hint = "" if refused is None else refused.hint
+                tell = Deny(code, more=more, hint=hint, close=late)
                 lost = refused is None and code == "U101"
                 return End(code, why.text, up, tell=tell, lost=lost)
             case Broken(side, why, up, down):

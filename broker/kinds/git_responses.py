@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from broker.upstream.limiter import asks_for_rest
-from gitmoat.wire.git.smarthttp import GitRequest, response_type
+from gitmoat.wire.git.repository_name import Place, RepositoryPath
+from gitmoat.wire.git.smarthttp import GitRequest, named_by, response_type
 from gitmoat.wire.http.framing import Length
 from gitmoat.wire.http.heads import ResponseHead
+from gitmoat.wire.malformed import Malformed
+from netpolicy.upstreams import Upstream, UpstreamTable
 
 _KNOWN = {401: "U102", 403: "U109", 404: "G101"}
 
@@ -20,6 +23,23 @@ def judge(head: ResponseHead, request: GitRequest, limit: int) -> str | None:
     if isinstance(head.framing, Length) and head.framing.octets > limit:
         return "G302"
     return None
+
+
+def moved_to(
+    head: ResponseHead, request: GitRequest, upstream: Upstream
+) -> tuple[RepositoryPath, bool] | None:
+    """The name by which a redirect says that the same server has the repository, and whether
+    `.git` is behind it. It is read to be told, never followed."""
+    try:
+        location = head.header(b"location") or b""
+        if location.startswith(b"https://"):
+            host, slash, path = location.removeprefix(b"https://").partition(b"/")
+            if UpstreamTable((upstream,)).by_place(Place(host.decode("ascii"))) is None:
+                return None
+            location = slash + path
+    except (Malformed, UnicodeDecodeError):
+        return None
+    return named_by(location, request)
 
 
 def _refusal(status: int) -> str:

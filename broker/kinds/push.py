@@ -115,7 +115,7 @@ class GitPush(Git):
         if commands is None or (deny.refs is None and has_own_status(code)):
             return super().refuse(deny, policy, braked)
         odd = () if self.bad is None else self.bad.odd
-        lines = self.lines(code, policy, braked)
+        lines = self.lines(code, policy, braked, deny.hint)
         return refuse_commands(self._push, commands, lines, reason, self.request_id, odd)
 
     @property

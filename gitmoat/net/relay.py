@@ -26,10 +26,12 @@ from gitmoat.wire.malformed import Malformed
 @frozen
 class Refuse:
     """The upstream's answer is not passed on. `code` is for the answer in its place, if there is
-    one; `detail` for the log and the audit, which have the code without it."""
+    one; `detail` for the log and the audit, which have the code without it; `hint` for the client.
+    """
 
     code: str | None = None
     detail: str = ""
+    hint: str = ""
 
 
 class Side(Enum):

@@ -16,15 +16,23 @@ _NOT_SHOWN = re.compile(r"[^ -~]")
 
 
 def refusal_lines(
-    code: str, request_id: str, policy: Policy, tier: Tier, braked: bool = False
+    code: str,
+    request_id: str,
+    policy: Policy,
+    tier: Tier,
+    braked: bool = False,
+    hint: str = "",
 ) -> list[str]:
     """What a sandbox is told: the code, what IS allowed, the id that leads the owner to the rest.
 
     Made from the code alone, so that unknown and forbidden repositories look the same. `braked`:
-    so much was refused lately that answers are slowed down.
+    so much was refused lately that answers are slowed down. `hint`: what more the git server said
+    of a repository that this tier may see.
     """
     known = CODES[code]
     lines = [f"gitmoat: {known.text} ({known.id})"]
+    if hint:
+        lines.append(hint)
     if code.startswith(("G1", "G2")):
         lines += allowed_lines(policy, tier)
     if braked:

@@ -13,6 +13,13 @@ GOVERNOR = "tests/unit/broker/upstream/test_limiter.py"
 
 BETWEEN = (
     Mutation(
+        "broker: the new name of a repository is told to whom it is denied",
+        "broker/kinds/git.py",
+        '        hint = "" if denied else f"use',
+        '        hint = f"use',
+        ("tests/wire/broker/test_git.py::test_a_new_name_that_another_tier_may_see_is_not_told",),
+    ),
+    Mutation(
         "broker: a request over its rate waits without end",
         "broker/sessions/session_limits.py",
         "        if wait > LONGEST_WAIT:\n",

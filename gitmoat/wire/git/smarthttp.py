@@ -180,6 +180,19 @@ def target_of(request: GitRequest, prefix: bytes, place: bytes) -> bytes:
     return prefix + where + repository + suffix + _endpoint(request)
 
 
+def named_by(target: bytes, request: GitRequest) -> tuple[RepositoryPath, bool] | None:
+    """The repository that `target` asks the same of as `request` does its own, and whether `.git`
+    stands behind it there; None when it asks for anything else."""
+    endpoint = _endpoint(request)
+    raw = target.removeprefix(b"/").removesuffix(endpoint)
+    if not (target.startswith(b"/") and target.endswith(endpoint)):
+        return None
+    try:
+        return parse_repository(raw), ends_in_git(raw)
+    except Malformed:
+        return None
+
+
 def headers_of(request: GitRequest) -> list[tuple[bytes, bytes]]:
     """The headers git itself would send, from constants."""
     headers = []

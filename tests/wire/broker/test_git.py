@@ -197,6 +197,44 @@ async def test_a_strange_answer_is_refused_in_our_own_words(scene: Scene, case: 
     assert fetched.status == 200 and fetched.data[4:8] == b"ERR "
 
 
+MOVED = (
+    b"HTTP/1.1 301 X\r\nContent-Length: 0\r\n"
+    b"Location: https://localhost:%d/%s/info/refs?service=git-upload-pack\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("acme/gate.git", b"use this name instead: acme/gate.git\n"),
+        ("acme/app", b"use this name instead: acme/app\n"),
+        ("acme/x-secret.git", b""),
+        ("other/app.git", b""),
+    ],
+)
+@on_reactor
+async def test_a_repository_that_was_renamed_is_told_if_the_policy_allows_its_new_name(
+    scene: Scene, name: str, told: bytes
+) -> None:
+    scene.upstream.answers(MOVED % (scene.upstream.port, name.encode()))
+    sidecar = await scene.world.session()
+    reply = await sidecar.refs(tier="helper")
+    assert reply.data == (
+        b"gitmoat: the git server has moved this repository (U111)\n%srequest id: %s\n"
+        % (told, ID.encode())
+    )
+    assert len(scene.upstream.heads) == 1, "it is not followed"
+    (outcome,) = scene.world.audit("git.outcome")
+    assert (outcome["code"], outcome["reason"]) == ("U111", f"moved to up:{name}")
+
+
+@on_reactor
+async def test_a_new_name_that_another_tier_may_see_is_not_told(scene: Scene) -> None:
+    scene.upstream.answers(MOVED % (scene.upstream.port, b"acme/gate.git"))
+    told = (await (await scene.world.session()).refs(tier="untrusted")).data
+    assert b"U111" in told and b"acme/gate" not in told
+
+
 def elsewhere(scene: Scene, upstream: FakeUpstream) -> None:
     """Point the configuration at another upstream."""
     scene.world.upstream_port = upstream.port

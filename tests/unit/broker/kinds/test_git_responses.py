@@ -2,10 +2,11 @@
 
 import pytest
 
-from broker.kinds.git_responses import judge
-from gitmoat.wire.git.repository_name import parse_place, parse_repository
+from broker.kinds.git_responses import judge, moved_to
+from gitmoat.wire.git.repository_name import RepositoryPath, parse_place, parse_repository
 from gitmoat.wire.git.smarthttp import Advertise, Service
 from gitmoat.wire.http.heads import Chunked, Length, ResponseHead
+from netpolicy.upstreams import Upstream
 
 REQUEST = Advertise(parse_place(b"up"), parse_repository(b"acme/app"), Service.UPLOAD_PACK, 2)
 TYPE = (b"content-type", b"application/x-git-upload-pack-advertisement")
@@ -47,6 +48,48 @@ def test_a_403_that_means_too_often_is_told_apart(more: tuple[bytes, bytes]) -> 
 )
 def test_another_type_or_encoding_is_strange(headers: tuple[tuple[bytes, bytes], ...]) -> None:
     assert judge(head(200, *headers), REQUEST, 10) == "U104"
+
+
+UP = Upstream("up", ("git.example", "www.git.example:8443"), case_insensitive=False)
+ASKED = b"/info/refs?service=git-upload-pack"
+NEW = RepositoryPath("acme/new")
+
+
+@pytest.mark.parametrize(
+    ("location", "name"),
+    [
+        (b"https://git.example/acme/new.git" + ASKED, (NEW, True)),
+        (b"https://git.example:443/acme/new" + ASKED, (NEW, False)),
+        (b"https://www.git.example:8443/acme/new" + ASKED, (NEW, False)),
+        (b"/acme/new.git" + ASKED, (NEW, True)),
+        (b"/acme/app" + ASKED, (RepositoryPath("acme/app"), False)),
+        (b"https://git.example.evil/acme/new.git" + ASKED, None),
+        (b"https://git.example@evil.example/acme/new.git" + ASKED, None),
+        (b"https://git.example:8443/acme/new.git" + ASKED, None),
+        (b"http://git.example/acme/new.git" + ASKED, None),
+        (b"//git.example/acme/new.git" + ASKED, None),
+        (b"acme/new.git" + ASKED, None),
+        (b"/acme/../new.git" + ASKED, None),
+        (b"/acme/%6eew.git" + ASKED, None),
+        (b"/acme/n\x1b[31mew.git" + ASKED, None),
+        (b"/acme/new.git/info/refs?service=git-receive-pack", None),
+        (b"/acme/new.git" + ASKED + b"&x=y", None),
+        (b"/login?next=/acme/new.git" + ASKED, None),
+        (b"https://git.ex\xc3\xa4mple/acme/new.git" + ASKED, None),
+        (ASKED, None),
+        (b"", None),
+    ],
+)
+def test_a_redirect_names_a_repository_of_the_same_server_or_nothing(
+    location: bytes, name: tuple[RepositoryPath, bool] | None
+) -> None:
+    assert moved_to(head(301, (b"location", location)), REQUEST, UP) == name
+
+
+def test_two_redirects_at_once_name_nothing() -> None:
+    line = (b"location", b"/acme/new.git" + ASKED)
+    assert moved_to(head(301, line, line), REQUEST, UP) is None
+    assert moved_to(head(301), REQUEST, UP) is None
 
 
 def test_an_announced_length_over_the_limit_is_refused_before_it_begins() -> None:

@@ -208,6 +208,18 @@ async def test_what_the_server_says_of_a_credential_is_told(
 
 
 @on_reactor
+async def test_the_new_name_of_a_repository_is_told(scene: Scene) -> None:
+    there = b"/acme/new.git/info/refs?service=git-upload-pack"
+    scene.upstream.answers(b"HTTP/1.1 301 X\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n" % there)
+    said = await try_out(scene, "token", "up:acme/app")
+    assert (said["code"], said["what"]) == (
+        "U111",
+        "the git server has moved this repository: it is acme/new.git now",
+    )
+    assert len(scene.upstream.heads) == 1
+
+
+@on_reactor
 async def test_a_trial_that_cannot_be_made_says_why(scene: Scene) -> None:
     for name, repo, code in (
         ("gone", "up:acme/app", "C110"),
