@@ -23,7 +23,9 @@ from hostctl.doctor import machine
 from hostd.api.operations import Operations
 from hostd.broker_link import host_keys
 from hostd.config import Config
+from hostd.sandbox import bwrap
 from hostd.sandbox.planning import RunRequest
+from netpolicy.author import Author
 from netpolicy.format.document import parse_policy, policy_from_mapping
 from netpolicy.format.reading import PolicyError, UnknownKey
 from netpolicy.format.units import parse_duration, parse_size
@@ -365,6 +367,18 @@ def test_what_a_newer_kernel_adds() -> None:
     assert f"Linux {attesting} adds" in page("README.md")
     assert f"That needs Linux {attesting}." in page(_SOCKET)
     assert f"Before Linux {attesting} the credential socket" in page(_LIMITATIONS)
+
+
+def test_what_of_the_hosts_programs_a_sandbox_does_not_see() -> None:
+    made = inspect.getsource(bwrap)
+    assert '"--tmpfs", "/usr/local"' in made and '"/opt"' not in made
+    assert "`/usr/local`, `/opt` and home directories of the host are not there" in page(
+        _LIMITATIONS
+    )
+
+
+def test_who_the_commits_of_a_sandbox_are_by() -> None:
+    assert f"Its commits are by `{Author()}`" in page("docs/howto/coding-agents.md")
 
 
 # Policies
