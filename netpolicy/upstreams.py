@@ -16,7 +16,24 @@ from netpolicy.patterns.matchers import is_upstream_name
 
 DEFAULT_IDLE = 60
 _LONGEST_IDLE = 86400
+_AUTHORITY = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*://)?)((?:[^/@]*@)?)([^/@:]*)")
 _WORKSPACE = re.compile(r"/[ -~]*")
+
+
+def fold_host(url: str) -> str:
+    """Scheme and host in lower case: they have no other spelling (RFC 3986, 6.2.2.1)."""
+
+    def fold(found: re.Match[str]) -> str:
+        return found[1].lower() + found[2] + found[3].lower()
+
+    return _AUTHORITY.sub(fold, url, count=1)
+
+
+def without_userinfo(url: str) -> str:
+    """For messages: what stands before an `@` may be a password."""
+    start, _, rest = url.rpartition("@")
+    scheme, separator, _ = start.partition("://")
+    return (scheme + separator if separator else "") + rest
 
 
 def _canonical(host: str) -> str:
@@ -34,6 +51,9 @@ class Upstream:
     name: str = field()
     hosts: tuple[str, ...] = field(converter=_all_canonical)
     case_insensitive: bool
+
+    def url_of(self, path: RepositoryPath) -> str:
+        return f"https://{self.hosts[0]}/{path.text}.git"
 
     @name.validator
     def _check_name(self, _attribute: object, name: str) -> None:
@@ -88,11 +108,14 @@ class UpstreamTable:
         return frozenset(name for each in self.upstreams for name in _bare_names(each))
 
     def locate(self, url: str) -> tuple[Upstream, RepositoryPath] | None:
-        """The upstream and the repository of a URL as people type it."""
+        """The upstream and the repository of a URL as people type it, or of `UPSTREAM:PATH`."""
+        folded = fold_host(url)
         for prefix, upstream in self.spellings():
-            if url.startswith(prefix):
-                return _located(upstream, url.removeprefix(prefix))
-        return None
+            if folded.startswith(prefix):
+                return _located(upstream, folded.removeprefix(prefix))
+        name, _, path = url.partition(":")
+        named = self.by_name(name)
+        return None if named is None else _located(named, path)
 
     def spellings(self) -> Iterator[tuple[str, Upstream]]:
         """Every beginning of a URL that means an upstream."""

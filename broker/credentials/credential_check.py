@@ -19,10 +19,10 @@ from broker.upstream.routes import Routes, Server
 from gitmoat.codes import CODES
 from gitmoat.fault import Fault
 from gitmoat.net.http.whole_answer import NoAnswer
-from gitmoat.wire.git.repository_name import Place, RepositoryPath, parse_repository
+from gitmoat.wire.git.repository_name import Place, RepositoryPath
 from gitmoat.wire.git.smarthttp import Advertise, Service
 from gitmoat.wire.http.heads import NoBody, ResponseHead
-from gitmoat.wire.malformed import Malformed
+from netpolicy.upstreams import without_userinfo
 
 _LIMIT = 8 << 20
 _CHECK = AdminTask("checking a credential")
@@ -73,28 +73,17 @@ class CredentialCheck:
         return got
 
     def _find(self, place: str) -> tuple[Server, RepositoryPath]:
-        found = self._located(place) if "://" in place else self._named(place)
+        found = self._routes.table.locate(place)
         if found is None:
-            what = f"{place[:200]!r} is at no upstream that is configured"
+            what = f"{without_userinfo(place)[:200]!r} is at no upstream that is configured"
             raise Fault("U107", what, "", CODES["U107"].fix)
-        server, repository = found
+        upstream, repository = found
+        server = self._routes.by_upstream[upstream.name]
         if server.config.provider != self._name:
             what = f"upstream {server.upstream.name} does not use this credential"
             fix = f"it uses {server.config.provider}; name a repository of another upstream"
             raise Fault("U107", what, "", fix)
         return server, repository
-
-    def _located(self, url: str) -> tuple[Server, RepositoryPath] | None:
-        found = self._routes.table.locate(url)
-        return None if found is None else (self._routes.by_upstream[found[0].name], found[1])
-
-    def _named(self, text: str) -> tuple[Server, RepositoryPath] | None:
-        upstream, _, path = text.partition(":")
-        server = self._routes.by_upstream.get(upstream)
-        try:
-            return None if server is None else (server, parse_repository(path.encode()))
-        except Malformed:
-            return None
 
 
 def _words(code: str, moved: tuple[RepositoryPath, bool] | None) -> str:

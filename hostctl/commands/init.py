@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from gitmoat.paths import Paths
@@ -21,6 +22,7 @@ from hostctl.setup.defaults import write_defaults
 from hostctl.setup.logins import Login, has_login, logins, runner
 from hostctl.terminal.interrupts import raise_on_signals
 from hostctl.terminal.questions import ask, ask_yes, is_interactive
+from netpolicy.upstreams import without_userinfo
 
 ABOUT = """\
 Sets up a first git server: finds a login you have, starts broker and hostd, and tries the login.
@@ -30,6 +32,7 @@ there is a login, proposes an upstream and a credential, and asks before it writ
 secret stays where it is: the helper is asked for it when it is needed, as that user, and only the
 broker gets its answer."""
 _NONE = "neither `gh` nor a git credential helper is configured for it"
+_UNTRUSTED = "U106"
 _NOT_NAMES = re.compile(r"[^a-z0-9-]")
 
 
@@ -38,6 +41,7 @@ def arguments(parser: ArgumentParser) -> None:
     add("--user", metavar="U", help="whose login (default: who called sudo)")
     add("--url", metavar="URL", help="https://HOST[:PORT] of the git server, if there are several")
     add("--name", metavar="NAME", help="what to call upstream and credential here")
+    add("--ca-file", metavar="F", help="trust this authority instead of the system's")
     add("--repo", metavar="R", help="PATH of a repository there, to try the login with")
     add("-y", "--yes", action="store_true", help="do not ask")
 
@@ -55,8 +59,16 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     raise_on_signals()
     write_defaults(paths)
     start_missing(paths, out)
-    added = _configure(paths, name, url, user.pw_name, login)
-    return _report(args, out, paths, name, url, added)
+    added = _configure(args, paths, name, url, login)
+    try:
+        tried = _try(args, paths, name)
+    except Failure as failure:
+        failure.what += _undo(paths, name, added)
+        raise
+    except BaseException:
+        _undo(paths, name, added)
+        raise
+    return _report(out, name, url, added, tried)
 
 
 def _user(args: Namespace) -> pwd.struct_passwd:
@@ -97,8 +109,10 @@ def _host(url: str) -> str:
         parts = urlsplit(text)
     except ValueError:
         parts = urlsplit("")
-    if parts.scheme != "https" or not parts.netloc or parts.path not in ("", "/"):
-        raise usage(f"{url!r} is not a git server", "write https://HOST or https://HOST:PORT")
+    bare = parts.netloc and "@" not in parts.netloc and parts.path in ("", "/")
+    if parts.scheme != "https" or not bare:
+        shown = without_userinfo(url)
+        raise usage(f"{shown!r} is not a git server", "write https://HOST or https://HOST:PORT")
     return parts.netloc.lower()
 
 
@@ -131,25 +145,42 @@ def _confirm(
         raise usage("nothing was written", "--url, --user and --name choose something else")
 
 
-def _configure(paths: Paths, name: str, url: str, user: str, login: Login) -> bool:
+def _configure(args: Namespace, paths: Paths, name: str, url: str, login: Login) -> bool:
     """Adds credential and upstream; returns False if the server is configured already."""
-    known = configured(paths, "upstream").values()
-    if any(str(values.get("url", "")).rstrip("/") == url for _, values in known):
-        return False
-    provider: dict[str, Value] = {"type": "git-credential", "user": user}
+    ca_file = {"ca_file": os.path.abspath(args.ca_file)} if args.ca_file else {}  # noqa: PTH100
+    for known, (_, values) in configured(paths, "upstream").items():
+        if str(values.get("url", "")).rstrip("/") == url:
+            _check_authority(known, values, ca_file)
+            return False
+    provider: dict[str, Value] = {"type": "git-credential", "user": _user(args).pw_name}
     add_file(paths, "provider", name, {**provider, "command": list(login.command)})
     try:
-        values: dict[str, Value] = {"url": url, "case_insensitive": ignores_case(url)}
-        add_file(paths, "upstream", name, {**values, **spelling(url), "provider": name})
+        fold: dict[str, Value] = {"case_insensitive": ignores_case(url), **spelling(url)}
+        add_file(paths, "upstream", name, {"url": url, **ca_file, **fold, "provider": name})
     except BaseException:
         remove_file(paths, "provider", name)
         raise
     return True
 
 
-def _report(args: Namespace, out: Output, paths: Paths, name: str, url: str, added: bool) -> int:
-    tried = _try(args, paths, name)
-    works = tried is None or tried.get("code") is None
+def _check_authority(name: str, values: Mapping[str, object], wanted: Mapping[str, Value]) -> None:
+    if wanted and values.get("ca_file") != wanted["ca_file"]:
+        what = f"the upstream {name} is configured already, without this authority"
+        raise Failure("C109", what, fix=f"hostctl upstream rm {name}, then hostctl init again")
+
+
+def _undo(paths: Paths, name: str, added: bool) -> str:
+    """What does not work is not kept: the next attempt would find it set up already."""
+    if not added:
+        return ""
+    remove_file(paths, "upstream", name)
+    remove_file(paths, "provider", name)
+    return "; nothing of it was kept"
+
+
+def _report(
+    out: Output, name: str, url: str, added: bool, tried: Mapping[str, object] | None
+) -> int:
     word = "is set up" if added else "was set up already"
     fields = {"upstream": name, "url": url, "added": added, "test": tried}
     out.result(f"gitmoat {word}: {name} is {url}", {"schema": "gitmoat.init/1", **fields})
@@ -159,11 +190,21 @@ def _report(args: Namespace, out: Output, paths: Paths, name: str, url: str, add
     out.progress(
         f"next: hostctl policy init --repo {name}:PATH, or hostctl run --repo {url}/PATH -- CMD"
     )
-    return 0 if works else FAILED
+    return 0
 
 
 def _try(args: Namespace, paths: Paths, name: str) -> dict[str, object] | None:
     if not args.repo:
         return None
     request = {"op": "cred-test", "name": name, "repo": f"{name}:{args.repo}"}
-    return dict(control_client.ask(paths.broker_admin_socket, request))
+    tried = dict(control_client.ask(paths.broker_admin_socket, request))
+    if tried.get("code") is not None:
+        raise _refused(tried)
+    return tried
+
+
+def _refused(tried: Mapping[str, object]) -> Failure:
+    code, place = str(tried.get("code")), f"{tried.get('upstream')}:{tried.get('repository')}"
+    what = f"the login did not work at {place}"
+    fix = "init again with --ca-file F, the authority that signed it" if code == _UNTRUSTED else ""
+    return Failure(code, what, str(tried.get("what", "")), fix, exit_code=FAILED)

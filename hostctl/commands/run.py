@@ -32,11 +32,13 @@ The command reaches other hosts if the policy has [[egress]] rules for them, or 
 
 --repo, --push, --allow-host and --ttl narrow a --policy; they never widen it."""
 
+_REPO = "clone it to /workspace: a URL, or UPSTREAM:PATH"
+
 
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--policy", metavar="NAME|FILE", help="what the sandbox may do")
-    add("--repo", action="append", default=[], metavar="URL", help="clone it to /workspace")
+    add("--repo", action="append", default=[], metavar="R", help=_REPO)
     add("--push", action="append", default=[], metavar="GLOB", help="branches that may be pushed")
     add(
         "--allow-host",

@@ -11,6 +11,7 @@ from hostctl.arguments import sub_parsers
 from hostctl.output import Column, Output, need_root
 from hostctl.setup.brokerfiles import add_file, check_name, configured, remove_file
 from hostctl.setup.configfile import Value
+from netpolicy.upstreams import fold_host
 
 ABOUT = "Manages the git servers the broker may connect to."
 _CASE = """whether ACME/App and acme/app are the same repository there (default: yes for
@@ -69,9 +70,9 @@ def _host(url: str) -> str:
 
 def upstream_values(args: Namespace) -> dict[str, Value]:
     fold = args.case_insensitive or ("yes" if ignores_case(args.url) else "no")
-    values: dict[str, Value] = {"url": args.url, **spelling(args.url, args.git_suffix)}
+    values: dict[str, Value] = {"url": fold_host(args.url), **spelling(args.url, args.git_suffix)}
     if args.also:
-        values["also"] = list(args.also)
+        values["also"] = [host.lower() for host in args.also]
     if args.ca_file:
         values["ca_file"] = os.path.abspath(args.ca_file)  # noqa: PTH100 -- symlinks stay symlinks
     if args.proxy:
@@ -86,7 +87,9 @@ def _add(args: Namespace, out: Output, paths: Paths) -> int:
     values = upstream_values(args)
     path = add_file(paths, "upstream", name, values)
     fields = {"name": name, "file": str(path), **values}
-    out.result(f"added upstream {name}: {args.url}", {"schema": "gitmoat.upstream-add/1", **fields})
+    out.result(
+        f"added upstream {name}: {values['url']}", {"schema": "gitmoat.upstream-add/1", **fields}
+    )
     return 0
 
 

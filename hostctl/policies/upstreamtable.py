@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from gitmoat.paths import Paths
 from hostctl.failure import NOT_FOUND, Failure, usage
 from hostctl.setup.brokerfiles import configured
-from netpolicy.upstreams import Upstream, UpstreamTable
+from netpolicy.upstreams import Upstream, UpstreamTable, fold_host, without_userinfo
 
 
 def known_upstreams(paths: Paths) -> UpstreamTable:
@@ -41,10 +41,12 @@ def repository_of(text: str, upstreams: UpstreamTable) -> tuple[str, str]:
         if not colon:
             raise usage(f"{text!r} is not a repository", "write upstream:path, or a URL")
         return upstream, path
+    folded = fold_host(text)
     for prefix, known in upstreams.spellings():
-        if text.startswith(prefix):
-            return known.name, text.removeprefix(prefix)
-    raise Failure("U107", f"no upstream is configured for {text}", exit_code=NOT_FOUND)
+        if folded.startswith(prefix):
+            return known.name, folded.removeprefix(prefix)
+    what = f"no upstream is configured for {without_userinfo(text)}"
+    raise Failure("U107", what, exit_code=NOT_FOUND)
 
 
 def _unclear(why: str) -> Failure:

@@ -23,6 +23,7 @@ from hostd.gate.workspace import WorkspaceRepository
 from hostd.process.programs import Programs
 from hostd.sandbox.plan import Repository
 from hostd.sandbox.sandbox import Sandbox
+from netpolicy.upstreams import without_userinfo
 
 
 class GitGate:
@@ -137,7 +138,7 @@ class GitGate:
             return known[0]
         raise Failed(
             "R105",
-            f"this sandbox has no repository {remote!r}",
+            f"this sandbox has no repository {without_userinfo(remote)!r}",
             why="the gate serves what the sandbox was started with",
             fix="name one of: " + ", ".join(each.name for each in known)
             if known

@@ -36,7 +36,7 @@ from netpolicy.narrowing import adhoc_policy, narrow
 from netpolicy.patterns.publicsuffix import is_shared
 from netpolicy.policy import Policy, Tier
 from netpolicy.rule_kind import Options
-from netpolicy.upstreams import UpstreamTable
+from netpolicy.upstreams import UpstreamTable, fold_host, without_userinfo
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -115,13 +115,14 @@ def check_variables(variables: Mapping[str, str]) -> None:
 def _located(url: str, upstreams: UpstreamTable, directory: str) -> Repository:
     found = upstreams.locate(url)
     if found is None:
-        raise Failed(
-            "U107",
-            f"no upstream is configured for {url}",
-            fix="hostctl upstream ls shows them; hostctl upstream add makes one",
-            exit_code=4,
-        )
-    return Repository(url, found[0], found[1], directory)
+        bare = without_userinfo(url)
+        fix = "hostctl upstream ls shows them; hostctl upstream add makes one"
+        if upstreams.locate(bare) is not None:
+            fix = "leave user and password out of the URL: the broker has the credential"
+        raise Failed("U107", f"no upstream is configured for {bare}", fix=fix, exit_code=4)
+    upstream, path = found
+    typed = url if upstreams.by_name(url.partition(":")[0]) is None else upstream.url_of(path)
+    return Repository(fold_host(typed), upstream, path, directory)
 
 
 def _repositories(request: RunRequest, upstreams: UpstreamTable) -> tuple[Repository, ...]:

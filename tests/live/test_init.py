@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import trustme
 
 from tests.stage.instance import Instance, make_instance
 from tests.stage.owner import log_in
@@ -47,3 +50,33 @@ def test_a_name_that_is_taken_leaves_everything_as_it_was(instance: Instance) ->
     assert {k: v for k, v in after.items() if k != "etc/gitconfig"} == {
         k: v for k, v in before.items() if k != "etc/gitconfig"
     }
+
+
+def test_a_login_that_does_not_work_leaves_nothing_behind(instance: Instance) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # no git server listens there
+        place = f"127.0.0.1:{nobody.getsockname()[1]}"
+        config = f'[credential "https://{place}"]\n\thelper = store\n'
+        (instance.root / "etc" / "gitconfig").write_text(config)
+        log_in(instance.root, place)
+        words = ("init", "--user", "nobody", "--yes", "--repo", "acme/app")
+        ran = instance.hostctl(*words)
+    assert ran.code != 0 and "; nothing of it was kept [U105]" in ran.err
+    assert list(instance.paths.broker_d.iterdir()) == []
+    assert json.loads(instance.hostctl("cred", "ls", "--json").out)["items"] == []
+
+
+def authority(file: Path) -> Path:
+    trustme.CA().cert_pem.write_to_path(str(file))
+    return file
+
+
+def test_an_authority_of_ones_own_is_configured_with_the_server(instance: Instance) -> None:
+    own, other = (str(authority(instance.paths.etc / name)) for name in ("own.pem", "other.pem"))
+    words = ("init", "--user", "nobody", "--yes", "--ca-file")
+    instance.hostctl(*words, own).expect_success("init")
+    (upstream,) = json.loads(instance.hostctl("upstream", "ls", "--json").out)["items"]
+    assert upstream["ca_file"] == own
+    assert json.loads(instance.hostctl("--json", *words, own).out)["added"] is False
+    refused = instance.hostctl(*words, other)
+    assert refused.code == 1 and "[C109]" in refused.err and "upstream rm example" in refused.err

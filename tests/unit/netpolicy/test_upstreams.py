@@ -5,7 +5,13 @@ import pytest
 from gitmoat.wire.git.repository_name import Place, RepositoryPath
 from netpolicy.author import Author
 from netpolicy.format.reading import PolicyError
-from netpolicy.upstreams import Upstream, UpstreamTable, gitconfig_for, rewriting_for
+from netpolicy.upstreams import (
+    Upstream,
+    UpstreamTable,
+    gitconfig_for,
+    rewriting_for,
+    without_userinfo,
+)
 
 GITHUB = Upstream("github", ("github.com", "www.github.com", "ssh.github.com"), True)
 CORP = Upstream("corp", ("git.corp.example:8443",), False)
@@ -26,6 +32,11 @@ TABLE = UpstreamTable((GITHUB, CORP))
         ("ssh://git@ssh.github.com:443/acme/app.git", "github"),
         ("git+ssh://git@github.com/acme/app", "github"),
         ("git://github.com/acme/app", "github"),
+        ("HTTPS://GitHub.COM/acme/app", "github"),
+        ("git@GitHub.com:acme/app", "github"),
+        ("ssh://git@GITHUB.com:22/acme/app", "github"),
+        ("github:acme/app", "github"),
+        ("corp:acme/app.git", "corp"),
         ("https://git.corp.example:8443/acme/app", "corp"),
         ("git@git.corp.example:acme/app", "corp"),
         ("ssh://git@git.corp.example/acme/app", "corp"),
@@ -48,6 +59,11 @@ def test_a_url_as_people_type_it_leads_to_its_upstream(url: str, name: str) -> N
         "https://evil.test/https://github.com/acme/app",
         "https://github.com@evil.test/acme/app",
         "https://user:secret@github.com/acme/app",
+        "GitHub:acme/app",
+        "nobody:acme/app",
+        "github:acme/../app",
+        "github:",
+        "GIT@github.com:acme/app",
         "https://git.corp.example/acme/app",
         "https://github.com:8443/acme/app",
         "https://github.com/acme/../app",
@@ -63,6 +79,27 @@ def test_a_url_as_people_type_it_leads_to_its_upstream(url: str, name: str) -> N
 )
 def test_a_url_of_no_upstream_is_not_guessed_at(url: str) -> None:
     assert TABLE.locate(url) is None
+
+
+def test_the_path_is_never_folded() -> None:
+    located = TABLE.locate("https://GITHUB.com/ACME/App")
+    assert located is not None and located[1] == RepositoryPath("ACME/App")
+
+
+@pytest.mark.parametrize(
+    "url, shown",
+    [
+        ("https://user:secret@git.example/a/b", "https://git.example/a/b"),
+        ("https://user:se@cret@git.example/a/b", "https://git.example/a/b"),
+        ("https://user:se/cret@git.example/a/b", "https://git.example/a/b"),
+        ("https://user:secret@git.example/https://x", "https://git.example/https://x"),
+        ("user:secret@git.example/a/b", "git.example/a/b"),
+        ("https://git.example/a/b", "https://git.example/a/b"),
+        ("corp:a/b", "corp:a/b"),
+    ],
+)
+def test_what_is_shown_of_a_url_has_no_password(url: str, shown: str) -> None:
+    assert without_userinfo(url) == shown
 
 
 def test_a_place_is_a_host_of_the_table_and_never_an_upstreams_name() -> None:
