@@ -19,6 +19,7 @@ from gitmoat.audit.journal import Sizes
 from gitmoat.listeners import LISTENERS
 from gitmoat.messages.host import Verifying
 from hostctl import failure
+from hostctl.commands.demo import CHECKS
 from hostctl.doctor import machine
 from hostd.api.operations import Operations
 from hostd.broker_link import host_keys
@@ -360,6 +361,13 @@ def test_the_packages_that_the_readme_says_are_installed() -> None:
         0
     ]
     assert set(re.split(r", | and ", said)) == {each for row in packages[1:] for each in row}
+
+
+def test_the_promises_of_the_demo_that_requirements_name() -> None:
+    named = re.findall(r"demo checks? ((?:`[\w-]+`(?: and )?)+)", text_of("requirements.md"))
+    found = {check for each in named for check in re.findall(r"`([\w-]+)`", each)}
+    assert len(found) > 5
+    assert found <= {check.name for check in CHECKS}
 
 
 def test_what_a_newer_kernel_adds() -> None:
