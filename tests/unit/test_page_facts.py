@@ -157,6 +157,16 @@ FACTS = (
         "{} seconds, one request per connection",
         "sidecar.credential.credential_socket:REQUEST_TIMEOUT",
     ),
+    fact(
+        _BROKER,
+        "its place in it, {} seconds at most",
+        "broker.sessions.session_limits:LONGEST_WAIT",
+    ),
+    fact(
+        "docs/policy.md",
+        "waits for its turn, up to {} s",
+        "broker.sessions.session_limits:LONGEST_WAIT",
+    ),
     fact(_SOCKET, "{} tokens a minute (H106)", "sidecar.budgets:CREDENTIALS_PER_MINUTE"),
     fact(_SOCKET, "of this sandbox only, for {} minutes", "sidecar.credential.tokens:LIFETIME/60"),
     fact(_SOCKET, "{} random bytes in base64url", "sidecar.credential.tokens:_TOKEN_OCTETS"),
