@@ -27,7 +27,8 @@ def arguments(parser: ArgumentParser) -> None:
 def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl up`")
     if not paths.root.is_dir():
-        raise usage(f"--root, or GITMOAT_ROOT, names no directory: {paths.root}", f"mkdir -m 0755 {paths.root}")
+        what = f"--root, or GITMOAT_ROOT, names no directory: {paths.root}"
+        raise usage(what, f"mkdir -m 0755 {paths.root}")
     raise_on_signals()
     write_defaults(paths)
     started = start_missing(paths, out)
