@@ -140,6 +140,7 @@ _TABLE = (
     Code("R115", "the container is not sealed", "start it with the options that are named"),
     Code("R116", "there is no such container", "`docker ps` lists the containers"),
     Code("R117", "a command does not start in the sandbox in time", "look in the sandbox for what stops processes or keeps the program's file busy; or `hostctl stop S`"),
+    Code("R118", "the sandbox may hold work that was pushed nowhere", "`hostctl rescue S` saves it; `hostctl rm --force S` removes it unseen"),
     # C1xx: control sockets
     Code("C101", "the control socket is not safe to use", "its directory must be ours, not writable by others, and free of symlinks"),
     Code("C102", "not permitted", "run hostctl as root"),

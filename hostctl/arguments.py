@@ -17,7 +17,8 @@ from hostctl.output import Output
 
 VERBS = (
     "attach", "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec",
-    "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload", "rm", "run",
+    "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload", "rescue",
+    "rm", "run",
     "session", "start", "status", "stop", "up", "upstream", "verify",
 )  # fmt: skip
 _LONGEST_ROOT = 255

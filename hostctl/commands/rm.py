@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from gitmoat.paths import Paths
 from hostctl.control_client import ask
+from hostctl.copy.unpushed import unpushed
 from hostctl.failure import Failure
 from hostctl.output import Output
 
 _TIMEOUT = 660.0  # a large workspace takes its time
-ABOUT = "Revokes the session, ends every process of a sandbox and removes everything of it."
+ABOUT = """\
+Revokes the session, ends every process of a sandbox and removes everything of it. A sandbox whose
+repositories hold work that was pushed nowhere, or cannot be asked, is kept without --force."""
 
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("sandboxes", metavar="S", nargs="+", help="id or name")
-    parser.add_argument("-f", "--force", action="store_true", help="also while its command runs")
+    parser.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        help="also while its command runs, and unpushed work too",
+    )
 
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
@@ -23,6 +32,8 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     failed: Failure | None = None
     for sandbox in args.sandboxes:
         try:
+            if not args.force:
+                _check_pushed(socket, sandbox)
             request = {"op": "rm", "sandbox": sandbox, "force": args.force}
             ask(socket, request, out.progress, timeout=_TIMEOUT)
         except Failure as failure:
@@ -38,3 +49,18 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     if out.json:
         out.emit({"schema": "gitmoat.rm/1", "removed": removed})
     return 0
+
+
+def _check_pushed(socket: Path, sandbox: str) -> None:
+    """Only those that were started for a repository: what else is in a sandbox was made there."""
+    about = ask(socket, {"op": "inspect", "sandbox": sandbox})
+    name = str(about.get("name"))
+    if not about.get("repositories"):
+        return
+    if about.get("state") != "running":
+        what = f"{name} is {about.get('state')}, so its repositories cannot be asked"
+        raise Failure("R118", what, fix=f"hostctl start {name}, or hostctl rm --force {name}")
+    if found := unpushed(socket, sandbox):
+        what = f"{name} holds work that was pushed nowhere"
+        fix = f"hostctl rescue {name} saves it; hostctl rm --force {name} removes it"
+        raise Failure("R118", what, "; ".join(each.summary for each in found), fix)

@@ -22,6 +22,7 @@ sandboxes
   git        fetch, push or ls-remote for a sandbox, through the git gate
   cp         copy files into a sandbox, or out of it
   logs       what the command of `run -d` printed
+  rescue     save what was pushed nowhere: a bundle and a patch
   stop       end a sandbox and keep its files
   start      make a stopped sandbox run again
   rm         end a sandbox and remove everything of it
