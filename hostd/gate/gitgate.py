@@ -111,6 +111,9 @@ class GitGate:
         if status == 0:
             await gate.keep(pack, {ref: oid for _, oid, ref in changes})
         await gate.tidy()
+        if status == 0:
+            with contextlib.suppress(Failed):  # it was pushed, whatever the workspace does
+                await workspace.note_pushed({ref: oid for _, oid, ref in changes})
         return status
 
     async def _targets(

@@ -125,6 +125,16 @@ class WorkspaceRepository:
         changed = [ref for ref, oid in wanted.items() if before.get(ref) != oid]
         await self._change_refs([f"update {ref} {wanted[ref]}" for ref in changed])
 
+    async def note_pushed(self, pushed: Mapping[str, str | None]) -> None:
+        """What origin's branches are now, as git's own push leaves it; None: deleted."""
+        branches = {ref: oid for ref, oid in pushed.items() if ref.startswith("refs/heads/")}
+        await self._change_refs(
+            [
+                f"delete {tracking(ref)}" if oid is None else f"update {tracking(ref)} {oid}"
+                for ref, oid in branches.items()
+            ]
+        )
+
     async def _change_refs(self, changes: Collection[str]) -> None:
         if not changes:
             return

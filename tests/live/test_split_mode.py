@@ -122,6 +122,7 @@ def test_a_named_branch_is_pushed(split: Box, stage: Gitmoat, ci_branch: str) ->
     assert ran.code == 0
     assert told(ran, stage) == [f"To {ADDRESS}", f" * [new branch]      {new} -> {ci_branch}"]
     assert refs(stage)[f"refs/heads/{ci_branch}"] == new
+    assert workspace(split, "rev-parse", f"refs/remotes/origin/{ci_branch}").strip() == new
     assert shapes(requests) == ["GET refs?service=git-receive-pack", "POST git-receive-pack"]
     assert all(entry.authorization for entry in requests)
 
