@@ -381,6 +381,13 @@ MUTATIONS = (
         (f"{SESSIONS}::test_no_extension_goes_past_the_policys_max_ttl",),
     ),
     Mutation(
+        "hostctl: work that was pushed nowhere is removed unseen",
+        "hostctl/commands/rm.py",
+        "            if not args.force:\n",
+        "            if False:\n",
+        ("tests/live/test_rescue.py::test_a_sandbox_with_such_work_is_removed_by_force_alone",),
+    ),
+    Mutation(
         "broker: a revoked session is renewed",
         "broker/sessions/grants.py",
         "        if over is not None and not is_renewable(over):\n",
