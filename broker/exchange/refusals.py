@@ -60,7 +60,7 @@ def refuse_commands(
     lines: Sequence[str],
     reason: str | Mapping[str, str],
     request_id: str,
-    odd: Sequence[str] = (),
+    odd: Sequence[bytes] = (),
 ) -> Reply:
     """The refusal of a push whose commands are known: git shows a reason for each ref."""
     headers = _headers(response_type(request), request_id, 0)

@@ -21,7 +21,7 @@ class BadPush:
 
     what: str
     commands: PushCommands | None = None
-    odd: tuple[str, ...] = ()
+    odd: tuple[bytes, ...] = ()
     code: str = "G203"
 
 

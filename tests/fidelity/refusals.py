@@ -42,6 +42,17 @@ PUSHES = [
     _push("case", "HEAD:refs/heads/AGENT/x", _NOT_REF),
     _push("symbolic", "HEAD:HEAD", _NOT_REF, "! [remote rejected] HEAD -> HEAD (pushing"),
     _push("one-level", "HEAD:refs/x", "(G203)", "! [remote rejected] HEAD -> refs/x (push names"),
+    _push(
+        "latin-1",
+        "\"HEAD:refs/heads/agent/$(printf 'a\\344')\"",
+        "(G203)",
+        "is not UTF-8, or is over 1024 bytes (G203))",
+    ),
+    _push(
+        "long-name",
+        "HEAD:refs/heads/agent/$(head -c 1100 /dev/zero | tr '\\0' a)",
+        "aaaa (push names something that is not a ref, is not UTF-8, or is over 1024 bytes (G203))",
+    ),
     _push("delete", ":topic", "(G202)", "! [remote rejected] topic (deleting this ref"),
     _push(
         "one-of-several",

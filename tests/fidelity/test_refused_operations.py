@@ -126,10 +126,10 @@ def test_push_options_that_policy_allows_arrive_byte_for_byte(arena: Arena) -> N
     )
     hook.chmod(0o755)
     push = "git clone -q $URL c && commit c new && git -C c push -q"
-    script = f"{push} -o ci.skip -o 'title=a \"b\" c;$d' origin HEAD:agent/x"
+    script = f"{push} -o ci.skip -o 'title=a \"b\" c;$d Zoë' origin HEAD:agent/x"
     (outcome,) = perform(arena.ways["agent"], [Job(script, repository)])
     assert outcome.code == 0, outcome.err
-    assert (bare / "heard").read_text() == '2|ci.skip|title=a "b" c;$d|'
+    assert (bare / "heard").read_text() == '2|ci.skip|title=a "b" c;$d Zoë|'
 
 
 def test_headers_a_sandbox_adds_change_nothing_and_go_nowhere(arena: Arena) -> None:

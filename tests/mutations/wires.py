@@ -201,6 +201,16 @@ WIRES = (
         ),
     ),
     Mutation(
+        "receivepack: a name with control characters is reported",
+        "gitmoat/wire/git/receivepack.py",
+        "        if _REPORTABLE.fullmatch(text) is None:\n",
+        "        if len(text) > 60_000:\n",
+        (
+            "tests/unit/gitmoat/wire/git/test_receivepack.py"
+            "::test_a_name_that_no_report_may_carry_is_malformed",
+        ),
+    ),
+    Mutation(
         "smarthttp: a repository's name may have an endpoint inside",
         "gitmoat/wire/git/repository_name.py",
         " or _ENDPOINT.search(text)",

@@ -35,8 +35,10 @@ _PACK_HEADS: Final = (b"PACK\0\0\0\2", b"PACK\0\0\0\3")
 _PACK_HEAD: Final = 8
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_OPTION = re.compile(r"[ -~]{1,1024}")
-_PRINTABLE = re.compile(r"[!-~]{1,1024}")
+# Of neither, control characters of either range: hooks and clients print them.
+_OPTION = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,1024}")
+# Longer than any path, and with a reason it still fits into one pkt-line of a report.
+_REPORTABLE = re.compile(r"[^\x00-\x20\x7f-\x9f]{1,60000}")
 # check_refname_format() of git's refs.c (git-check-ref-format(1)), and C1 controls (terminals obey
 # them) and lone surrogates. What git would refuse never names a ref in a policy or in the audit.
 _BAD_IN_REF = re.compile(
@@ -151,7 +153,7 @@ class Refusal(Enum):
     SIGNED = "signed pushes are not served"
     TOO_MANY = "push changes too many refs"
     CAPABILITY = "push asks for an unknown capability"
-    REF_NAME = "push names something that is not a ref"
+    REF_NAME = "push names something that is not a ref, is not UTF-8, or is over 1024 bytes"
     OPTION = "push options are too many or not plain text"
 
 
@@ -161,7 +163,7 @@ class PushRefused(Malformed):
     `odd` are names that are no refs, as sent; only a report may carry them.
     """
 
-    def __init__(self, why: Refusal, commands: PushCommands, odd: tuple[str, ...] = ()) -> None:
+    def __init__(self, why: Refusal, commands: PushCommands, odd: tuple[bytes, ...] = ()) -> None:
         super().__init__(why.value, 413 if why is Refusal.TOO_MANY else 400)
         self.why = why
         self.commands = commands
@@ -180,7 +182,7 @@ class CommandReader:
         self._max_commands = max_commands
         self._shallow: list[ObjectId] = []
         self._commands: dict[RefName, Command] = {}
-        self._odd: list[str] = []
+        self._odd: list[bytes] = []
         self._capabilities: Capabilities | None = None
         self._certificate: PushCertificate | None = None
         self._options: list[str] | None = None
@@ -285,16 +287,23 @@ class CommandReader:
             self._refuse(Refusal.TOO_MANY)
 
     def _odd_name(self, raw: bytes) -> None:
-        """Git sends such names (HEAD, refs/x) where the upstream offers them or is to refuse."""
-        name = _utf8(raw)
-        if _PRINTABLE.fullmatch(name) is None:
+        """Git sends such names (HEAD, refs/x, one in Latin-1) where the upstream offers them or is
+        to refuse. It finds the reason by the very bytes that it sent."""
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            text = raw.decode("latin-1")
+        if _REPORTABLE.fullmatch(text) is None:
             raise Malformed("not a valid ref name")
-        self._odd.append(name)
+        self._odd.append(raw)
         self._refuse(Refusal.REF_NAME)
 
     def _option(self, line: bytes) -> None:
-        option = _utf8(line)
         options = self._options or []
+        try:
+            option = line.decode("utf-8")
+        except UnicodeDecodeError:
+            option = ""
         if len(options) >= MAX_OPTIONS or _OPTION.fullmatch(option) is None:
             self._refuse(Refusal.OPTION)
         else:

@@ -19,14 +19,14 @@ def refuse_push(
     commands: PushCommands,
     text: Sequence[str],
     reason: str | Mapping[str, str],
-    odd: Sequence[str] = (),
+    odd: Sequence[bytes] = (),
 ) -> bytes:
     """The whole answer to a refused push: `text` for people, `reason` (per ref) for each ref.
 
-    `odd` are names among the commands that are no refs.
+    `odd` are names among the commands that are no refs. Every name is in the bytes it came in:
+    by those git finds the ref that it shows the reason of.
     """
-    names = [*(command.ref.text for command in commands.commands), *map(_shown, odd)]
-    report = _report(names, reason) if commands.report_status else b""
+    report = _report(commands, reason, odd) if commands.report_status else b""
     limit = commands.side_band_limit
     if not limit:
         return report
@@ -41,13 +41,16 @@ def refuse_fetch(message: str) -> bytes:
     return format_data(b"ERR " + "\n".join(lines).encode()[: MAX_PAYLOAD - 4])
 
 
-def _report(names: Sequence[str], reason: str | Mapping[str, str]) -> bytes:
+def _report(commands: PushCommands, reason: str | Mapping[str, str], odd: Sequence[bytes]) -> bytes:
     # "ok" although nothing was unpacked: on any other word git adds "remote unpack failed"
     # of its own, which sends people looking for a broken pack.
     lines = [b"unpack ok\n"]
-    for name in names:
-        why = reason if isinstance(reason, str) else reason.get(name, WITH_THE_REST)
-        lines.append(f"ng {name} {_shown(why)[:_MAX_REASON]}\n".encode())
+    reasons = {} if isinstance(reason, str) else reason
+    rest = reason if isinstance(reason, str) else WITH_THE_REST
+    names = [command.ref.text for command in commands.commands]
+    told = [(name.encode(), reasons.get(name, rest)) for name in names]
+    for name, why in (*told, *((name, rest) for name in odd)):
+        lines.append(b"ng %b %b\n" % (name, _shown(why)[:_MAX_REASON].encode()))
     return b"".join(map(format_data, lines)) + FLUSH
 
 

@@ -268,7 +268,7 @@ async def test_what_git_may_send_and_we_never_serve_is_told_per_ref(
     assert (await sidecar.push(b"0000")).status == 200
 
 
-OPTIONS = format_data(b"ci.skip") + format_data(b"topic=x y") + FLUSH
+OPTIONS = b"".join(map(format_data, (b"ci.skip", b"topic=x y", "an=Zoë".encode()))) + FLUSH
 WITH_OPTIONS = "report-status side-band-64k push-options"
 
 
@@ -294,7 +294,7 @@ async def test_push_options_that_the_policy_allows_go_up_in_our_own_spelling(
 
 @pytest.mark.parametrize(
     "options",
-    [[b"a\x1b[31m"], [b"a\0b"], [b""], [b"x" * 1025], [b"x"] * 65, ["ä".encode()]],
+    [[b"a\x1b[31m"], [b"a\0b"], [b""], [b"x" * 1025], [b"x"] * 65, [b"\xe4"], ["a\x9b".encode()]],
 )
 @on_reactor
 async def test_push_options_of_other_bytes_are_refused_though_the_policy_allows_some(

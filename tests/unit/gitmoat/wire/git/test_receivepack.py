@@ -211,7 +211,17 @@ def test_a_push_may_have_the_capability_and_no_options() -> None:
     assert read(wire).serialise() == wire
 
 
-@pytest.mark.parametrize("option", [b"", b"a\x1b", b"a\0", b"a\nb", "ä".encode(), b"x" * 1025])
+def test_push_options_are_text_in_utf8() -> None:
+    option = "reviewer=Zoë, çödé".encode()
+    found = read(body(line() + b"\0 push-options") + body(option, "ä".encode() * 1024))
+    assert found.options == (option.decode(), "ä" * 1024)
+    assert read(found.serialise()) == found
+
+
+@pytest.mark.parametrize(
+    "option",
+    [b"", b"a\x1b", b"a\0", b"a\nb", b"\xe4", "a\x9bb".encode(), b"\x7f", b"x" * 1025],
+)
 def test_options_of_other_bytes_are_refused_with_the_commands(option: bytes) -> None:
     refused = refusal(body(line() + b"\0 push-options") + body(b"fine", option))
     assert refused.why is Refusal.OPTION
@@ -265,10 +275,21 @@ def test_a_certificate_without_its_end_is_malformed(end: int) -> None:
 
 
 def test_names_that_are_no_refs_are_reported_as_they_were_sent() -> None:
-    refused = refusal(body(line(ref=b"HEAD") + CAPS, line(), line(ref=b"refs/x")))
+    latin, long = b"refs/heads/\xe4", b"refs/heads/" + "À".encode() * 600
+    odd = (b"HEAD", b"refs/x", latin, long)
+    refused = refusal(body(line(ref=odd[0]) + CAPS, line(), *(line(ref=each) for each in odd[1:])))
     assert refused.why is Refusal.REF_NAME
-    assert refused.odd == ("HEAD", "refs/x")
+    assert refused.odd == odd
     assert [each.ref.text for each in refused.commands.commands] == ["refs/heads/a"]
+
+
+@pytest.mark.parametrize(
+    "name", [b"a\x1b[31m", b"\x9b31m", "a\x9b31m".encode(), b"a b", b"a\x7f", b"a" * 60001]
+)
+def test_a_name_that_no_report_may_carry_is_malformed(name: bytes) -> None:
+    with pytest.raises(Malformed) as refused:
+        CommandReader().feed(body(line(ref=name) + CAPS))
+    assert not isinstance(refused.value, PushRefused)
 
 
 def test_what_a_newer_git_asks_for_is_refused_with_the_commands() -> None:

@@ -51,6 +51,15 @@ def test_refs_are_reported_in_the_bytes_they_came_in() -> None:
     assert b"ng refs/heads/\xc3\xa9 no\n" in refuse_push(push("refs/heads/é"), [], "no")
 
 
+def test_names_that_are_no_refs_are_reported_so_too() -> None:
+    odd = [b"refs/heads/\xe4", b"HEAD"]
+    answer = refuse_push(push("refs/heads/a"), [], {"refs/heads/a": "yes"}, odd)
+    assert b"ng refs/heads/a yes\n" in answer
+    for name in odd:
+        assert b"ng " + name + b" refused with the rest\n" in answer
+    assert b"ng refs/heads/\xe4 no\n" in refuse_push(push("refs/heads/a"), [], "no", odd)
+
+
 def test_control_and_foreign_characters_are_not_shown() -> None:
     commands = push("refs/heads/a", capabilities=("report-status", "side-band-64k"))
     report, text = bands(refuse_push(commands, ["a\x1b[31m\nb\x9bé"], "no\nng refs/heads/z\0"))
@@ -60,8 +69,8 @@ def test_control_and_foreign_characters_are_not_shown() -> None:
 
 def test_the_longest_ref_and_reason_fit() -> None:
     ref = "refs/heads/" + "a" * 1000
-    answer = refuse_push(push(ref), [], "x" * 100_000)
-    assert len(PktReader(1 << 20).feed(answer)) == 3
+    answer = refuse_push(push(ref), [], "x" * 100_000, [b"a" * 60_000])
+    assert len(PktReader(1 << 20).feed(answer)) == 4
 
 
 @pytest.mark.parametrize(("capability", "limit"), [("side-band", 1000), ("side-band-64k", 65520)])
