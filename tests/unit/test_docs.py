@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from broker.config.files import load_config
 from broker.config.tree import open_tree
 from gitmoat.codes import CODES
 from hostctl.__main__ import main as hostctl
-from hostctl.arguments import parse
+from hostctl.arguments import VERBS, parse, verb_parser
 from hostctl.help.gone import GONE
 from hostd.config import parse_config
 from netpolicy.expectations import run_tests
@@ -178,6 +179,34 @@ def test_every_command_shown_is_one_that_hostctl_understands(shown: Shown) -> No
     assert args.verb not in ("run", "exec", "git") or args.command
 
 
+def parsers_below(parser: ArgumentParser) -> Mapping[str, ArgumentParser]:
+    found = [each.choices for each in parser._actions if isinstance(each, _SubParsersAction)]
+    return found[0] if found else {}
+
+
+def actions_of(verb: str) -> Mapping[str, ArgumentParser]:
+    return parsers_below(verb_parser(verb)) if verb in VERBS else {}
+
+
+ACTING = {verb for verb in VERBS if actions_of(verb)}
+
+
+def options_of(words: Sequence[str]) -> set[str]:
+    """Of a verb, or of its action, which takes the verb's place."""
+    parser = verb_parser(words[0])
+    parser = parsers_below(parser).get(words[1], parser) if len(words) > 1 else parser
+    return {option for each in parser._actions for option in each.option_strings}
+
+
+def unknown_options(line: str) -> set[str]:
+    """Of `hostctl VERB ...`, up to the command that runs in a sandbox."""
+    words = line.partition(" -- ")[0].split()[1:]
+    if not words or words[0] not in VERBS:
+        return set()
+    named = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+    return named - options_of(words) - {"-it", "-vv"}
+
+
 def verbs_named() -> list[tuple[str, ...]]:
     """`hostctl VERB` and `hostctl VERB ACTION` in the running text of every page we write."""
     found: set[tuple[str, ...]] = set()
@@ -185,7 +214,7 @@ def verbs_named() -> list[tuple[str, ...]]:
         for span in _SPAN.findall(prose_of(page)):
             words = span.split()
             if words[:1] == ["hostctl"] and len(words) > 1 and words[1].isalpha():
-                acting = words[1] in ("session", "policy", "cred", "upstream", "audit")
+                acting = words[1] in ACTING and words[2:3] != [] and words[2].islower()
                 named = tuple(words[1 : 3 if acting else 2])
                 if page != CHANGELOG or " ".join(named) not in GONE:
                     found.add(named)
@@ -200,6 +229,25 @@ def test_every_verb_named_has_a_help(
         hostctl([*words, "--help"])
     assert ended.value.code == 0
     assert "usage: hostctl" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES} - {CHANGELOG}), ids=name_of)
+def test_options_named_in_prose_are_those_of_their_verb(page: Path) -> None:
+    for span in _SPAN.findall(prose_of(page)):
+        if span.startswith("hostctl "):
+            assert unknown_options(span) == set(), span
+
+
+def test_what_a_fix_tells_to_type_exists() -> None:
+    assert unknown_options("hostctl ls --no-such --watch") == {"--no-such"}
+    typed = [line for code in CODES.values() for line in _SPAN.findall(code.fix)]
+    lines = [line for line in typed if line.startswith("hostctl ")]
+    assert len(lines) > 10
+    for line in lines:
+        assert line.split()[1] in VERBS or line.startswith("hostctl COMMAND"), line
+        assert unknown_options(line) == set(), line
+        below = actions_of(line.split()[1])
+        assert not below or line.split()[2] in below, line
 
 
 @pytest.mark.parametrize("path", POLICIES, ids=name_of)
