@@ -125,6 +125,7 @@ class Relay:
         self._down: Outgoing | None = None
         self._status = 0
         self._open_ended = False
+        self._last: Pieces = ()  # of an answer: they wait for its end, which has come with them
         self._client_held = False
         self._over = False
         self.bytes_up = 0
@@ -220,13 +221,22 @@ class Relay:
         if self._over:
             return
         stages = self._down_stages
-        self._send_down(*pass_on(stages, pieces) if stages else (pieces, None))
+        passed, why = pass_on(stages, pieces) if stages else (pieces, None)
+        if why is None and self._open_ended and self._client.answered:
+            self._last = passed  # a small answer leaves as one write, and wakes whoever reads once
+        else:
+            self._send_down(passed, why)
 
     def answer_done(self) -> None:
+        last, self._last = self._last, ()
         if not self._over and self._down_stages:
-            self._send_down(*finish(self._down_stages))
+            held, why = finish(self._down_stages)
+            last = [*last, *held]
+            if why is not None:
+                self._send_down(last, why)
         if not self._over and self._down is not None:
-            self._finish(self._down)
+            self.bytes_down += sum(map(len, last))
+            self._finish(self._down, *last)
             self._done.callback(Relayed(self._status, self.bytes_up, self.bytes_down))
 
     def upstream_failed(self, why: Why) -> None:
@@ -252,8 +262,7 @@ class Relay:
         # An early answer: nobody wants the rest of the body, and the client may still send it (RFC
         # 9112, section 9.3 has it read, or the connection closed).
         self._incoming.discard(self._discard_limit)
-        down.write(*pieces)
-        down.finish()
+        down.finish(*pieces)
 
     def _end_in_words(self, why: Why) -> bool:
         """Whether the answer could be made whole; else nothing has happened."""

@@ -140,6 +140,11 @@ class ClientConnection(Connection):
             self._ready and not self._ended and self._exchange is None and self._tunnel_end is None
         )
 
+    @property
+    def answered(self) -> bool:
+        """Whether what the sink gets now ends the response: `body_done` follows in this turn."""
+        return self._exchange is not None and self._exchange.done
+
     def connect(
         self, head: bytes, sink: ResponseSink, on_open: Callable[[TunnelEnd], None]
     ) -> None:

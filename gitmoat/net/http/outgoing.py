@@ -62,29 +62,19 @@ class Outgoing:
             self._soon = self._clock.callLater(0, self._late)
 
     def write(self, *pieces: Piece) -> None:
-        size = sum(map(len, pieces))
-        if not self.alive or not size:
-            return
-        match self._framing:
-            case Chunked():
-                self._put(chunk(*pieces))
-            case Length() if size <= self._left:
-                self._left -= size
-                self._put([*pieces])
-            case Length() | NoBody() | UntilClose():
-                # The peer would read the surplus as the next message: response splitting, or
-                # request smuggling (RFC 9112, sections 11.1 and 11.2).
-                self.abort()
-            case _:
-                assert_never(self._framing)
+        framed = self._framed(pieces)
+        if framed:
+            self._put(framed)
 
-    def finish(self) -> None:
+    def finish(self, *pieces: Piece) -> None:
+        """The end; `pieces` are the last of the body, and leave with it as one write."""
+        framed = self._framed(pieces)
         if not self.alive:
             return
         if self._left:
             self.abort()
             return
-        self._put([LAST_CHUNK] if isinstance(self._framing, Chunked) else [])
+        self._put([*framed, LAST_CHUNK] if isinstance(self._framing, Chunked) else framed)
         self.finished = True
         self.detach()
         self._connection.sent()
@@ -119,6 +109,24 @@ class Outgoing:
         if self._paused:
             self._unpause()
         self._pause = self._resume = None
+
+    def _framed(self, pieces: Sequence[Piece]) -> list[Piece]:
+        size = sum(map(len, pieces))
+        if not self.alive or not size:
+            return []
+        match self._framing:
+            case Chunked():
+                return chunk(*pieces)
+            case Length() if size <= self._left:
+                self._left -= size
+                return [*pieces]
+            case Length() | NoBody() | UntilClose():
+                # The peer would read the surplus as the next message: response splitting, or
+                # request smuggling (RFC 9112, sections 11.1 and 11.2).
+                self.abort()
+                return []
+            case _:
+                assert_never(self._framing)
 
     def _unpause(self) -> None:
         if self._paused and self._resume is not None:

@@ -1,5 +1,6 @@
 """What goes in at one end comes out at the other, or both ends are cut."""
 
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -73,6 +74,22 @@ def test_chunked_answer_stays_chunked() -> None:
     joined.upstream.say(b"0\r\n\r\n")
     assert joined.client.hear() == b"0\r\n\r\n"
     assert joined.outcome == Relayed(200, 0, 5)
+
+
+def test_what_comes_with_the_end_of_an_answer_leaves_with_it() -> None:
+    def packets() -> tuple[socket.socket, socket.socket]:
+        """Each write is one of them."""
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    joined = Joined(packets)
+    for pieces in (b"5\r\nhello\r\n", b"2\r\nhe\r\n3\r\nllo\r\n"):
+        joined.client.say(get())
+        joined.upstream.say(CHUNKED + pieces + b"0\r\n\r\n")
+        written = joined.client.sock.recv(65536)
+        assert written.endswith(b"\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+        assert joined.outcome == Relayed(200, 0, 5) and joined.dialled.connection.idle
+    joined.client.close()
+    joined.upstream.close()
 
 
 def test_answer_that_ends_by_closing_gets_an_end_of_its_own() -> None:
@@ -357,7 +374,7 @@ def test_stages_change_what_goes_up_and_what_comes_down() -> None:
     joined.client.say(post(None, b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"))
     assert joined.upstream.hear().endswith(b"4\r\nHELL\r\n2\r\nO!\r\n0\r\n\r\n")
     joined.upstream.say(CHUNKED + b"3\r\nyes\r\n0\r\n\r\n")
-    assert joined.client.hear().endswith(b"2\r\nYE\r\n2\r\nS!\r\n0\r\n\r\n")
+    assert joined.client.hear().endswith(b"4\r\nYES!\r\n0\r\n\r\n")
     assert joined.outcome == Relayed(200, 6, 4) and joined.dialled.connection.idle
 
 
