@@ -29,7 +29,13 @@ from hostctl.copy.tarstream import (
     format_entry,
     padding,
 )
-from hostd.gate.refspecs import parse_branch, parse_objects, parse_refs, parse_resolved
+from hostd.gate.refspecs import (
+    parse_branch,
+    parse_names,
+    parse_objects,
+    parse_refs,
+    parse_resolved,
+)
 
 _NAME = parse_host(b"web.example")
 _STEPS = (1, 100, 512)
@@ -109,6 +115,7 @@ def workspace_answer(data: bytes) -> None:
     branch = parse_branch(data)
     assert branch is None or branch.text.startswith("refs/heads/")
     ids = [*parse_objects(data, 5), *filter(None, parse_resolved(data, 5))]
+    assert parse_names(data, ["refs/heads/a"]) <= {"refs/heads/a"}
     refs = parse_refs(data, 5)
     assert len(refs) <= 5 and all("\n" not in ref and " " not in ref for ref in refs)
     assert all(len(each) in (40, 64) and int(each, 16) >= 0 for each in [*ids, *refs.values()])
