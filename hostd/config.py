@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -19,6 +21,7 @@ from gitmoat.shape import (
     several,
     table,
     text,
+    write,
 )
 from hostd.failures import Failed
 from hostd.sandbox.uids import UidRange
@@ -118,6 +121,20 @@ def parse_config(path: Path, content: str) -> Config:
     except Misshapen as wrong:
         what = f"{path}: {wrong}"
         raise Failed("N104", what, fix=wrong.hint, exit_code=8) from None
+
+
+def differences(before: Config, after: Config) -> list[str]:
+    """The keys, in full, whose values are different."""
+    return sorted(_different(write(before), write(after), ""))
+
+
+def _different(before: Mapping[str, Any], after: Mapping[str, Any], where: str) -> Iterator[str]:
+    for name in before.keys() | after.keys():
+        one, other = before.get(name), after.get(name)
+        if isinstance(one, dict) or isinstance(other, dict):  # what is the default is not written
+            yield from _different(one or {}, other or {}, f"{where}{name}.")
+        elif one != other:
+            yield where + name
 
 
 def load_config(path: Path) -> Config:

@@ -27,7 +27,7 @@ from hostd.sandbox.ending import end_for_removal, remove_files, stop, why_ended
 from hostd.sandbox.lifecycle import attach, create, detach, start
 from hostd.sandbox.plan import Plan
 from hostd.sandbox.planning import RunRequest, make_plan
-from hostd.sandbox.policies import changes, replace
+from hostd.sandbox.policies import changes, knowing, replace
 from hostd.sandbox.sandbox import Sandbox
 from hostd.sandbox.steps import save
 from hostd.sandbox.uids import UidRange, free_index
@@ -123,7 +123,7 @@ class Sandboxes:
 
         `theirs`: it is prepared for a container that somebody else starts.
         """
-        upstreams = UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
+        upstreams = await self._upstreams()
         async with self._creations:
             still_wanted()
             plan = self._plan(request, upstreams, theirs)
@@ -140,6 +140,9 @@ class Sandboxes:
             raise
         return sandbox
 
+    async def _upstreams(self) -> UpstreamTable:
+        return UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
+
     def _plan(self, request: RunRequest, upstreams: UpstreamTable, theirs: bool) -> Plan:
         """From here on its name and its uids are taken; no await comes between check and claim."""
         index = self._free_index()
@@ -150,7 +153,7 @@ class Sandboxes:
 
     async def attach(self, container: str, request: RunRequest) -> Sandbox:
         """Serves a container that somebody else started; only its network says which it is."""
-        upstreams = UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
+        upstreams = await self._upstreams()
         containers = self._host.containers
         foreign = [sandbox for sandbox in self.live() if sandbox.plan.foreign]
         sandbox, _ = await find_prepared(containers, container, foreign)
@@ -187,6 +190,8 @@ class Sandboxes:
             if record is None:
                 return self.find(identifier).plan.id
             sandbox = self._restored(record)
+            sandbox.plan = knowing(sandbox.plan, await self._upstreams())
+            sandbox.record = evolve(sandbox.record, plan=sandbox.plan.to_json())
             try:
                 await start(self._host, sandbox)
             except BaseException:
@@ -225,16 +230,19 @@ class Sandboxes:
         return live | {record.name for record in self._stopped.values()}
 
     async def replace_policies(self, policies: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Each installed policy by its name; all of them are read before one is replaced."""
+        """Each installed policy by its name, and the broker's upstreams: all of it is read before
+        anything is replaced."""
+        upstreams = await self._upstreams()
         running = [each for each in self._live.values() if each.running]
-        replaced = []
-        for change in changes(running, policies):
+        replaced: list[dict[str, Any]] = []
+        for change in changes(running, policies, upstreams):
             plan = change.sandbox.plan
             async with self._turn(plan.id):
                 if self._live.get(plan.id) is not change.sandbox:
                     continue
                 cut = await replace(self._host, change)
-            replaced.append({"sandbox": plan.id, "name": plan.name, "cut": cut})
+            about = {"policy": change.policy, "cut": cut, "upstreams": change.upstreams}
+            replaced.append({"sandbox": plan.id, "name": plan.name, **about})
         return replaced
 
     # Their sessions

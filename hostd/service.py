@@ -127,7 +127,7 @@ class Service:
         self._sandboxes = Sandboxes(host, broker, config.uid_range)
         files = HelperFiles(self._paths, config.uid_range)
         self._helpers = HelperLink(self._reactor, files, self._launcher, self._journal)
-        self._operations = Operations(host, broker, self._sandboxes, VERSION)
+        self._operations = Operations(host, broker, self._sandboxes, VERSION, config)
 
     def _refused(self, uid: int) -> None:
         self._journal.record(PeerRefused(code="C102", peer_uid=uid, op="hostd.sock"))

@@ -9,6 +9,7 @@ import gc
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 from twisted.internet.main import installReactor
@@ -18,11 +19,10 @@ from gitmoat.identity.certificates import public_key
 from gitmoat.identity.peer import Attestation
 from gitmoat.limits.brake import DenialBrake
 from gitmoat.listeners import BUDGETS
-from gitmoat.messages.sidecar import SidecarConfig, parse_config, parse_policy
+from gitmoat.messages.sidecar import SidecarConfig, parse_allowed, parse_config
 from gitmoat.net.timing import Timeouts, Timer, cancel
 from gitmoat.net.transport.epoll import Epoll
 from gitmoat.shape import Misshapen
-from netpolicy.format.writing import policy_digest
 from netpolicy.policy import Tier
 from sidecar.budgets import GitPace, RequestRate
 from sidecar.control.hostd_socket import ROOT, ControlSocket, Orders
@@ -44,6 +44,7 @@ DRAIN: Final = 30.0
 _WAITED_FOR: Final = frozenset({"helper_git", "untrusted_git"})
 # Longer than the broker waits for an upstream, so that the broker's answer is the one shown.
 _LONGER: Final = 30.0
+_DIGEST: Final = 32
 
 
 def new_request_id() -> str:
@@ -136,16 +137,17 @@ class Service:
     def _replace_policy(self, raw: bytes) -> bytes:
         """Whole or not at all: one that is not understood leaves the old one in force."""
         try:
-            self._scope.policy = parse_policy(raw)
+            allowed = parse_allowed(raw)
         except Misshapen as error:
             self._log.error("policy refused: {why}", why=str(error))
-        else:
-            for pace in self._paces:
-                pace.limit(self._scope.policy.limits)
-            self._egress.limit(self._scope.policy.limits)
-            cut = self._context.policy_changed()
-            self._log.info("another policy is in force; {cut} connections cut", cut=cut)
-        return bytes.fromhex(policy_digest(self._scope.policy))
+            return bytes(_DIGEST)
+        self._scope.policy, self._scope.upstreams = allowed.policy, allowed.upstreams
+        for pace in self._paces:
+            pace.limit(allowed.policy.limits)
+        self._egress.limit(allowed.policy.limits)
+        cut = self._context.policy_changed()
+        self._log.info("another policy is in force; {cut} connections cut", cut=cut)
+        return sha256(raw).digest()
 
     def _verifying(self, seconds: int) -> None:
         """What hostd is refused on purpose slows nobody down."""

@@ -70,6 +70,7 @@ def _by_netpolicy(parse: Callable[[Mapping[str, Any]], T], value: object, path: 
 
 
 _POLICY: Shape[Policy] = Shape(_of_policy, policy_to_mapping)
+_UPSTREAMS: Shape[UpstreamTable] = Shape(_of_upstreams, UpstreamTable.to_mapping)
 
 
 @frozen
@@ -95,7 +96,7 @@ class SidecarConfig:
     peer: Means = key(member(Means))
     broker_keys: frozenset[bytes] = key(collection(_KEY, 1))
     policy: Policy = key(_POLICY)
-    upstreams: UpstreamTable = key(Shape(_of_upstreams, UpstreamTable.to_mapping))
+    upstreams: UpstreamTable = key(_UPSTREAMS)
     dial_cap: int = key(number(1, MOST_DIALS))
     egress_cap: int = key(number(1, MOST_EGRESS))
 
@@ -108,9 +109,20 @@ def format_config(config: SidecarConfig) -> bytes:
     return json.dumps(write(config)).encode()
 
 
-def parse_policy(raw: bytes) -> Policy:
+@frozen
+class Allowed:
     """What comes with the order `policy`."""
-    return _of_policy(read_json(raw, _CONFIG_MAX), "policy")
+
+    policy: Policy = key(_POLICY)
+    upstreams: UpstreamTable = key(_UPSTREAMS)
+
+
+def parse_allowed(raw: bytes) -> Allowed:
+    return read(Allowed, read_json(raw, _CONFIG_MAX))
+
+
+def format_allowed(allowed: Allowed) -> bytes:
+    return json.dumps(write(allowed)).encode()
 
 
 # Orders of hostd
@@ -140,7 +152,7 @@ class Pins:
 
 @frozen
 class ReplacePolicy:
-    """Another policy came with this message, in a file of its own."""
+    """Another policy, and the git servers, came with this message, in a file of their own."""
 
 
 @frozen
@@ -204,7 +216,8 @@ def ready(public_key: bytes) -> bytes:
 
 
 def serving(digest: bytes) -> bytes:
-    """The answer to another policy: the SHA-256 of the one in force now."""
+    """The answer to another policy: the SHA-256 of the file that came, or zeros if it was not
+    understood and the old one is still in force."""
     if len(digest) != SIZE - 1:
         raise ValueError("a SHA-256 has 32 octets")
     return SERVING + digest

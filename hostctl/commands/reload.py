@@ -1,9 +1,10 @@
-"""`hostctl reload`: the broker reads its configuration again, sandboxes get changed policies."""
+"""`hostctl reload`: the broker reads its configuration again, sandboxes get what has changed."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from gitmoat.paths import Paths
 from hostctl.control_client import ask
@@ -18,8 +19,9 @@ etc/gitmoat/policies again: completely or not at all.
 
 Nothing is restarted. A sandbox started with `--policy NAME` gets what NAME.toml says now, narrowed
 as it was; connections that are no longer allowed are cut. The times of its session stay. A policy
-given as a file, or by --repo, stays as it was. Of hostd.toml only the broker's key is read again;
-the rest is read when hostd starts."""
+given as a file, or by --repo, stays as it was. Git in every sandbox learns of git servers that
+were added. Of hostd.toml only the broker's key is read again; for what else has changed there hostd
+has to be restarted, and the keys are named."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -31,13 +33,22 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     policies = _policies(paths)
     reload_broker(paths, out.progress)
     _pin(paths)
-    replaced = _replace(paths, policies)
-    lines = ["the broker has read its configuration"]
-    lines += [
-        f"{each['name']}: policy replaced, {each['cut']} connections cut" for each in replaced
-    ]
-    out.result("\n".join(lines), {"schema": "gitmoat.reload/1", "replaced": replaced})
+    answer = _replace(paths, policies)
+    replaced, restart = answer["replaced"], answer["restart"]
+    lines = ["the broker has read its configuration", *_told(replaced)]
+    if restart:
+        lines.append(f"not taken from hostd.toml: {', '.join(restart)}; restart hostd for that")
+    fields = {"replaced": replaced, "restart": restart}
+    out.result("\n".join(lines), {"schema": "gitmoat.reload/1", **fields})
     return 0
+
+
+def _told(replaced: list[dict[str, Any]]) -> Iterator[str]:
+    for each in replaced:
+        if each["policy"]:
+            yield f"{each['name']}: policy replaced, {each['cut']} connections cut"
+        if each["upstreams"]:
+            yield f"{each['name']}: git servers changed: {', '.join(each['upstreams'])}"
 
 
 def _policies(paths: Paths) -> dict[str, Any]:
@@ -55,12 +66,11 @@ def _pin(paths: Paths) -> None:
             raise
 
 
-def _replace(paths: Paths, policies: dict[str, Any]) -> list[dict[str, Any]]:
+def _replace(paths: Paths, policies: dict[str, Any]) -> Mapping[str, Any]:
     """On a host without a hostd there are no sandboxes."""
     try:
-        answer = ask(paths.hostd_socket, {"op": "policies", "policies": policies}, timeout=120)
+        return ask(paths.hostd_socket, {"op": "policies", "policies": policies}, timeout=120)
     except Failure as failure:
         if failure.code != "C103":
             raise
-        return []
-    return cast(list[dict[str, Any]], answer["replaced"])
+        return {"replaced": [], "restart": []}

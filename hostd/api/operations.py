@@ -10,7 +10,7 @@ from gitmoat.audit.events import AdminOperation
 from hostd.api.admin import Channel, Operation
 from hostd.broker_link.broker_client import BrokerClient
 from hostd.broker_link.host_keys import described, next_key, promote
-from hostd.config import load_config
+from hostd.config import Config, differences, load_config
 from hostd.docker.attaching import options_for, write_profile
 from hostd.failures import Failed
 from hostd.gate.git_processes import Stdio
@@ -26,18 +26,25 @@ from hostd.this_host import Host
 from hostd.verify.verification import chosen_groups, verify
 
 _MONTH = 30 * 86400
+_TAKEN_BY_PINS = ("broker.key",)
 
 
 class Operations:
     """Reads requests and answers them; `Sandboxes` changes sandboxes."""
 
     def __init__(
-        self, host: Host, broker: BrokerClient, sandboxes: Sandboxes, version: str
+        self,
+        host: Host,
+        broker: BrokerClient,
+        sandboxes: Sandboxes,
+        version: str,
+        config: Config,
     ) -> None:
         self._host = host
         self._broker = broker
         self._sandboxes = sandboxes
         self._version = version
+        self._config = config
         self.table: Mapping[str, Operation] = {
             "status": self.status,
             "run": self.run,
@@ -194,11 +201,15 @@ class Operations:
         return {"report": self._host.grants.sign_report(report) if signed else report}
 
     async def policies(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
-        """The installed policies, read again; running sandboxes get those that have changed."""
+        """The installed policies, read again; running sandboxes get those that have changed, and
+        the broker's upstreams. Of hostd.toml it says what differs from what hostd was started with.
+        """
         given = body.get("policies")
         if not isinstance(given, dict) or not all(isinstance(v, dict) for v in given.values()):
             raise Failed("C105", "hostd does not understand this request")
-        return {"replaced": await self._sandboxes.replace_policies(given)}
+        now = differences(self._config, load_config(self._host.paths.hostd_toml))
+        left = [name for name in now if name not in _TAKEN_BY_PINS]
+        return {"replaced": await self._sandboxes.replace_policies(given), "restart": left}
 
     async def renew(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
         """Lets a sandbox go on, also after the end of its session; by default as long as one is."""

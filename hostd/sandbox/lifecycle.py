@@ -121,6 +121,7 @@ async def attach(host: Host, sandbox: Sandbox, plan: Plan, found: dict[str, Any]
         **_life(plan),
     )
     _write_policy(sandbox)
+    write_gitconfig(sandbox)
     try:
         await host.containers.admit(sandbox, found)
         await look_for_sockets(host, sandbox)

@@ -1,47 +1,84 @@
-"""Replaces the policies of running sandboxes: all are read first, then replaced one by one."""
+"""Replaces the policies of running sandboxes, and the git servers that they know: all is read
+first, then replaced one by one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import evolve, frozen
 
+from gitmoat.messages.sidecar import Allowed, format_allowed
 from hostd.atomic_file import write_whole
 from hostd.failures import Failed
 from hostd.network.nft import apply_ruleset
-from hostd.sandbox.plan import Plan, PolicySource
+from hostd.sandbox.gitconfig import write_gitconfig
+from hostd.sandbox.plan import Plan, PolicySource, Repository
 from hostd.sandbox.planning import read_policy
 from hostd.sandbox.sandbox import Sandbox
 from hostd.sandbox.steps import save
 from hostd.this_host import Host
 from netpolicy.format.reading import PolicyError
-from netpolicy.format.writing import policy_digest, policy_to_mapping
+from netpolicy.format.writing import policy_to_mapping
 from netpolicy.narrowing import narrow
 from netpolicy.nftables import render
 from netpolicy.policy import Policy
 from netpolicy.rule_kind import Options
+from netpolicy.upstreams import UpstreamTable
 
 
 @frozen
 class Change:
+    """What a running sandbox has (`old`), and is to have."""
+
     sandbox: Sandbox
-    policy: Policy
+    old: Plan
+    plan: Plan
+
+    @property
+    def policy(self) -> bool:
+        return self.plan.policy != self.old.policy
+
+    @property
+    def upstreams(self) -> list[str]:
+        """The names of those that are new, gone or different."""
+        before, after = set(self.old.upstreams.upstreams), set(self.plan.upstreams.upstreams)
+        return sorted({each.name for each in before ^ after})
 
 
-def changes(sandboxes: Iterable[Sandbox], policies: Mapping[str, Any]) -> list[Change]:
-    """The sandboxes whose policy changes with these installed ones. Raises Failed, and nothing
-    changes, if one of them is not valid with the options that a sandbox was started with."""
+def changes(
+    sandboxes: Iterable[Sandbox], policies: Mapping[str, Any], upstreams: UpstreamTable
+) -> list[Change]:
+    """The sandboxes that change with these installed policies and these upstreams. Raises Failed,
+    and nothing changes, if a policy is not valid with the options that a sandbox was started with.
+    """
     wanted = [
-        Change(sandbox, _again(sandbox.plan, sandbox.plan.source, policies))
+        Change(sandbox, sandbox.plan, _again(knowing(sandbox.plan, upstreams), policies))
         for sandbox in sandboxes
-        if sandbox.plan.source is not None and sandbox.plan.source.name in policies
     ]
-    return [each for each in wanted if each.policy != each.sandbox.plan.policy]
+    return [each for each in wanted if each.plan != each.old]
 
 
-def _again(plan: Plan, source: PolicySource, policies: Mapping[str, Any]) -> Policy:
+def knowing(plan: Plan, upstreams: UpstreamTable) -> Plan:
+    """The plan with the broker's present upstreams, if its repositories are at the same ones."""
+    repositories = []
+    for each in plan.repositories:
+        located = upstreams.locate(each.url)
+        if located is None or located[0].name != each.upstream.name:
+            return plan
+        repositories.append(Repository(each.url, *located, each.directory))
+    return evolve(plan, upstreams=upstreams, repositories=tuple(repositories))
+
+
+def _again(plan: Plan, policies: Mapping[str, Any]) -> Plan:
+    source = plan.source
+    if source is None or source.name not in policies:
+        return plan
+    return evolve(plan, policy=_policy(plan, source, policies))
+
+
+def _policy(plan: Plan, source: PolicySource, policies: Mapping[str, Any]) -> Policy:
     """The policy as `run` makes it from the file; the times of the session stay as granted."""
     options = Options(tuple(each.named for each in plan.repositories), source.push, source.hosts)
     try:
@@ -55,28 +92,32 @@ def _again(plan: Plan, source: PolicySource, policies: Mapping[str, Any]) -> Pol
 async def replace(host: Host, change: Change) -> int:
     """Returns how many connections were cut. The broker replaces it first; if it does not,
     nothing changes."""
-    sandbox, policy = change.sandbox, change.policy
-    old, digest = sandbox.plan, policy_digest(policy)
-    sandbox.plan = evolve(old, policy=policy)
-    mapping = policy_to_mapping(policy)
+    sandbox, plan = change.sandbox, change.plan
+    sandbox.plan = plan
     try:
-        cut = await _serve(host, sandbox, json.dumps(mapping).encode(), digest)
+        cut = await _serve(host, change)
     except BaseException:
-        sandbox.plan = old
+        sandbox.plan = change.old
         raise
-    save(host, sandbox, sandbox.step, plan=sandbox.plan.to_json())
-    write_whole(sandbox.directories.run / "policy.json", json.dumps(mapping, indent=1), 0o644)
-    ruleset = render(sandbox.plan.uids, digest)
-    rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
-    save(host, sandbox, sandbox.step, rules=rules)
+    save(host, sandbox, sandbox.step, plan=plan.to_json())
+    write_gitconfig(sandbox)
+    if change.policy:
+        written = json.dumps(policy_to_mapping(plan.policy), indent=1)
+        write_whole(sandbox.directories.run / "policy.json", written, 0o644)
+        ruleset = render(plan.uids, plan.policy_hash)
+        rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
+        save(host, sandbox, sandbox.step, rules=rules)
     return cut
 
 
-async def _serve(host: Host, sandbox: Sandbox, policy: bytes, digest: str) -> int:
+async def _serve(host: Host, change: Change) -> int:
+    """The broker has its upstreams already: it is told of another policy alone."""
+    sandbox, plan = change.sandbox, change.plan
     if sandbox.sidecar is None:
-        raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
+        raise Failed("R106", f"sandbox {plan.name} is not running")
 
-    def regrant(session: str, key: bytes) -> Awaitable[int]:
-        return host.grants.replace_policy(sandbox, session, key)
+    async def regrant(session: str, key: bytes) -> int:
+        return await host.grants.replace_policy(sandbox, session, key) if change.policy else 0
 
-    return await sandbox.sidecar.replace_policy(regrant, policy, digest)
+    allowed = format_allowed(Allowed(policy=plan.policy, upstreams=plan.upstreams))
+    return await sandbox.sidecar.replace_policy(regrant, allowed)

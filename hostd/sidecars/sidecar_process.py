@@ -107,10 +107,10 @@ class SidecarProcess:
     def is_tested(self) -> bool:
         return bool(self._tests)
 
-    def give_policy(self, policy: bytes) -> Deferred[bytes]:
-        """Fires with the digest of the policy that the sidecar serves then."""
+    def give_policy(self, allowed: bytes) -> Deferred[bytes]:
+        """Fires with the digest of what the sidecar serves then."""
         served = self._asked(self._policies)
-        file = file_of(policy)
+        file = file_of(allowed)
         try:
             self.tell(ReplacePolicy(), [file])
         finally:

@@ -4,6 +4,7 @@ when it ends or hangs."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -118,10 +119,10 @@ class SidecarSupervisor:
         ]
 
     async def replace_policy(
-        self, regrant: Callable[[str, bytes], Awaitable[int]], policy: bytes, digest: str
+        self, regrant: Callable[[str, bytes], Awaitable[int]], allowed: bytes
     ) -> int:
         """The broker, whose decision counts, gets the policy first; returns how many connections
-        it cut. A sidecar that then serves another policy is replaced.
+        it cut. A sidecar that does not then serve it is replaced.
         """
         async with self._starting:
             sidecar = self._current
@@ -129,10 +130,10 @@ class SidecarSupervisor:
                 return 0  # the next sidecar is started with the new policy
             cut = await regrant(sidecar.session, sidecar.key)
             try:
-                served = await sidecar.give_policy(policy)
+                served = await sidecar.give_policy(allowed)
             except TimedOut:
                 return cut  # the sidecar is being replaced
-            if served.hex() != digest:
+            if served != sha256(allowed).digest():
                 sidecar.distrust()
             return cut
 

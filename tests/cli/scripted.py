@@ -65,7 +65,7 @@ HOSTD: dict[str, Operation | Message] = {
     "run": run_locally,
     "exec": run_locally,
     "pins": {"ok": True},
-    "policies": {"ok": True, "replaced": []},
+    "policies": {"ok": True, "replaced": [], "restart": []},
 }
 BROKER: dict[str, Operation | Message] = {
     "status": {"ok": True, "pid": 811, "address": "127.0.0.1:8443", "version": "0.2.0"},

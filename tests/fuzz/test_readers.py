@@ -71,7 +71,7 @@ NOT_HOSTILE = {
     "gitmoat/shape.py:read": "through `parse_report`",
     "gitmoat/shape.py:read_json": "the same",
     "gitmoat/messages/sidecar.py:parse_config": "hostd",
-    "gitmoat/messages/sidecar.py:parse_policy": "hostd",
+    "gitmoat/messages/sidecar.py:parse_allowed": "hostd",
     "gitmoat/messages/sidecar.py:parse_order": "hostd",
 }
 READING = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hostd.config import parse_config
+from hostd.config import differences, parse_config
 from hostd.failures import Failed
 
 PATH = Path("hostd.toml")
@@ -53,6 +53,13 @@ def test_two_keys_of_the_broker_are_taken_while_one_replaces_the_other() -> None
         wrong = BASIC.replace('"RusWKrbG35nGkTjPhGRJXAsC+CL9rNi/XLv1p7nMves="', bad)
         with pytest.raises(Failed):
             parse_config(Path("hostd.toml"), wrong)
+
+
+def test_the_keys_that_differ_are_named_in_full() -> None:
+    before = parse_config(PATH, BASIC)
+    assert differences(before, before) == []
+    after = parse_config(PATH, BASIC + '[watchdog]\ninterval = "20s"\n[gate]\nwhole = "1h"\n')
+    assert differences(before, after) == ["gate.whole", "watchdog.interval"]
 
 
 @pytest.mark.parametrize("text", ["version = [", "version = " + "1" * 5000, "a = " + "[" * 9999])

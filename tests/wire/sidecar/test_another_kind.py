@@ -11,11 +11,13 @@ import pytest
 from attrs import frozen
 
 from gitmoat.messages.report import Event, Report
+from gitmoat.messages.sidecar import Allowed, format_allowed
 from gitmoat.net.causes import Cause
 from gitmoat.net.http.incoming import Incoming
 from gitmoat.wire.http.heads import RequestHead, ResponseHead, format_request
-from netpolicy.format.document import parse_policy, policy_to_mapping
+from netpolicy.format.document import parse_policy
 from netpolicy.policy import Policy, Tier
+from netpolicy.upstreams import UpstreamTable
 from sidecar.kind import (
     Allow,
     Answered,
@@ -130,7 +132,7 @@ def gone(client: Client) -> bool:
 
 def replace_policy(world: World, hostd: Hostd, policy: Policy) -> None:
     file = os.memfd_create("policy")
-    os.write(file, json.dumps(policy_to_mapping(policy)).encode())
+    os.write(file, format_allowed(Allowed(policy=policy, upstreams=UpstreamTable(()))))
     os.lseek(file, 0, os.SEEK_SET)
     hostd.send("policy", file)
     os.close(file)
