@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import ArgumentParser, Namespace
 
 from gitmoat.paths import Paths
 from hostctl.control_client import ask, items_of
 from hostctl.failure import Failure, usage
 from hostctl.output import Output
+from hostctl.setup.container_options import FORMATS
 from hostctl.terminal.quantities import duration
 
 _TIMEOUT = 120.0
@@ -29,6 +29,7 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("container", metavar="CONTAINER", nargs="?", help="id or name in Docker")
     add("--prepare", metavar="NAME", help="make the network and print the options")
+    add("--format", choices=FORMATS, help="with --prepare: for what (default: docker)")
     add("--policy", metavar="NAME|FILE", help="what the container may do")
     add("--repo", action="append", default=[], metavar="URL", help="a repository that it may use")
     add("--push", action="append", default=[], metavar="GLOB", help="branches that may be pushed")
@@ -42,6 +43,8 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
             "give a container, or --prepare and a name",
             "hostctl attach CONTAINER, or hostctl attach --prepare NAME",
         )
+    if args.format and not args.prepare:
+        raise usage("--format is for --prepare", "hostctl attach --prepare NAME --format FORMAT")
     return _prepare(args, out, paths) if args.prepare else _attach(args, out, paths)
 
 
@@ -59,7 +62,7 @@ def _prepare(args: Namespace, out: Output, paths: Paths) -> int:
     if out.json:
         out.emit({**fields, "options": [word for option in words for word in option]})
         return 0
-    out.line(" \\\n".join(shlex.join(option) for option in words))
+    out.line(FORMATS[args.format or "docker"](args.prepare, words))
     return 0
 
 

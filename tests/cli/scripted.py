@@ -55,7 +55,11 @@ HOSTD: dict[str, Operation | Message] = {
     "prepare": {
         "ok": True,
         "sandbox": "3f9a0c21b7de",
-        "options": [["--network", "container:gitmoat-3f9a0c21b7de-net"], ["--cap-drop", "ALL"]],
+        "options": [
+            ["--network", "container:gitmoat-3f9a0c21b7de-net"],
+            ["--user", "2000000005:2000000005"],
+            ["--cap-drop", "ALL"],
+        ],
     },
     "attach": lambda call: [
         {"ok": True, "sandbox": "3f9a0c21b7de", "name": "app"}
