@@ -40,7 +40,7 @@ def session_row(context: Context, session: Session) -> dict[str, Any]:
         "denied": session.brake.total,
         "slowed": session.brake.holds(now),
         "idle": int(now - session.used),
-        "began": int(time.time() - (stored.ttl - (stored.deadline - now))),
+        "began": stored.issued,
         "expires": int(time.time() + stored.deadline - now),
     }
 

@@ -391,7 +391,8 @@ class Git(Kind):
 
 
 def over_a_limit(code: str, wait: int) -> Deny:
-    return Deny(code, f"over a limit, told to wait {wait} s", retry=wait)
+    told = f"over a limit, told to wait {wait} s"
+    return Deny(code, told, retry=wait, hint=f"again in {wait} s" if wait else "")
 
 
 def _code_of_cut(side: Side, why: Why) -> str | None:

@@ -143,7 +143,7 @@ _WORDS: tuple[tuple[type[BaseException], str], ...] = (
 def _in_words(error: BaseException | None) -> str:
     """No text of the error itself, which may be anybody's."""
     found = (words for kind, words in _WORDS if isinstance(error, kind))
-    return next(found, type(error).__name__)
+    return next(found, "the connection could not be made")
 
 
 def _is_certificate(error: BaseException | None) -> bool:

@@ -25,7 +25,7 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     which = parser.add_mutually_exclusive_group().add_argument
     which("--fleet", action="store_true", help="list the broker's sessions, of every host")
-    which("--watch", action="store_true", help="show what each sandbox does now, until Ctrl-C")
+    which("--watch", action="store_true", help="show what each sandbox does now, until q")
     add("--once", action="store_true", help="with --watch: one table, then exit")
     add("--interval", type=duration, default=2, metavar="T", help="with --watch: how often (2s)")
 

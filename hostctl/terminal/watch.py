@@ -10,20 +10,29 @@ from gitmoat.paths import Paths
 from hostctl.control_client import ask, items_of
 from hostctl.failure import Failure
 from hostctl.output import Output, need_root
+from hostctl.terminal.interrupts import raise_on_signals
+from hostctl.terminal.keys import Keys
 from hostctl.terminal.moments import ago, until
 
 _HEADER = ("SANDBOX", "NAME", "STATE", "STREAMS", "REQ/MIN", "RATE", "MOVED", "DENIED", "AGE",
            "ENDS", "")  # fmt: skip
 _HOME, _CLEAR = "\x1b[H", "\x1b[J"
+_QUIT = b"q"
 _STEPS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 Row = Mapping[str, object]
 
 
 def watch(paths: Paths, once: bool, interval: float, out: Output) -> int:
-    """Until Ctrl-C. A rate needs two samples; with `once` they are one second apart."""
+    """Until q or Ctrl-C. A rate needs two samples; with `once` they are one second apart."""
     need_root("`hostctl ls --watch`")
     live = sys.stdout.isatty() and not out.json and not once
+    raise_on_signals()
+    with Keys(live and sys.stdin.isatty()) as keys:
+        return _watch(paths, once, interval, out, live, keys)
+
+
+def _watch(paths: Paths, once: bool, interval: float, out: Output, live: bool, keys: Keys) -> int:
     before, at = _look(paths), time.monotonic()
     if once:
         time.sleep(1)
@@ -34,7 +43,8 @@ def watch(paths: Paths, once: bool, interval: float, out: Output) -> int:
         if once:
             return 0
         before, at = now, time.monotonic()
-        time.sleep(interval)
+        if keys.pressed(_QUIT, interval):
+            return 0
 
 
 def _look(paths: Paths) -> Row:
@@ -47,9 +57,14 @@ def _look(paths: Paths) -> Row:
         if failure.code != "C103":
             raise
         sandboxes = []
+    created = {str(each.get("sandbox")): each.get("created") for each in sandboxes}
+    aged = [
+        {**each, "began": created.get(str(each.get("sandbox")), each.get("began"))}
+        for each in items
+    ]
     known = {str(item.get("sandbox")) for item in items}
     rest = [each for each in sandboxes if str(each.get("sandbox")) not in known]
-    return told | {"items": [*items, *map(_without_session, rest)]}
+    return told | {"items": [*aged, *map(_without_session, rest)]}
 
 
 def _without_session(sandbox: Row) -> Row:

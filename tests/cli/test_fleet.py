@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import Hostctl
+from tests.cli.terminal import Terminal
 from tests.fakes.daemon import FakeDaemon, Message
+from tests.stage.command import run_hostctl
 
 SESSION = {"session": "s1", "sandbox": "0123456789ab", "name": "ci", "state": "active"}
 ANSWERS: dict[str, Message] = {
@@ -41,3 +44,35 @@ def test_what_each_does_now_is_shown(broker: FakeDaemon, hostctl: Hostctl) -> No
     watched = hostctl("ls", "--watch", "--once")
     assert watched.returncode == 0
     assert "ci" in watched.stdout
+
+
+def test_the_age_is_the_sandboxs_and_not_its_sessions(root: Path) -> None:
+    sessions = [
+        {"session": "s", "sandbox": "aaa", "began": 900},
+        {"session": "t", "sandbox": "zzz", "began": 800},
+    ]
+    sandboxes = [{"sandbox": "aaa", "created": 100}, {"sandbox": "bbb", "created": 200}]
+    run = root / "run/gitmoat"
+    with (
+        FakeDaemon(run / "broker-admin.sock", {"top": {"ok": True, "items": sessions}}),
+        FakeDaemon(run / "hostd.sock", {"ls": {"ok": True, "items": sandboxes}}),
+    ):
+        done = run_hostctl(root, "--json", "ls", "--watch", "--once")
+    began = {each["sandbox"]: each["began"] for each in json.loads(done.out)["items"]}
+    assert began == {"aaa": 100, "zzz": 800, "bbb": 200}
+
+
+@pytest.mark.parametrize(
+    "end, code", [(b"q", 0), (b"xyzq", 0), (b"\x03", 130)], ids=["q", "other keys", "Ctrl-C"]
+)
+def test_a_key_ends_it_and_the_terminal_is_as_before(
+    broker: FakeDaemon, root: Path, end: bytes, code: int
+) -> None:
+    terminal = Terminal(root, "ls", "--watch", "--interval", "1h")
+    terminal.read_until(b"active")
+    terminal.type(end)
+    said = terminal.rest()
+    after = termios.tcgetattr(terminal.master)
+    terminal.close()
+    assert (terminal.process.returncode, after[3]) == (code, terminal.before[3])
+    assert b"xyz" not in said

@@ -507,8 +507,11 @@ async def test_requests_over_the_rate_are_told_when_to_come_back(scene: Scene) -
     for _ in range(3):
         limited = await sidecar.refs()
         assert limited.status == 429 and limited.header(b"retry-after") == b"30"
+        assert b"(G303)\nagain in 30 s\n" in limited.data
     fetched = await sidecar.fetch()
-    assert fetched.status == 200 and b"ERR " in fetched.data and b"G303" in fetched.data
+    assert (
+        fetched.status == 200 and b"ERR " in fetched.data and b"(G303)\nagain in " in fetched.data
+    )
     scene.world.now += 60
     assert (await sidecar.refs()).status == 200
     denied = [one for one in scene.world.audit("git.decision") if one.get("code") == "G303"]
