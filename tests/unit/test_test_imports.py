@@ -17,6 +17,7 @@ OF_THE_DEMO = {
     "tests/docker/test_docker_demo.py",
     "tests/unit/hostctl/commands/test_demo.py",
     "tests/unit/hostctl/demo/test_demo_checks.py",
+    "tests/unit/test_page_facts.py",
     "tests/unit/test_reference_pages.py",
 }
 # The one, and two with an interpreter of their own: another version's, one with fewer capabilities.
