@@ -65,6 +65,7 @@ _OURS = {
     Cause.NO_REQUEST: "G306",
     Cause.TOO_FINE: "U104",
 }
+_MISSING = "the git server says not found, or our credential cannot see it; the policy allows it"
 # The upstream cannot be reached (U101). After any other cause it has answered, unusably (U104).
 _LOST = frozenset(
     {Cause.NOT_TAKEN, Cause.LOST_BEFORE_ANSWER, Cause.LOST, Cause.CUT, Cause.NO_ANSWER}
@@ -327,6 +328,8 @@ class Git(Kind):
         code = judge(head, self.request, limit)
         if code == "U103":
             return self._redirected(head, policy)
+        if code == "G101" and self.tier is Tier.HELPER:  # what it is told, the owner alone reads
+            return Refuse(code, hint=_MISSING)
         if code is not None:
             return Refuse(code)
         return 200, (

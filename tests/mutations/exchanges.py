@@ -18,6 +18,16 @@ def _cells(*cells: str) -> tuple[str, ...]:
 
 
 EXCHANGES = (
+    Mutation(
+        "refusal: a sandbox is told that the server has no such repository",
+        "broker/kinds/git.py",
+        '        if code == "G101" and self.tier is Tier.HELPER:',
+        '        if code == "G101":',
+        (
+            "tests/wire/broker/test_git.py::"
+            "test_the_owner_alone_is_told_that_the_server_has_no_such_repository",
+        ),
+    ),
     # A revocation cuts what runs, and what waits for anything
     Mutation(
         "exchange: a fetch or push under way is not cut",

@@ -141,6 +141,18 @@ async def test_unknown_forbidden_and_missing_upstream_look_exactly_the_same(scen
 
 
 @on_reactor
+async def test_the_owner_alone_is_told_that_the_server_has_no_such_repository(scene: Scene) -> None:
+    scene.upstream.answers(b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno!")
+    sidecar = await scene.world.session()
+    missing = await sidecar.refs("acme/gate", tier="helper")
+    forbidden = await sidecar.refs("acme/other", tier="helper")
+    assert (missing.status, forbidden.status) == (404, 404)
+    assert b"(G101)\nthe git server says not found, or our credential" in missing.data
+    assert b"not found" not in forbidden.data
+    assert b"not found" not in (await sidecar.refs("acme/app", tier="untrusted")).data
+
+
+@on_reactor
 async def test_the_tier_is_decided_again(scene: Scene) -> None:
     scene.upstream.answers(ADVERTISEMENT)
     sidecar = await scene.world.session()
