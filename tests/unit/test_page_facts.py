@@ -15,6 +15,7 @@ import pytest
 from attrs import asdict, fields, frozen
 
 from broker.config.settings import DEFAULT_UID, BrokerLimits, Timeouts
+from broker.kinds.push import GitPush
 from gitmoat.audit.journal import Sizes
 from gitmoat.listeners import LISTENERS
 from gitmoat.messages.host import Verifying
@@ -327,6 +328,27 @@ FACTS = (
     fact("README.md", "Then it shows {} promises being kept", "hostctl.commands.demo:#CHECKS"),
     fact("README.md", "What make demo prints: {} promises", "hostctl.commands.demo:#CHECKS"),
     fact(
+        "docs/decisions/0014-our-own-descriptors.md",
+        "reads up to {} KiB in a turn",
+        f"gitmoat.net.transport.descriptor:READ/{KIB}",
+    ),
+    fact(
+        _THREATS,
+        "{} KiB of a connection at first, up to {} KiB while",
+        f"gitmoat.net.transport.descriptor:FIRST/{KIB}",
+        f"gitmoat.net.transport.descriptor:READ/{KIB}",
+    ),
+    fact(
+        "docs/decisions/0016-what-comes-again.md",
+        "runs after {} new objects",
+        "broker.__main__:_YOUNG",
+    ),
+    fact(
+        "docs/reference/metrics.md",
+        "At most {} readers at a time",
+        "broker.api.metrics_port:CONNECTIONS",
+    ),
+    fact(
         "docs/howto/upgrade.md",
         "when that takes longer than {} seconds",
         "sidecar.link.connection_pool:ACQUIRE_TIMEOUT",
@@ -378,6 +400,12 @@ def test_the_promises_of_the_demo_that_requirements_name() -> None:
     found = {check for each in named for check in re.findall(r"`([\w-]+)`", each)}
     assert len(found) > 5
     assert found <= {check.name for check in CHECKS}
+
+
+def test_every_git_request_shares_a_sync_of_the_journal() -> None:
+    assert GitPush.synced_beside
+    said = page("docs/decisions/0010-on-disk-before-it-happens.md")
+    assert "Git requests that are decided while one sync is under way share the next" in said
 
 
 def test_what_a_newer_kernel_adds() -> None:
