@@ -16,10 +16,9 @@ from hostctl.help.habits import refuse_habit
 from hostctl.output import Output
 
 VERBS = (
-    "attach", "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down", "exec",
-    "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload", "rescue",
-    "rm", "run",
-    "session", "start", "status", "stop", "up", "upstream", "verify",
+    "activity", "attach", "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down",
+    "exec", "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload",
+    "rescue", "rm", "run", "session", "start", "status", "stop", "up", "upstream", "verify",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {

@@ -62,7 +62,11 @@ class Output:
             self.emit({"schema": "gitmoat.error/1", "error": failure.mapping()})
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        cells = [list(header), *([plain(cell) for cell in row] for row in rows)]
+        self.columns([header, *rows])
+
+    def columns(self, rows: Sequence[Sequence[object]]) -> None:
+        """Each as wide as its widest cell; all rows have as many cells."""
+        cells = [[plain(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for row in cells:
             padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

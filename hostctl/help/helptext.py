@@ -40,6 +40,7 @@ what is enforced
   verify     try from inside a sandbox what must not work in it
 
 what happened
+  activity   what a sandbox did, in one page
   audit      read and verify the audit journals
   explain    what an error code or a request id means
   completion print a completion script for bash, zsh or fish
