@@ -25,6 +25,7 @@ from gitmoat.shape import (
 )
 from hostd.failures import Failed
 from hostd.sandbox.uids import UidRange
+from netpolicy.author import Author
 from netpolicy.format.units import format_duration, parse_duration
 
 _DURATION = parsed(parse_duration, format_duration)
@@ -98,6 +99,17 @@ class Docker:
 
 
 @frozen
+class Identity:
+    """Who the commits of a sandbox are by, unless it is started with another author."""
+
+    name: str = key(text(), Author().name)
+    email: str = key(text(), Author().email)
+
+    def __attrs_post_init__(self) -> None:
+        Author(self.name, self.email)
+
+
+@frozen
 class Config:
     version: int = key(number(1, 1))
     host: str = key(text())
@@ -107,6 +119,11 @@ class Config:
     gate: GateTimes = key(table(GateTimes), GateTimes())
     watchdog: Watchdog = key(table(Watchdog), Watchdog())
     docker: Docker = key(table(Docker), Docker())
+    identity: Identity = key(table(Identity), Identity())
+
+    @property
+    def author(self) -> Author:
+        return Author(self.identity.name, self.identity.email)
 
     @property
     def uid_range(self) -> UidRange:

@@ -146,7 +146,11 @@ class Sandboxes:
     def _plan(self, request: RunRequest, upstreams: UpstreamTable, theirs: bool) -> Plan:
         """From here on its name and its uids are taken; no await comes between check and claim."""
         index = self._free_index()
-        plan = make_plan(request, upstreams, self._names(), self._uids, index, theirs=theirs)
+        plan = make_plan(
+            *(request, upstreams, self._names(), self._uids, index),
+            author=self._host.author,
+            theirs=theirs,
+        )
         self._host.registry.remember_index(index)
         self._making[plan.id] = plan
         return plan
@@ -160,12 +164,14 @@ class Sandboxes:
         async with self._turn(sandbox.plan.id):
             _, found = await find_prepared(containers, container, [sandbox])
             self._check_prepared(sandbox)
-            given = make_plan(request, upstreams, (), self._uids, sandbox.plan.uid_index)
+            index = sandbox.plan.uid_index
+            given = make_plan(request, upstreams, (), self._uids, index, author=self._host.author)
             plan = evolve(
                 sandbox.plan,
                 policy=given.policy,
                 upstreams=given.upstreams,
                 repositories=given.repositories,
+                author=given.author,
             )
             try:
                 await attach(self._host, sandbox, plan, found)

@@ -121,6 +121,7 @@ class Service:
             broker_address=config.broker.address,
             keys=self._keys,
             gate_times=config.gate,
+            author=config.author,
             peer_means=find_means(),
         )
         self._host = host

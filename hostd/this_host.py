@@ -22,6 +22,7 @@ from hostd.process.programs import Programs
 from hostd.registry import Registry
 from hostd.sandbox.bwrap import Directories
 from hostd.sandbox.workdir import Workdirs
+from netpolicy.author import Author
 
 CGROUPS = ("sandbox", "gate", "sidecar")
 
@@ -42,6 +43,7 @@ class Host:
     broker_address: tuple[str, int]
     keys: Keys
     gate_times: GateTimes
+    author: Author
     peer_means: Means
 
     def directories(self, identifier: str) -> Directories:

@@ -49,6 +49,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     add("--agent", action="store_true", help="the command may use git by itself")
     add("--name", metavar="N", help="the name of the sandbox")
+    add("--author", type=_author, metavar="A", help="'Name <mail>': who the commits are by")
     add("--ttl", type=duration, metavar="8h", help="hard end of the session")
     add("--workdir", type=_workdir, metavar="DIR[:ro]", help="a directory to be /workspace")
     add("--memory", type=size, metavar="2g", help="the most memory of all its processes")
@@ -121,6 +122,7 @@ def run_request(
         "hosts": args.allow_host,
         "agent": args.agent,
         "ttl": args.ttl,
+        "author": args.author,
         "argv": command,
         "env": {**terminal_variables(args.tty, os.environ), **dict(args.env)},
         "detach": args.detach,
@@ -182,6 +184,15 @@ def variable(text: str) -> tuple[str, str]:
     if not equals or not name.isidentifier() or not name.isascii() or "\0" in value:
         raise ArgumentTypeError("write K=V; values are never taken from hostctl's own environment")
     return name, value
+
+
+def _author(text: str) -> str:
+    from netpolicy.author import parse_author
+
+    try:
+        return str(parse_author(text))
+    except ValueError as problem:
+        raise ArgumentTypeError(str(problem)) from None
 
 
 def _workdir(text: str) -> dict[str, object]:

@@ -19,6 +19,7 @@ from gitmoat.shape import (
     key,
     number,
     optional,
+    parsed,
     read,
     text,
 )
@@ -28,6 +29,7 @@ from hostd.sandbox.bwrap import WORKSPACE
 from hostd.sandbox.plan import Ours, Plan, PolicySource, Repository, Theirs
 from hostd.sandbox.uids import UidRange
 from hostd.sandbox.workdir import Workdir, parse_workdir
+from netpolicy.author import Author, parse_author
 from netpolicy.decision import Deny, decide_fetch
 from netpolicy.format.document import parse_policy, policy_from_mapping
 from netpolicy.format.reading import PolicyError
@@ -82,6 +84,7 @@ class RunRequest:
     detach: bool = key(flag(), False)
     tty: bool = key(flag(), False)
     rm: bool = key(flag(), False)
+    author: Author | None = key(optional(parsed(parse_author, str)), None)
     workdir: Mapping[str, Any] | None = key(optional(Shape(_object)), None)
     memory: int | None = key(optional(_NUMBER), None)
     pids: int | None = key(optional(_NUMBER), None)
@@ -253,9 +256,11 @@ def make_plan(
     uids: UidRange,
     uid_index: int,
     *,
+    author: Author | None = None,
     theirs: bool = False,
 ) -> Plan:
-    """Raises Failed with what to change; it has no other effect."""
+    """Raises Failed with what to change; it has no other effect. `author`: whose commits are made,
+    where the request does not say."""
     ownership = Theirs() if theirs else _ownership(request)
     identifier = secrets.token_hex(6)
     name = _name(request, identifier, taken)
@@ -277,4 +282,5 @@ def make_plan(
         workdir=_workdir(request),
         source=_source(request),
         ownership=ownership,
+        author=request.author or author or Author(),
     )

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tests.stage.boxes import Box, Clone
+from tests.stage.boxes import Box, Clone, MakeBox
 from tests.stage.gitmoat import Gitmoat
 from tests.stage.repositories import ALLOWED, commit_upstream, reaching_upstream, refs, shapes
 
@@ -51,6 +51,15 @@ def test_a_client_that_reads_less_configuration_is_led_to_the_sidecar_too(
     ran = agent.sh(script)
     head = refs(stage)["refs/heads/main"]
     assert ran.expect_success("git ls-remote") == f"{head}\trefs/heads/main\nGitmoat sandbox"
+
+
+def test_commits_are_by_the_author_that_run_was_given(make_box: MakeBox) -> None:
+    box = make_box("--agent", "--author", 'Zoë "Z" O\'Neil <zoe@mail.example>')
+    script = "cd /workspace && git commit -q --allow-empty -m x && git log -1 --format='%an <%ae>'"
+    assert box.sh(script).out == 'Zoë "Z" O\'Neil <zoe@mail.example>\n'
+    box.stage.hostctl("stop", box.name).expect_success("stop")
+    box.stage.hostctl("start", box.name).expect_success("start")
+    assert box.run("git", "config", "user.email").out == "zoe@mail.example\n"
 
 
 def test_in_a_clone_of_the_gate_the_authors_own_configuration_counts(agent: Box) -> None:

@@ -38,6 +38,7 @@ def test_a_bare_run() -> None:
         "hosts": [],
         "agent": False,
         "ttl": None,
+        "author": None,
         "argv": ["true"],
         "env": {},
         "detach": False,
@@ -57,7 +58,8 @@ def test_a_run_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     words += "--allow-host h.example --allow-host i.example:8443 "
     words += "--name n --ttl 8h -e A=1 -e B=x=y --rm -it "
     words += "--workdir /srv/./x/../w:ro --memory 2g --pids 64 --cpus 1.5 -- sh -c true"
-    args = args_of(*words.split())
+    head, *rest = words.split()
+    args = args_of(head, "--author", "Ada <ada@mail.example>", *rest)
     assert run_request(args, args.command, {"version": 1}) == {
         "op": "run",
         "name": "n",
@@ -70,6 +72,7 @@ def test_a_run_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         "hosts": ["h.example", "i.example:8443"],
         "agent": True,
         "ttl": 28800,
+        "author": "Ada <ada@mail.example>",
         "argv": ["sh", "-c", "true"],
         "env": {"TERM": "xterm-256color", "COLORTERM": "truecolor", "A": "1", "B": "x=y"},
         "detach": False,

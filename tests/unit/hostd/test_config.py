@@ -8,6 +8,7 @@ import pytest
 
 from hostd.config import differences, parse_config
 from hostd.failures import Failed
+from netpolicy.author import Author
 
 PATH = Path("hostd.toml")
 BASIC = """\
@@ -53,6 +54,19 @@ def test_two_keys_of_the_broker_are_taken_while_one_replaces_the_other() -> None
         wrong = BASIC.replace('"RusWKrbG35nGkTjPhGRJXAsC+CL9rNi/XLv1p7nMves="', bad)
         with pytest.raises(Failed):
             parse_config(Path("hostd.toml"), wrong)
+
+
+def test_the_author_of_commits_is_the_hosts_default() -> None:
+    assert parse_config(PATH, BASIC).author == Author()
+    text = BASIC + '[identity]\nname = "Zoë"\nemail = "z@mail.example"\n'
+    assert parse_config(PATH, text).author == Author("Zoë", "z@mail.example")
+
+
+@pytest.mark.parametrize("name", ["", "a <b>", "a\\nb", ".,"])
+def test_a_name_that_git_would_refuse_is_refused(name: str) -> None:
+    with pytest.raises(Failed) as caught:
+        parse_config(PATH, f'{BASIC}[identity]\nname = "{name}"\n')
+    assert caught.value.what.startswith("hostd.toml: identity")
 
 
 def test_the_keys_that_differ_are_named_in_full() -> None:
