@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from netpolicy.format.units import format_duration
+from attrs import evolve
+
 from netpolicy.policy import Ceiling, Policy
 from netpolicy.rule_kind import Kind
 from netpolicy.rule_kinds import KINDS
@@ -24,8 +25,16 @@ def allowed_kinds(allow: object, kinds: Sequence[Kind[Any, Any]] = KINDS) -> tup
 
 
 def exceeded(policy: Policy, ceiling: Ceiling) -> str | None:
-    """What in a policy exceeds the ceiling, or None."""
-    if ceiling.ttl is not None and policy.session.max_ttl > ceiling.ttl:
-        return f"sessions of more than {format_duration(ceiling.ttl)}"
+    """What in a policy exceeds the ceiling, or None. Its times do not: see `shortened`."""
     found = (kind.exceeded(policy, ceiling) for kind in KINDS)
     return next((what for what in found if what is not None), None)
+
+
+def shortened(policy: Policy, ceiling: Ceiling) -> Policy:
+    """The policy with sessions that last no longer than the ceiling's `ttl`: a session that ends
+    earlier has no right that its host may not grant."""
+    if ceiling.ttl is None:
+        return policy
+    times = policy.session
+    ttl, longest = (min(each, ceiling.ttl) for each in (times.ttl, times.max_ttl))
+    return evolve(policy, session=evolve(times, ttl=ttl, max_ttl=longest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from attrs import define
+from attrs import define, evolve
 from twisted.logger import Logger
 
 from broker.exchange.recording import record_first, record_or_log
@@ -35,10 +35,11 @@ from gitmoat.fault import Fault
 from gitmoat.identity import grant as grants
 from gitmoat.messages.host import Activate
 from gitmoat.version import VERSION
-from netpolicy.ceiling import exceeded
+from netpolicy.ceiling import exceeded, shortened
 from netpolicy.format.document import PolicyError, policy_from_mapping
 from netpolicy.format.reading import UnknownKey
 from netpolicy.format.units import format_duration
+from netpolicy.format.writing import policy_to_mapping
 from netpolicy.policy import Ceiling, Policy
 
 log = Logger()
@@ -63,6 +64,7 @@ class Grants:
             raise self._refuse(refused.code, refused.what, None) from None
         if (objection := self._objection(grant, host, ceiling)) is not None:
             raise self._refuse(*objection, grant)
+        grant = _shortened(grant, ceiling)
         self._end_earlier_boots(grant)
         try:
             session = self._sessions.register(self._stored(grant))
@@ -160,6 +162,7 @@ class Grants:
             raise self._refuse(refused.code, refused.what, None) from None
         if (objection := self._objection(grant, host, ceiling)) is not None:
             raise self._refuse(*objection, grant)
+        grant = _shortened(grant, ceiling)
         session = self.of_host(host, grant.session)
         if (grant.key, grant.sandbox) != (session.stored.key, session.stored.sandbox):
             raise self._refuse("S103", "the session has another key or sandbox", grant)
@@ -306,3 +309,9 @@ class Grants:
                 self.expire(session, reason)
             except StoreFailed as error:
                 log.error("end of session {id} not stored: {what}", id=session.id, what=str(error))
+
+
+def _shortened(grant: grants.Grant, ceiling: Ceiling) -> grants.Grant:
+    policy = policy_from_mapping(grant.scope)
+    shorter = shortened(policy, ceiling)
+    return grant if shorter == policy else evolve(grant, scope=policy_to_mapping(shorter))

@@ -47,7 +47,9 @@ def arguments(parser: ArgumentParser) -> None:
         choices=[ANY, *_KINDS],
         help="a kind of rule without bound, or any; what is not named is not allowed",
     )
-    new.add_argument("--ttl", metavar="T", help="the longest its sessions can last")
+    new.add_argument(
+        "--ttl", metavar="T", help="its sessions end after this time, whatever policies say"
+    )
     add("ls", "Lists the enrolled hosts; -q: names only.")
     gone = add("rm", "Removes a host that was enrolled here; its sessions end.")
     gone.add_argument("name", metavar="NAME")

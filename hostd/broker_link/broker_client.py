@@ -202,5 +202,5 @@ def _understood(status: int, body: bytes) -> dict[str, Any]:
         return answer
     told = fault_of(answer)
     if told is not None:
-        raise Failed(told.code, told.what)
+        raise Failed(told.code, told.what, told.why, told.fix)
     raise _unreachable(f"it answered {status}")

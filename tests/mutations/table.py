@@ -360,6 +360,13 @@ MUTATIONS = (
         (f"{SESSIONS}::test_a_scope_above_the_hosts_ceiling_is_refused",),
     ),
     Mutation(
+        "broker: a session lasts longer than its host's enrolment says",
+        "broker/sessions/grants.py",
+        "    shorter = shortened(policy, ceiling)\n",
+        "    shorter = policy\n",
+        (f"{SESSIONS}::test_a_session_lasts_no_longer_than_its_hosts_enrolment_says",),
+    ),
+    Mutation(
         "broker: an earlier clock is believed",
         "broker/sessions/clocks.py",
         "        return late if late > _SLACK else 0\n",

@@ -5,9 +5,10 @@ from typing import Any, get_type_hints
 import pytest
 from attrs import evolve, fields
 
-from netpolicy.ceiling import allowed_kinds, exceeded
+from netpolicy.ceiling import allowed_kinds, exceeded, shortened
 from netpolicy.egress_rules.record import EGRESS
-from netpolicy.format.document import parse_policy
+from netpolicy.format.document import parse_policy, policy_from_mapping
+from netpolicy.format.writing import policy_to_mapping
 from netpolicy.patterns.matchers import HostPattern, RepoPattern
 from netpolicy.policy import Ceiling, EgressBound, GitBound, Policy
 from netpolicy.rule_kind import Kind
@@ -50,14 +51,27 @@ def repos(*patterns: RepoPattern) -> Ceiling:
         (repos(RepoPattern("other", "**")), "up:acme/app"),
         (repos(ACME, RepoPattern("lab", "team/*")), "lab:team/**"),
         (Ceiling(GitBound((ACME, TEAM), push=False)), "pushing"),
-        (Ceiling(GitBound(), ttl=4 * 3600), None),
-        (Ceiling(GitBound(), ttl=3 * 3600), "sessions of more than 3h"),
+        (Ceiling(GitBound(), ttl=60), None),
     ],
 )
 def test_a_policy_is_within_its_hosts_ceiling_or_is_told_what_is_not(
     ceiling: Ceiling, above: str | None
 ) -> None:
     assert exceeded(parse_policy(POLICY), ceiling) == above
+
+
+@pytest.mark.parametrize(
+    "most, ttl, max_ttl",
+    [(None, 1, 4), (5 * 3600, 1, 4), (4 * 3600, 1, 4), (2 * 3600, 1, 2), (1800, 0.5, 0.5)],
+)
+def test_sessions_end_no_later_than_the_ceiling_says(
+    most: int | None, ttl: float, max_ttl: float
+) -> None:
+    policy = parse_policy(POLICY)
+    shorter = shortened(policy, Ceiling(GitBound(), ttl=most))
+    assert (shorter.session.ttl, shorter.session.max_ttl) == (ttl * 3600, max_ttl * 3600)
+    assert evolve(shorter, session=policy.session) == policy
+    assert policy_from_mapping(policy_to_mapping(shorter)) == shorter
 
 
 HOSTS = """

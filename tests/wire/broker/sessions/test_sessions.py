@@ -385,7 +385,6 @@ async def test_a_sidecars_reports_are_recorded_as_such_and_capped(scene: Scene) 
     [
         ('repos = ["up:acme/gate"]', "up:acme/app"),
         ("push = false", "pushing"),
-        ('ttl = "2h"', "sessions of more than 2h"),
         ('allow = ["egress"]', "[[git]] rules"),
     ],
 )
@@ -401,6 +400,23 @@ async def test_a_scope_above_the_hosts_ceiling_is_refused(
     (event,) = scene.world.audit("grant.refused")
     assert word in event["reason"]
     assert list(scene.world.sessions.everyone()) == []
+
+
+@on_reactor
+async def test_a_session_lasts_no_longer_than_its_hosts_enrolment_says(scene: Scene) -> None:
+    scene.upstream.answers(REFS)
+    world = scene.world
+    world.write_config('ttl = "2h"')
+    world.broker.context.routes.reload()
+    sidecar = await world.session(POLICY.replace('"30m"', '"9h"'))
+    host = await world.host()
+    far = await tell(host, "renew", sandbox="sb1", ttl=2 * 3600 + 1)
+    assert (far.status, far.json()["code"]) == (409, "S105")
+    assert (await tell(host, "renew", sandbox="sb1", ttl=2 * 3600)).status == 200
+    world.now += 2 * 3600 - 1
+    assert (await sidecar.refs()).status == 200
+    world.now += 2
+    assert (await sidecar.refs()).status == 401
 
 
 @on_reactor
