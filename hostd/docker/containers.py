@@ -39,7 +39,7 @@ from hostd.process.cgroups import directories_of
 from hostd.process.handle import Process, Watch
 from hostd.process.proc import mountinfo, text_of
 from hostd.sandbox.bwrap import HOME, RUN, WORKSPACE, FirstProcess
-from hostd.sandbox.environment import container_environment
+from hostd.sandbox.environment import container_environment, foreign_environment
 from hostd.sandbox.gitconfig import LEADING, SYSTEM, write_image_gitconfig
 from hostd.sandbox.plan import Ours
 from hostd.sandbox.sandbox import Container, Sandbox
@@ -209,8 +209,7 @@ class Containers:
         _require_none([each.reason for each in unsealed(found, seal, (*RULES, *ATTACHED))])
         running = await self._checked(found, seal, ())
         _require_none(await self.mount_check.wrong(sandbox, found, running.process.pid))
-        given = container_environment((found["Config"] or {}).get("Env") or ())
-        sandbox.environment = given | {"HOME": "/tmp"}  # noqa: S108 - the container's own
+        sandbox.environment = foreign_environment((found["Config"] or {}).get("Env") or ())
         sandbox.container = running.container
         sandbox.first = _first_process(sandbox, running.process)
         sandbox.cgroups["sandbox"] = groups_of(running.process.pid)

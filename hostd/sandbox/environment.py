@@ -9,16 +9,24 @@ from netpolicy.nftables import CONNECT
 
 _PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
+# What a user installs for himself goes below HOME, which is the only place of programs that the
+# command can write.
+_OWN = f"{HOME}/.local"
+_OWN_PATH = f"{_OWN}/bin"
+
 _PROXY = f"http://127.0.0.1:{CONNECT}"
 _NO_PROXY = "127.0.0.1,localhost"
 
 UNTRUSTED: Mapping[str, str] = {
-    "PATH": _PATH,
+    "PATH": f"{_OWN_PATH}:{_PATH}",
     "HOME": HOME,
     "TMPDIR": "/tmp",  # noqa: S108 - a tmpfs of this sandbox and uid alone
     "USER": "sandbox",
     "LOGNAME": "sandbox",
     "LANG": "C.UTF-8",
+    "NPM_CONFIG_PREFIX": _OWN,  # `npm install -g`
+    # Debian's pip installs nothing without it (PEP 668); here it can change nothing of the system.
+    "PIP_BREAK_SYSTEM_PACKAGES": "1",
     "GIT_CONFIG_SYSTEM": f"{RUN}/gitconfig",
     "GIT_TERMINAL_PROMPT": "0",
     "HTTPS_PROXY": _PROXY,
@@ -38,7 +46,9 @@ PLACES: Mapping[str, str] = {
 # An image sets where its programs are and their language; it does not set what git does, where
 # programs find a user's files, or which proxy they use.
 _NOT_OF_AN_IMAGE = ("GIT_", "SSH_", "XDG_", "HOME", "USER", "LOGNAME", "TMPDIR")
-_OVER_AN_IMAGE = {name: UNTRUSTED[name] for name in UNTRUSTED if name not in ("PATH", "LANG")}
+_LEFT_TO_AN_IMAGE = ("PATH", "LANG", "NPM_CONFIG_PREFIX", "PIP_BREAK_SYSTEM_PACKAGES")
+_UNDER_AN_IMAGE = {name: UNTRUSTED[name] for name in _LEFT_TO_AN_IMAGE}
+_OVER_AN_IMAGE = {name: UNTRUSTED[name] for name in UNTRUSTED if name not in _LEFT_TO_AN_IMAGE}
 
 
 def container_environment(image: Iterable[str]) -> dict[str, str]:
@@ -49,7 +59,16 @@ def container_environment(image: Iterable[str]) -> dict[str, str]:
         for name, value in given.items()
         if not name.startswith(_NOT_OF_AN_IMAGE) and not name.lower().endswith("_proxy")
     }
-    return {"PATH": _PATH, "LANG": "C.UTF-8", **kept, **_OVER_AN_IMAGE}
+    found = {**_UNDER_AN_IMAGE, **kept, **_OVER_AN_IMAGE}
+    return {**found, "PATH": f"{_OWN_PATH}:{kept.get('PATH') or _PATH}"}
+
+
+def foreign_environment(image: Iterable[str]) -> dict[str, str]:
+    """Of a container that somebody else started: it has its own /tmp and none of our HOME."""
+    found = container_environment(image)
+    path = found["PATH"].removeprefix(f"{_OWN_PATH}:")
+    found |= {"HOME": "/tmp", "PATH": path}  # noqa: S108 - the container's own
+    return {name: value for name, value in found.items() if value != _OWN}
 
 
 HELPER_SHELL: Mapping[str, str] = {"PATH": _PATH, "HOME": GATE, "LANG": "C.UTF-8"}

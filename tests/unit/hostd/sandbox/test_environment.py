@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hostd.sandbox.environment import HELPER_SHELL, UNTRUSTED, container_environment, gate_git
+from hostd.sandbox.environment import (
+    HELPER_SHELL,
+    UNTRUSTED,
+    container_environment,
+    foreign_environment,
+    gate_git,
+)
 
 SIDECAR = 2000000000
 GATE = gate_git(SIDECAR)
@@ -101,9 +107,10 @@ def test_no_setting_is_given_twice_but_the_helper_which_resets_the_list_first() 
 
 
 def test_paths_are_the_systems_own() -> None:
-    for environment in (GATE, HELPER_SHELL, UNTRUSTED):
-        for directory in environment["PATH"].split(":"):
-            assert directory in ("/usr/bin", "/bin", "/usr/sbin", "/sbin")
+    own, _, systems = UNTRUSTED["PATH"].partition(":")
+    assert own == "/home/sandbox/.local/bin"
+    for path in (GATE["PATH"], HELPER_SHELL["PATH"], systems):
+        assert set(path.split(":")) <= {"/usr/bin", "/bin", "/usr/sbin", "/sbin"}
 
 
 def test_nothing_is_taken_from_hostds_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,8 +136,15 @@ def test_an_image_says_where_its_programs_are_but_not_what_git_does() -> None:
         ]
     )
     ours = {name: value for name, value in UNTRUSTED.items() if name not in ("PATH", "LANG")}
-    image = {"PATH": "/opt/node/bin:/bin", "NODE_VERSION": "22", "LANG": "de_DE.UTF-8", "EMPTY": ""}
+    path = "/home/sandbox/.local/bin:/opt/node/bin:/bin"
+    image = {"PATH": path, "NODE_VERSION": "22", "LANG": "de_DE.UTF-8", "EMPTY": ""}
     assert made == image | ours
+
+
+def test_a_container_of_others_has_no_home_of_ours() -> None:
+    made = foreign_environment(["PATH=/opt/bin:/bin"])
+    assert made["PATH"] == "/opt/bin:/bin"
+    assert not [name for name, value in made.items() if value.startswith("/home/sandbox")]
 
 
 def test_an_image_without_a_path_gets_the_usual_one() -> None:
