@@ -80,9 +80,10 @@ lint: setup
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy .
 
-# Each property with a few examples; `make test` takes more of them.
+# Each property with a few examples; `make test` takes more of them. And whether each mutation still
+# finds the text that it weakens: seconds, where to run one takes minutes.
 unit: $(STAMP)
-	$(PY) -m pytest -q tests/unit -m "not root" --hypothesis-profile=quick
+	$(PY) -m pytest -q tests/unit tests/mutations -m "not root" --hypothesis-profile=quick
 
 wire: setup
 	$(PY) -m pytest -q tests/wire -m "not long" --hypothesis-profile=quick

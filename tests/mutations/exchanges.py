@@ -201,8 +201,8 @@ EXCHANGES = (
     Mutation(
         "exchange: a cut git request keeps its session's slot",
         EXCHANGE,
-        "self._entered = busy is None",
-        "self._entered = busy is None and not self.request.limits_first",
+        "        self._entered = True\n",
+        "        self._entered = not self.request.limits_first\n",
         _cells("fetch, head, revoked", "probe, commands, client reset"),
     ),
     Mutation(
