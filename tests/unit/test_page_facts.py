@@ -17,6 +17,7 @@ from attrs import asdict, fields, frozen
 from broker.config.settings import DEFAULT_UID, BrokerLimits, Timeouts
 from broker.kinds.push import GitPush
 from gitmoat.audit.journal import Sizes
+from gitmoat.confine.profiles import SIDECAR
 from gitmoat.listeners import LISTENERS
 from gitmoat.messages.host import Verifying
 from hostctl import failure
@@ -406,6 +407,20 @@ def test_every_git_request_shares_a_sync_of_the_journal() -> None:
     assert GitPush.synced_beside
     said = page("docs/decisions/0010-on-disk-before-it-happens.md")
     assert "Git requests that are decided while one sync is under way share the next" in said
+
+
+def test_what_a_sidecar_cannot_call() -> None:
+    """Three pages say so."""
+    allowed = {call for rule in SIDECAR.rules for call in rule.calls}
+    away = {"socket", "socketpair", "connect", "bind", "listen", "open", "openat", "openat2",
+            "creat", "fork", "vfork", "clone", "clone3", "execve", "execveat", "ptrace",
+            "io_uring_setup"}  # fmt: skip
+    assert not allowed & away
+    assert "no `socket`, `open`, `fork`, `exec`" in page(_ARCHITECTURE)
+    assert "system calls without `socket`, `open`, `fork`, `exec`" in page(_THREATS)
+    assert "makes or connects a socket of its own, opens a file or starts" in page(
+        "docs/reading.md"
+    )
 
 
 def test_what_a_newer_kernel_adds() -> None:
