@@ -129,7 +129,7 @@ _TABLE = (
     Code("R104", "a sandbox of this name exists", "choose another --name or remove the old one"),
     Code("R105", "the git gate could not do this", "read what git said; `hostctl explain` knows the code and the request id in it"),
     Code("R106", "the sandbox is not running", "`hostctl start S`; `hostctl ls` shows its state"),
-    Code("R107", "the command could not be started", "check its name and PATH in the sandbox"),
+    Code("R107", "the command could not be started", "check its name and PATH; /usr/local and /opt are seen only where `runtime.show` of hostd.toml names them"),
     Code("R108", "a command is running in the sandbox", "wait for it, or `hostctl rm --force`"),
     Code("R109", "this file system has no idmapped mounts", "copy the files in and out with `hostctl cp`"),
     Code("R110", "this directory cannot be a work directory", "choose another directory"),

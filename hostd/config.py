@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from attrs import frozen
@@ -29,6 +29,7 @@ from netpolicy.author import Author
 from netpolicy.format.units import format_duration, parse_duration
 
 _DURATION = parsed(parse_duration, format_duration)
+_SHOWN, _MOST_SHOWN = ("/usr/local", "/opt"), 16
 _LEAST_UID, _MOST_UID = 100_000, 2**32 - 3
 
 
@@ -42,6 +43,16 @@ def _address(value: str) -> tuple[str, int]:
 def _absolute(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError("must be an absolute path")
+    return value
+
+
+def _shown(value: str) -> str:
+    """Nothing of the system's own or of a user's: those are seen already, or never."""
+    plain = PurePosixPath(value)
+    if ".." in plain.parts or str(plain) != value or not value.isprintable():
+        raise ValueError("must be a plain absolute path")
+    if not any(plain.is_relative_to(place) for place in _SHOWN):
+        raise ValueError(f"must be {' or '.join(_SHOWN)}, or lie below")
     return value
 
 
@@ -75,7 +86,10 @@ class Uids:
 
 @frozen
 class Runtime:
+    """`show`: directories with tools, which sandboxes without an image see and cannot write."""
+
     default: str = key(choice("bwrap"), "bwrap")
+    show: tuple[str, ...] = key(several(parsed(_shown, str), 0, _MOST_SHOWN), ())
 
 
 @frozen

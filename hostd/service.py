@@ -123,6 +123,7 @@ class Service:
             gate_times=config.gate,
             author=config.author,
             peer_means=find_means(),
+            shown=config.runtime.show,
         )
         self._host = host
         self._sandboxes = Sandboxes(host, broker, config.uid_range)

@@ -45,6 +45,7 @@ class Host:
     gate_times: GateTimes
     author: Author
     peer_means: Means
+    shown: tuple[str, ...] = ()
 
     def directories(self, identifier: str) -> Directories:
         state = self.registry.parent / identifier

@@ -43,6 +43,7 @@ _ETC_OF_HOST = (
     "ssl/certs",
     "localtime",
 )
+_THERE = ("/", "/usr", "/usr/local")
 _PARENTS = ("/etc", "/etc/ssl", "/run", "/home", HELPER)
 _ETC_OF_OURS = ("passwd", "group", "hosts", "resolv.conf", "nsswitch.conf", "bash.bashrc")
 # Debian's bash reads it when it is interactive, and has a prompt that names nothing without it.
@@ -118,11 +119,31 @@ def _process() -> list[str]:
     ]
 
 
-def sandbox_arguments(directories: Directories, name: str, read_only: bool = False) -> list[str]:
+def existing(shown: Sequence[str]) -> Sequence[str]:
+    """Those of hostd.toml; a link could lead to any directory."""
+    for path in shown:
+        if not Path(path).is_dir() or os.path.realpath(path) != path:
+            what = f"runtime.show of hostd.toml names {path}, which is no directory"
+            why = "it does not exist, or a part of its path is a symbolic link"
+            raise Failed("N104", what, why, "correct it, then restart hostd", exit_code=8)
+    return shown
+
+
+def _showing(path: str) -> list[str]:
+    """bwrap would make what the directory lies in, and let nobody but root look for it there."""
+    above = [str(each) for each in reversed(Path(path).parents) if str(each) not in _THERE]
+    made = [word for each in above for word in ("--perms", "0755", "--dir", each)]
+    return [*made, "--ro-bind", path, path]
+
+
+def sandbox_arguments(
+    directories: Directories, name: str, read_only: bool = False, shown: Sequence[str] = ()
+) -> list[str]:
     return [
         *_process(),
         "--unshare-net",
         *_file_system(directories, name),
+        *(word for path in shown for word in _showing(path)),
         *("--ro-bind" if read_only else "--bind", str(directories.workspace), WORKSPACE),
         *("--bind", str(directories.home), HOME),
         *("--symlink", f"{RUN}/gitconfig", "/etc/gitconfig"),

@@ -8,6 +8,8 @@ from hostd.sandbox.bwrap import GATE, HELPER, HOME, RUN
 from netpolicy.nftables import CONNECT
 
 _PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+# /usr/local has nothing in it, but for what `runtime.show` of hostd.toml names.
+_TOOLS_PATH = f"/usr/local/bin:{_PATH}"
 
 # What a user installs for himself goes below HOME, which is the only place of programs that the
 # command can write.
@@ -18,7 +20,7 @@ _PROXY = f"http://127.0.0.1:{CONNECT}"
 _NO_PROXY = "127.0.0.1,localhost"
 
 UNTRUSTED: Mapping[str, str] = {
-    "PATH": f"{_OWN_PATH}:{_PATH}",
+    "PATH": f"{_OWN_PATH}:{_TOOLS_PATH}",
     "HOME": HOME,
     "TMPDIR": "/tmp",  # noqa: S108 - a tmpfs of this sandbox and uid alone
     "USER": "sandbox",
@@ -60,7 +62,7 @@ def container_environment(image: Iterable[str]) -> dict[str, str]:
         if not name.startswith(_NOT_OF_AN_IMAGE) and not name.lower().endswith("_proxy")
     }
     found = {**_UNDER_AN_IMAGE, **kept, **_OVER_AN_IMAGE}
-    return {**found, "PATH": f"{_OWN_PATH}:{kept.get('PATH') or _PATH}"}
+    return {**found, "PATH": f"{_OWN_PATH}:{kept.get('PATH') or _TOOLS_PATH}"}
 
 
 def foreign_environment(image: Iterable[str]) -> dict[str, str]:

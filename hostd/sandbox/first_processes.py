@@ -71,7 +71,8 @@ async def _start_bubblewrap(host: Host, sandbox: Sandbox) -> FirstProcess:
         if plan.workdir is not None:
             source = await host.workdirs.mount(plan.id, plan.uids.untrusted)
             directories, read_only = evolve(directories, workspace=source), plan.workdir.read_only
-        arguments = bwrap.sandbox_arguments(directories, plan.name, read_only)
+        shown = bwrap.existing(host.shown)
+        arguments = bwrap.sandbox_arguments(directories, plan.name, read_only, shown)
         return await start_first_process(
             host.reactor, host.launcher, arguments, None, sandbox.cgroups["sandbox"]
         )

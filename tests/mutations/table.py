@@ -351,6 +351,20 @@ MUTATIONS = (
         "    busy: set[int | None] = set()\n",
         (f"{UIDS}::test_uids_of_a_running_process_are_passed_over",),
     ),
+    Mutation(
+        "show: hostd.toml shows any directory of the host",
+        "hostd/config.py",
+        "    if not any(plain.is_relative_to(place) for place in _SHOWN):\n",
+        "    if False:\n",
+        ("tests/unit/hostd/test_config.py",),
+    ),
+    Mutation(
+        "show: a link leads out of what may be shown",
+        "hostd/sandbox/bwrap.py",
+        "        if not Path(path).is_dir() or os.path.realpath(path) != path:\n",
+        "        if not Path(path).is_dir():\n",
+        ("tests/live/test_shown_directories.py::test_a_link_or_nothing_is_not_shown",),
+    ),
     # Sessions, keys and credentials
     Mutation(
         "broker: a host grants above its ceiling",

@@ -36,6 +36,13 @@ def test_the_watchdog_looks_every_fifteen_seconds_or_as_often_as_is_said() -> No
         ("[uids]\nbase = 1000\n", "uids.base"),
         ("[uids]\ncount = 2\n", "uids.count"),
         ("[uids]\nbase = 4294967000\n", "uids"),
+        ('[runtime]\nshow = ["/"]\n', "runtime.show[0]"),
+        ('[runtime]\nshow = ["/home/me"]\n', "runtime.show[0]"),
+        ('[runtime]\nshow = ["/optional"]\n', "runtime.show[0]"),
+        ('[runtime]\nshow = ["/opt/../etc"]\n', "runtime.show[0]"),
+        ('[runtime]\nshow = ["/opt//x"]\n', "runtime.show[0]"),
+        ('[runtime]\nshow = ["opt"]\n', "runtime.show[0]"),
+        ('[runtime]\nshow = "/opt"\n', "runtime.show"),
         ("[surprise]\n", "surprise"),
     ],
 )

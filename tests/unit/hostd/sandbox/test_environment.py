@@ -107,9 +107,9 @@ def test_no_setting_is_given_twice_but_the_helper_which_resets_the_list_first() 
 
 
 def test_paths_are_the_systems_own() -> None:
-    own, _, systems = UNTRUSTED["PATH"].partition(":")
-    assert own == "/home/sandbox/.local/bin"
-    for path in (GATE["PATH"], HELPER_SHELL["PATH"], systems):
+    own, tools, *systems = UNTRUSTED["PATH"].split(":")
+    assert (own, tools) == ("/home/sandbox/.local/bin", "/usr/local/bin")
+    for path in (GATE["PATH"], HELPER_SHELL["PATH"], ":".join(systems)):
         assert set(path.split(":")) <= {"/usr/bin", "/bin", "/usr/sbin", "/sbin"}
 
 
