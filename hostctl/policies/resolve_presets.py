@@ -12,6 +12,7 @@ from hostctl.failure import Failure
 from hostctl.policies.rootfiles import trusted_texts
 from netpolicy.policy import Policy
 from netpolicy.presets.known_presets import PRESETS, expanded
+from netpolicy.presets.names import GONE
 from netpolicy.presets.places import Answer
 
 
@@ -29,11 +30,20 @@ def _resolve(root: Path, name: str) -> Answer:
 
 def expand(paths: Paths, policy: Policy) -> tuple[Policy, dict[str, Answer]]:
     """The policy with its presets as rules, and where their hosts come from."""
+    for name in policy.presets:
+        if name in GONE:
+            raise _gone(name)
     answers = resolve(paths.root, policy.presets)
     for name, found in answers.items():
         if not found.places:
             raise _unresolved(name, found)
     return expanded(policy, answers), answers
+
+
+def _gone(name: str) -> Failure:
+    why = f"{name} installs as root, which no sandbox can, so the hosts would be of no use"
+    fix = "put the packages into the image or on the host, and take the name out of preset.use"
+    return Failure("P105", f"there is no preset {name} any more", why, fix)
 
 
 def _unresolved(name: str, found: Answer) -> Failure:

@@ -14,7 +14,7 @@ from netpolicy.format.reading import Table
 from netpolicy.format.units import format_duration, format_size, parse_duration, parse_size
 from netpolicy.patterns.matchers import BadPattern
 from netpolicy.policy import Effect, Tier
-from netpolicy.presets.names import PRESETS
+from netpolicy.presets.names import GONE, PRESETS
 
 EFFECTS: tuple[Effect, ...] = ("allow", "deny")
 TIERS = [tier.value for tier in Tier]
@@ -160,7 +160,7 @@ def parse_tier(text: str) -> Tier:
 
 
 def _preset(text: str) -> str:
-    if text not in PRESETS:
+    if text not in (*PRESETS, *GONE):
         raise BadPattern("not a preset", "there are: " + ", ".join(PRESETS))
     return text
 

@@ -6,7 +6,7 @@ from attrs import evolve, frozen
 
 from netpolicy.patterns.matchers import HostPattern
 from netpolicy.policy import DEFAULT_METHODS, EgressRule, Policy, Scheme
-from netpolicy.presets import debian, golang, java, node, python, ruby, rust
+from netpolicy.presets import golang, java, node, python, ruby, rust
 from netpolicy.presets.places import Answer, Files, Place
 
 
@@ -25,12 +25,10 @@ PRESETS: Mapping[str, Preset] = {
     for preset in (
         Preset("pip", python.FILES, python.read),
         Preset("npm", node.FILES, node.read),
-        Preset("apt", debian.APT_FILES, debian.read_apt),
         Preset("cargo", rust.FILES, rust.read),
         Preset("go", golang.FILES, golang.read),
         Preset("maven", java.FILES, java.read),
         Preset("gem", ruby.FILES, ruby.read),
-        Preset("apk", debian.APK_FILES, debian.read_apk),
     )
 }
 

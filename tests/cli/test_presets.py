@@ -94,4 +94,13 @@ def test_what_others_can_write_opens_nothing(root: Path, hostctl: Hostctl, spoil
 def test_an_unknown_preset_is_a_misuse(hostctl: Hostctl) -> None:
     done = hostctl("policy", "presets", "pop")
     assert done.returncode == 2
-    assert "there are: pip, npm, apt, cargo, go, maven, gem, apk" in done.stderr
+    assert "there are: pip, npm, cargo, go, maven, gem" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["apt", "apk"])
+def test_what_no_sandbox_can_install_is_no_preset(root: Path, hostctl: Hostctl, name: str) -> None:
+    done = hostctl("policy", "check", str(policy(root, f'"{name}"')))
+    assert done.returncode == 8
+    assert f"error: there is no preset {name} any more [P105]\n" in done.stderr
+    assert "fix: put the packages into the image or on the host" in done.stderr
+    assert hostctl("policy", "presets", name).returncode == 2

@@ -24,6 +24,7 @@ class PackageIndex: ...
 PyPI = PackageIndex("https://index.example/", file_storage_domain="files.example")
 TestPyPI = PackageIndex("https://test.example/", file_storage_domain="test-files.example")
 """
+GEMRC = ":sources:\n- http://gem.corp.example/\n- https://more.corp.example/\n"
 PIP_PATH = "/usr/lib/python3/dist-packages/pip/_internal/models/index.py"
 NPM_PATH = "/usr/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/definitions.js"
 NPM_DEFAULT = """
@@ -38,23 +39,6 @@ MIRROR = """<settings><mirrors>
 <mirror><mirrorOf>{of}</mirrorOf><url>https://repo.corp.example/maven</url></mirror>
 <mirror><mirrorOf>external:http:*</mirrorOf><url>http://0.0.0.0/</url><blocked>true</blocked></mirror>
 </mirrors></settings>"""
-SOURCES = """# https://comment.example
-Types: deb
-URIs: http://deb.corp.example/debian
- https://more.corp.example/debian
-Suites: stable
-
-Types: deb
-URIs: https://off.corp.example/
-Enabled: no
-"""
-ONE_LINE = """
-# deb https://comment.example/ x y
-deb [arch=amd64 signed-by=/x.gpg] https://apt.corp.example:8443/debian stable main
-deb cdrom:[x]/ stable main
-deb-src file:/srv/mirror stable main
-deb mirror+https://list.corp.example/mirrors stable main
-"""
 
 
 @pytest.mark.parametrize(
@@ -87,16 +71,6 @@ deb mirror+https://list.corp.example/mirrors stable main
                 NPM_PATH: NPM_DEFAULT,
             },
             ["tls npm.corp.example:443", "tls acme.corp.example:443"],
-        ),
-        (
-            "apt",
-            {"/etc/apt/sources.list.d/corp.sources": SOURCES},
-            ["http deb.corp.example:80", "tls more.corp.example:443"],
-        ),
-        (
-            "apt",
-            {"/etc/apt/sources.list": ONE_LINE},
-            ["tls apt.corp.example:8443", "tls list.corp.example:443"],
         ),
         (
             "cargo",
@@ -148,14 +122,6 @@ deb mirror+https://list.corp.example/mirrors stable main
             },
             ["tls gems.corp.example:443", "tls other.corp.example:443"],
         ),
-        (
-            "apk",
-            {
-                "/etc/apk/repositories": "http://apk.corp.example/v3/main\n#https://x.example\n"
-                "@edge https://edge.example/m # y\n/srv/apk\n"
-            },
-            ["http apk.corp.example:80", "tls edge.example:443"],
-        ),
     ],
 )  # fmt: skip
 def test_the_tools_own_files_say_it(name: str, files: dict[str, str], places: list[str]) -> None:
@@ -203,37 +169,34 @@ def test_the_names_are_those_of_the_readers() -> None:
 
 
 def test_a_policy_gets_rules_that_say_where_they_are_from() -> None:
-    policy = parse_policy('version = 1\nname = "p"\n[preset]\nuse = ["apt", "pip"]')
+    policy = parse_policy('version = 1\nname = "p"\n[preset]\nuse = ["gem", "pip"]')
     answers = {
-        "apt": read("apt", {"/etc/apt/sources.list.d/corp.sources": SOURCES}),
+        "gem": read("gem", {"/etc/gemrc": GEMRC}),
         "pip": read("pip", {PIP_PATH: PIP_INDEX}),
     }
     after = expanded(policy, answers)
     assert after.presets == ()
     assert [(rule.id, rule.scheme, rule.ports) for rule in after.egress] == [
-        ("preset-apt", "http", (80,)),
-        ("preset-apt-2", "tls", (443,)),
+        ("preset-gem", "http", (80,)),
+        ("preset-gem-2", "tls", (443,)),
         ("preset-pip", "tls", (443,)),
     ]
-    assert rule_notes(answers)["preset-apt-2"] == [
-        "more.corp.example: from /etc/apt/sources.list.d/corp.sources"
-    ]
+    assert rule_notes(answers)["preset-gem-2"] == ["more.corp.example: from /etc/gemrc"]
     with pytest.raises(KeyError):
-        expanded(policy, {"apt": answers["apt"]})
+        expanded(policy, {"gem": answers["gem"]})
 
 
 def test_a_host_named_twice_is_in_one_rule_once() -> None:
-    twice = read(
-        "apk", {"/a": "https://x.example/1\nhttps://x.example/2", "/b": "https://x.example/"}
-    )
-    (rule,) = preset_rules("apk", twice.places)
+    sources = ":sources:\n- https://x.example/1\n- https://x.example/2\n"
+    twice = read("gem", {"/etc/gemrc": sources})
+    (rule,) = preset_rules("gem", twice.places)
     assert [host.text for host in rule.hosts] == ["x.example"]
 
 
 @pytest.mark.parametrize(
     "piece",
-    ["\n", " ", "\t\n", "deb [", "deb [\n", "@a:registry=\n", "registry", "- -", ":sources:\n-",
-     "[", "<a>", "a:\n ", "[a.", "\n \n", "GOPROXY=,|", "deb\n"],
+    ["\n", " ", "\t\n", "@a:registry=\n", "registry", "- -", ":sources:\n-",
+     "[", "<a>", "a:\n ", "[a.", "\n \n", "GOPROXY=,|"],
 )  # fmt: skip
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_text_made_to_be_slow_or_deep_is_read_to_its_end(name: str, piece: str) -> None:

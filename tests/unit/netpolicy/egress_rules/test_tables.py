@@ -45,7 +45,7 @@ repos = ["github:acme/*-secrets"]
 id = "artifacts"
 hosts = ["mirror.corp.example", "*.cdn.corp.example"]
 [preset]
-use = ["pip", "npm", "apt"]
+use = ["pip", "npm", "go"]
 [[test]]
 expect = "deny"
 push = "github:acme/app refs/heads/main"
@@ -66,7 +66,7 @@ def test_the_documented_example_is_read_as_documented() -> None:
     assert secrets.denies_everything
     assert policy.egress[0].ports == (443,)
     assert policy.egress[0].scheme == "tls"
-    assert policy.presets == ("pip", "npm", "apt")
+    assert policy.presets == ("pip", "npm", "go")
     (test,) = policy.tests
     assert isinstance(test, GitTest)
     assert (test.upstream, test.repository) == ("github", RepositoryPath("acme/app"))
