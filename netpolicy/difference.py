@@ -9,6 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from netpolicy.format.key_rows import (
+    INDEX,
     LIMITS,
     SESSION,
     Direction,
@@ -37,6 +38,11 @@ def compare(before: Policy, after: Policy) -> list[Difference]:
         found += _rules(kind, before, after)
     for change in compare_lists("use", before.presets, after.presets):
         found.append(_at("preset", change))
+    for key in INDEX:
+        old, new = getattr(before.index, key.name), getattr(after.index, key.name)
+        if old != new:
+            words = f"{old or 'its default'} is now {new or 'its default'}"
+            found.append(Difference("other", f"index.{key.name}", words))
     if before.name != after.name:
         found.append(Difference("other", "name", f"{before.name} is now {after.name}"))
     return found

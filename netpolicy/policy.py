@@ -162,6 +162,18 @@ class EgressTest:
 
 
 @frozen
+class PackageIndexes:
+    """Which index each package manager in the sandbox asks; an empty one leaves it its default.
+
+    It only configures: what may be reached is said by rules.
+    """
+
+    pip: str = ""
+    npm: str = ""
+    go: str = ""
+
+
+@frozen
 class Policy:
     name: str
     session: Session
@@ -170,6 +182,7 @@ class Policy:
     egress: tuple[EgressRule, ...]
     presets: tuple[str, ...]
     tests: tuple[Any, ...]  # each the test of a kind
+    index: PackageIndexes = PackageIndexes()
 
 
 @frozen

@@ -18,6 +18,7 @@ from hostd.process.requests import Command
 from hostd.sandbox.bwrap import WORKSPACE
 from hostd.sandbox.environment import HELPER_SHELL
 from hostd.sandbox.sandbox import Sandbox
+from netpolicy.presets.tool_files import variables_for
 
 _OPEN_FILES = 4096
 _SPARE = 16  # processes that hostd starts there: the pause, a probe, questions of the gate
@@ -45,7 +46,7 @@ def command_for(
         )
     return Command(
         argv=tuple(argv),
-        environment={**(sandbox.environment if untrusted else HELPER_SHELL), **env},
+        environment={**(_environment(sandbox) if untrusted else HELPER_SHELL), **env},
         uid=sandbox.plan.uids.untrusted if untrusted else sandbox.plan.uids.helper,
         cwd=WORKSPACE if untrusted and not sandbox.plan.foreign else "/",
         room=first.join(),
@@ -54,6 +55,11 @@ def command_for(
         cause=sandbox.plan.id,
         limits=_limits(sandbox) if untrusted else Limits(open_files=_OPEN_FILES),
     )
+
+
+def _environment(sandbox: Sandbox) -> dict[str, str]:
+    """What an image says goes before what the policy in force says."""
+    return {**variables_for(sandbox.plan.policy.index), **sandbox.environment}
 
 
 def _limits(sandbox: Sandbox) -> Limits:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from hostd.sandbox.bwrap import GATE, HELPER, HOME, RUN
 from netpolicy.nftables import CONNECT
+from netpolicy.presets import tool_files
 
 _PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 # /usr/local has nothing in it, but for what `runtime.show` of hostd.toml names.
@@ -18,6 +19,7 @@ _OWN_PATH = f"{_OWN}/bin"
 
 _PROXY = f"http://127.0.0.1:{CONNECT}"
 _NO_PROXY = "127.0.0.1,localhost"
+_TOOLS = tool_files.places(RUN)
 
 UNTRUSTED: Mapping[str, str] = {
     "PATH": f"{_OWN_PATH}:{_TOOLS_PATH}",
@@ -36,19 +38,26 @@ UNTRUSTED: Mapping[str, str] = {
     "http_proxy": _PROXY,
     "NO_PROXY": _NO_PROXY,
     "no_proxy": _NO_PROXY,
+    **_TOOLS,
 }
 
 # Where git and other tools find the sidecar; the rest of the list is about our own file system.
 PLACES: Mapping[str, str] = {
     name: value
     for name, value in UNTRUSTED.items()
-    if name.startswith("GIT_") or name.lower().endswith("_proxy")
+    if name.startswith("GIT_") or name.lower().endswith("_proxy") or name in _TOOLS
 }
 
-# An image sets where its programs are and their language; it does not set what git does, where
-# programs find a user's files, or which proxy they use.
+# An image sets where its programs are, their language and how its package managers are configured;
+# it does not set what git does, where programs find a user's files, or which proxy they use.
 _NOT_OF_AN_IMAGE = ("GIT_", "SSH_", "XDG_", "HOME", "USER", "LOGNAME", "TMPDIR")
-_LEFT_TO_AN_IMAGE = ("PATH", "LANG", "NPM_CONFIG_PREFIX", "PIP_BREAK_SYSTEM_PACKAGES")
+_LEFT_TO_AN_IMAGE = (
+    "PATH",
+    "LANG",
+    "NPM_CONFIG_GLOBALCONFIG",
+    "NPM_CONFIG_PREFIX",
+    "PIP_BREAK_SYSTEM_PACKAGES",
+)
 _UNDER_AN_IMAGE = {name: UNTRUSTED[name] for name in _LEFT_TO_AN_IMAGE}
 _OVER_AN_IMAGE = {name: UNTRUSTED[name] for name in UNTRUSTED if name not in _LEFT_TO_AN_IMAGE}
 

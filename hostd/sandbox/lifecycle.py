@@ -6,7 +6,6 @@ its rules, listeners, sidecar and session are there and its probes have passed.
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -23,12 +22,12 @@ from hostd.sandbox.ending import destroy, record_end, remove_run_files, stop
 from hostd.sandbox.first_processes import make_cgroups, make_namespaces, what_runs
 from hostd.sandbox.gitconfig import write_gitconfig, write_leading
 from hostd.sandbox.plan import Ours, Plan
+from hostd.sandbox.policies import write_policy
 from hostd.sandbox.sandbox import Sandbox
 from hostd.sandbox.steps import save, save_if_possible
 from hostd.sidecars.serving import Serving, make_listeners
 from hostd.sidecars.supervisor import SidecarSupervisor
 from hostd.this_host import Host
-from netpolicy.format.writing import policy_to_mapping
 from netpolicy.nftables import render
 
 
@@ -120,7 +119,7 @@ async def attach(host: Host, sandbox: Sandbox, plan: Plan, found: dict[str, Any]
         ended=None,
         **_life(plan),
     )
-    _write_policy(sandbox)
+    write_policy(sandbox.directories.run, plan.policy)
     write_gitconfig(sandbox)
     try:
         await host.containers.admit(sandbox, found)
@@ -173,12 +172,7 @@ def _make_run_directory(sandbox: Sandbox) -> None:
         (directories.run / "pause").touch(mode=0o444)  # the pause of a container is mounted over it
         write_leading(sandbox)
     write_gitconfig(sandbox)
-    _write_policy(sandbox)
-
-
-def _write_policy(sandbox: Sandbox) -> None:
-    text = json.dumps(policy_to_mapping(sandbox.plan.policy), indent=1)
-    (sandbox.directories.run / "policy.json").write_text(text, encoding="ascii")
+    write_policy(directories.run, plan.policy)
 
 
 def supervisor(host: Host, sandbox: Sandbox) -> SidecarSupervisor:

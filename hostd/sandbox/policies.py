@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
@@ -24,6 +25,7 @@ from netpolicy.format.writing import policy_to_mapping
 from netpolicy.narrowing import narrow
 from netpolicy.nftables import render
 from netpolicy.policy import Policy
+from netpolicy.presets.tool_files import files_for
 from netpolicy.rule_kind import Options
 from netpolicy.upstreams import UpstreamTable
 
@@ -45,6 +47,18 @@ class Change:
         """The names of those that are new, gone or different."""
         before, after = set(self.old.upstreams.upstreams), set(self.plan.upstreams.upstreams)
         return sorted({each.name for each in before ^ after})
+
+
+def write_policy(run: Path, policy: Policy) -> None:
+    """What a sandbox is shown of its policy, and its package managers of the policy's indexes."""
+    write_whole(run / "policy.json", json.dumps(policy_to_mapping(policy), indent=1), 0o644)
+    for name, text in files_for(policy.index).items():
+        path = run / name
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if text:
+            write_whole(path, text, 0o644)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def changes(
@@ -102,8 +116,7 @@ async def replace(host: Host, change: Change) -> int:
     save(host, sandbox, sandbox.step, plan=plan.to_json())
     write_gitconfig(sandbox)
     if change.policy:
-        written = json.dumps(policy_to_mapping(plan.policy), indent=1)
-        write_whole(sandbox.directories.run / "policy.json", written, 0o644)
+        write_policy(sandbox.directories.run, plan.policy)
         ruleset = render(plan.uids, plan.policy_hash)
         rules = await apply_ruleset(host.programs, sandbox.network(), ruleset)
         save(host, sandbox, sandbox.step, rules=rules)

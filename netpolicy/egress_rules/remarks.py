@@ -2,8 +2,13 @@
 
 from collections.abc import Iterator
 
+from attrs import asdict
+
+from netpolicy.decision import Deny
+from netpolicy.egress_rules.egress_decision import decide_egress
 from netpolicy.patterns.matchers import HostPattern
 from netpolicy.policy import EgressRule, Policy
+from netpolicy.presets.index_url import place_of
 from netpolicy.rule_kind import CheckContext, IsShared, Remark
 
 
@@ -11,6 +16,12 @@ def lint(policy: Policy, context: CheckContext) -> Iterator[Remark]:
     for index, rule in enumerate(policy.egress):
         if rule.effect == "allow":
             yield from _of_hosts(f"egress[{index}]", rule, context)
+    for name, url in asdict(policy.index).items():
+        if url:
+            to, scheme = place_of(url)
+            if isinstance(decide_egress(policy, to, scheme, context.upstreams.names), Deny):
+                hint = f"name the host in an [[egress]] rule, or {name} is refused there"
+                yield Remark(f"index.{name}", f"no rule allows {to.text}", hint)
 
 
 def _of_hosts(path: str, rule: EgressRule, context: CheckContext) -> Iterator[Remark]:

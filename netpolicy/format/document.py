@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import asdict
 
-from netpolicy.format.key_rows import EFFECTS, LIMITS, PRESET, SESSION, parse_name, read_keys
+from netpolicy.format.key_rows import EFFECTS, INDEX, LIMITS, PRESET, SESSION, parse_name, read_keys
 from netpolicy.format.reading import PolicyError, Table, open_table
 from netpolicy.format.writing import VERSION, policy_digest, policy_to_mapping
-from netpolicy.policy import Limits, Policy, Session
+from netpolicy.policy import Limits, PackageIndexes, Policy, Session
 from netpolicy.rule_kind import Kind, Rule, Test
 from netpolicy.rule_kinds import KINDS
 
@@ -55,6 +55,7 @@ def policy_from_mapping(data: Mapping[str, object]) -> Policy:
         **rules,
         presets=_presets(table.table("preset")),
         tests=tuple(map(_test, table.tables("test"))),
+        index=_index(table.table("index")),
     )
     table.close()
     _check_ids(policy)
@@ -103,6 +104,12 @@ def _presets(table: Table) -> tuple[str, ...]:
     values = read_keys(table, PRESET, {})
     table.close()
     return tuple(values["use"])
+
+
+def _index(table: Table) -> PackageIndexes:
+    values = read_keys(table, INDEX, {})
+    table.close()
+    return PackageIndexes(**values)
 
 
 def _test(table: Table) -> Test:

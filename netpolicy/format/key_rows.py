@@ -14,6 +14,7 @@ from netpolicy.format.reading import Table
 from netpolicy.format.units import format_duration, format_size, parse_duration, parse_size
 from netpolicy.patterns.matchers import BadPattern
 from netpolicy.policy import Effect, Tier
+from netpolicy.presets.index_url import parse_index_url
 from netpolicy.presets.names import GONE, PRESETS
 
 EFFECTS: tuple[Effect, ...] = ("allow", "deny")
@@ -169,6 +170,13 @@ def _id(table: Table, key: str, default: str) -> str:
     return table.parsed(key, parse_name) if table.has(key) else table.text(key, default)
 
 
+def _index(name: str) -> Key:
+    def read(table: Table, key: str, default: str) -> str:
+        return table.parsed(key, parse_index_url) if table.has(key) else table.text(key, default)
+
+    return Key(name, read, str, absent="")
+
+
 ID = Key("id", _id, str)
 EFFECT = choice("effect", EFFECTS)
 
@@ -186,3 +194,4 @@ LIMITS = (
     number("free_refusals", 1_000_000),
 )
 PRESET = (listed("use", _preset),)
+INDEX = tuple(_index(name) for name in ("pip", "npm", "go"))

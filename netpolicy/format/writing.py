@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from netpolicy.format.key_rows import LIMITS, SESSION, write_keys
+from netpolicy.format.key_rows import INDEX, LIMITS, SESSION, write_keys
 from netpolicy.format.toml_text import assignments, table_lines
 from netpolicy.policy import Policy
 from netpolicy.rule_kind import Kind
@@ -21,12 +21,14 @@ VERSION = 1
 def policy_to_mapping(policy: Policy, kinds: Sequence[Kind[Any, Any]] = KINDS) -> dict[str, object]:
     """The exact inverse of `policy_from_mapping`."""
     written = [kind for kind in kinds if kind.always_written or kind.rules(policy)]
+    index = write_keys(INDEX, policy.index)
     return {
         "version": VERSION,
         "name": policy.name,
         "session": write_keys(SESSION, policy.session),
         "limits": write_keys(LIMITS, policy.limits),
         **{kind.name: list(map(kind.write, kind.rules(policy))) for kind in written},
+        **({"index": index} if index else {}),
         "preset": {"use": list(policy.presets)},
         "test": [kind_of_test(test).write_test(test) for test in policy.tests],
     }

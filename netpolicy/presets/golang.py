@@ -19,12 +19,12 @@ def read(files: Files) -> Answer:
     for path, text in files.items():
         for key, value in _LINE.findall(text):
             last[key] = (value.strip(), path)
-    proxies, source = last.get("GOPROXY", ("", ""))
-    named = re.split(r"[,|]", proxies)
-    urls = [(url, source) for url in named if "://" in url]
+    listed, source = last.get("GOPROXY", ("", ""))
+    named = re.split(r"[,|]", listed)
+    proxies = [(url, source) for url in named if "://" in url]
     database, source = last.get("GOSUMDB", ("off", ""))
-    urls += [(_database(database), source)] if database not in ("", "off") else []
-    return answer(urls, [_DIRECT] if "direct" in named else [])
+    databases = [(_database(database), source)] if database not in ("", "off") else []
+    return answer([*proxies, *databases], [_DIRECT] if "direct" in named else [], proxies[:1])
 
 
 def _database(text: str) -> str:

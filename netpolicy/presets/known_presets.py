@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import asdict, evolve, frozen
 
 from netpolicy.patterns.matchers import HostPattern
-from netpolicy.policy import DEFAULT_METHODS, EgressRule, Policy, Scheme
+from netpolicy.policy import DEFAULT_METHODS, EgressRule, PackageIndexes, Policy, Scheme
 from netpolicy.presets import golang, java, node, python, ruby, rust
 from netpolicy.presets.places import Answer, Files, Place
 
@@ -54,9 +54,13 @@ def preset_rules(name: str, places: Sequence[Place]) -> list[EgressRule]:
 
 
 def expanded(policy: Policy, answers: Mapping[str, Answer]) -> Policy:
-    """The policy with its presets as rules; KeyError for one that has no answer."""
+    """The policy with its presets as rules and indexes, where its own go before those of a preset;
+    KeyError for a preset that has no answer."""
     rules = [rule for name in policy.presets for rule in preset_rules(name, answers[name].places)]
-    return evolve(policy, egress=(*policy.egress, *rules), presets=())
+    found = {name: answers[name].index for name in policy.presets if answers[name].index}
+    own = {name: url for name, url in asdict(policy.index).items() if url}
+    index = PackageIndexes(**found | own)
+    return evolve(policy, egress=(*policy.egress, *rules), presets=(), index=index)
 
 
 def rule_notes(answers: Mapping[str, Answer]) -> dict[str, list[str]]:

@@ -33,7 +33,7 @@ def read(files: Files) -> Answer:
                 scoped.append((url, path))
             else:
                 registry = [(url, path)]
-    return answer([*(registry or _default(files)), *scoped])
+    return answer([*(registry or _default(files)), *scoped], index=registry)
 
 
 def _default(files: Files) -> list[tuple[str, str]]:

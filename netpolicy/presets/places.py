@@ -1,6 +1,6 @@
 """A place that a package manager fetches from, and which file says so."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from attrs import frozen
@@ -9,6 +9,7 @@ from gitmoat.wire.hostname import Destination, parse_host
 from gitmoat.wire.malformed import Malformed
 from netpolicy.patterns.matchers import BadPattern, HostPattern
 from netpolicy.policy import Scheme
+from netpolicy.presets.index_url import parse_index_url
 
 Files = Mapping[str, str]  # path -> text, in the order in which the tool reads them
 _SCHEMES: dict[str, tuple[Scheme, int]] = {"https": ("tls", 443), "http": ("http", 80)}
@@ -26,10 +27,16 @@ class Place:
 class Answer:
     places: tuple[Place, ...] = ()
     notes: tuple[str, ...] = ()
+    index: str = ""
 
 
-def answer(urls: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> Answer:
-    """`urls` are pairs of a URL and the file it is from."""
+def answer(
+    urls: Iterable[tuple[str, str]],
+    notes: Iterable[str] = (),
+    index: Sequence[tuple[str, str]] = (),
+) -> Answer:
+    """`urls` are pairs of a URL and the file it is from; the last one of `index` is what the tool
+    in the sandbox is to ask."""
     places: dict[Place, None] = {}
     said = list(notes)
     for url, source in urls:
@@ -38,7 +45,15 @@ def answer(urls: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> Answer
             places[place] = None
         elif place:
             said.append(f"{source}: {place}")
-    return Answer(tuple(places), tuple(dict.fromkeys(said)))
+    configured = ""
+    for url, source in index[-1:]:
+        if not isinstance(_place(url, source), Place):
+            continue
+        try:
+            configured = parse_index_url(url)
+        except BadPattern as problem:
+            said.append(f"{source}: not configured in sandboxes: the URL {problem.what}")
+    return Answer(tuple(places), tuple(dict.fromkeys(said)), configured)
 
 
 def _place(url: str, source: str) -> Place | str:

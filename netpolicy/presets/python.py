@@ -35,9 +35,10 @@ def read(files: Files) -> Answer:
             continue
         index = _urls(parser, "index-url", path) or index
         extra += _urls(parser, "extra-index-url", path)
+    default: list[tuple[str, str]] = []
     if not index:
-        index = next(filter(None, (_built_in(p, t) for p, t in files.items())), [])
-    return answer([*index, *extra], notes)
+        default = next(filter(None, (_built_in(p, t) for p, t in files.items())), [])
+    return answer([*index, *default, *extra], notes, index)
 
 
 def _urls(parser: configparser.RawConfigParser, key: str, path: str) -> list[tuple[str, str]]:

@@ -9,10 +9,12 @@ import pytest
 from tests.docker.engines import TestEngine, image
 from tests.docker.images import with_clients
 from tests.live.clients import (
+    BY_INDEX,
     CLIENTS,
     WAYS,
     check_nothing_leaves,
     check_reached,
+    check_reached_by_index,
     check_told_by_dns,
     check_told_by_the_proxy,
     open_client_box,
@@ -62,3 +64,25 @@ def test_git_itself_is_a_client_like_any_other(box: NetBox) -> None:
         text = box.sh(way + fetch.format(host="web.example")).text
         assert "repository 'https://web.example/x.git/' not found" in text
     assert "CONNECT tunnel failed, response 403" in box.sh(fetch.format(host="evil.example")).text
+
+
+INDEX = """version = 1
+name = "indexed"
+[index]
+pip = "https://web.example/simple"
+npm = "https://web.example/"
+go = "https://web.example/go"
+[[egress]]
+hosts = ["web.example"]
+"""
+
+
+def test_package_managers_of_an_image_ask_the_index_of_the_policy(
+    engine: TestEngine, internet: Internet
+) -> None:
+    engine.docker("import", "-", image("clients"), stdin=with_clients())
+    (internet.instance.paths.policies / "indexed.toml").write_text(INDEX)
+    with open_client_box(internet, "--image", image("clients"), policy="indexed") as box:
+        for client in BY_INDEX:
+            check_reached_by_index(box, client)
+        assert box.sh("echo $GOPROXY").out == "https://web.example/go\n"

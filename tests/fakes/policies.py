@@ -24,6 +24,7 @@ from netpolicy.policy import (
     GitRule,
     GitTest,
     Limits,
+    PackageIndexes,
     Policy,
     PushRule,
     Scheme,
@@ -157,6 +158,9 @@ schemes: st.SearchStrategy[Scheme] = st.sampled_from(["tls", "http"])
 egress_tests = st.builds(EgressTest, st.sampled_from(EFFECTS), destinations, schemes)
 
 
+index_urls = st.sampled_from(["", "https://mirror.example/simple/", "http://go.example:8081/"])
+
+
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     """Any policy that a document can express."""
@@ -170,6 +174,7 @@ def policies(draw: st.DrawFn) -> Policy:
         egress=tuple(evolve(rule, id=f"e{n}") for n, rule in enumerate(egress)),
         presets=tuple(draw(st.lists(st.sampled_from(PRESETS), max_size=3, unique=True))),
         tests=tuple(draw(st.lists(policy_tests() | egress_tests, max_size=3))),
+        index=draw(st.builds(PackageIndexes, index_urls, index_urls, index_urls)),
     )
 
 

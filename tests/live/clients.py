@@ -48,16 +48,21 @@ FETCHED = {
     "apt": "demo_1.0_all.deb",
     "apt over TLS": "demo_1.0_all.deb",
 }
+# Where each looks is left to the configuration of the sandbox.
+BY_INDEX = {
+    "pip": CLIENTS["pip"].replace(" -i https://{host}/simple", ""),
+    "npm": CLIENTS["npm"].replace(" --registry https://{host}/", ""),
+}
 WITHOUT = "unset https_proxy HTTPS_PROXY http_proxy\n"
 WAYS = {"with proxy variables": "", "without": WITHOUT}
 
 
 @contextmanager
-def open_client_box(internet: Internet, *words: str) -> Iterator[NetBox]:
+def open_client_box(internet: Internet, *words: str, policy: str = "net") -> Iterator[NetBox]:
     """A sandbox with what the clients below need in its workspace."""
     if not (internet.www / "simple").exists():
         publish(internet.www, "web.example")
-    with open_box(internet, "net", *words) as made:
+    with open_box(internet, policy, *words) as made:
         give_pip(made.workdir)
         subprocess.run(["chown", "-R", "65534:65534", str(made.workdir)], check=True)
         yield made
@@ -67,6 +72,12 @@ def check_reached(box: NetBox, client: str, way: str) -> None:
     ran = box.sh(WAYS[way] + CLIENTS[client].format(host="web.example"))
     assert ran.code == 0, ran.text
     assert FETCHED.get(client, "hello from outside") in ran.text
+
+
+def check_reached_by_index(box: NetBox, client: str) -> None:
+    ran = box.sh(BY_INDEX[client])
+    assert ran.code == 0, ran.text
+    assert FETCHED[client] in ran.text
 
 
 def check_nothing_leaves(box: NetBox, client: str, way: str) -> None:

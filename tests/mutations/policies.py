@@ -11,7 +11,23 @@ SESSIONS = "tests/wire/broker/sessions/test_sessions.py"
 CEILING = "tests/unit/netpolicy/test_ceiling.py"
 ENROLMENTS = "tests/unit/broker/config/test_files.py"
 
+INDEX = "tests/unit/netpolicy/test_index.py"
+
 POLICIES = (
+    Mutation(
+        "index: a URL may have a password",
+        "netpolicy/presets/index_url.py",
+        "    if user is not None:\n",
+        "    if False:\n",
+        (INDEX,),
+    ),
+    Mutation(
+        "index: a URL may have what means something in a file or a variable",
+        "netpolicy/presets/index_url.py",
+        "(?:[A-Za-z0-9._~+-]|%[0-9A-Fa-f]{2})",
+        "(?:[^/]|%[0-9A-Fa-f]{2})",
+        (INDEX,),
+    ),
     Mutation(
         "ceiling: a kind of rule that an enrolment does not name is not bounded",
         "netpolicy/rule_kind.py",

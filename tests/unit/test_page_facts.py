@@ -33,7 +33,7 @@ from netpolicy.format.document import parse_policy, policy_from_mapping
 from netpolicy.format.reading import PolicyError, UnknownKey
 from netpolicy.format.units import parse_duration, parse_size
 from netpolicy.format.writing import policy_to_mapping
-from netpolicy.policy import PushRule
+from netpolicy.policy import PackageIndexes, PushRule
 from tests.stage.sources import ROOT
 
 DOCS = ROOT / "docs"
@@ -497,6 +497,10 @@ def is_known(kind: str, rule: dict[str, object]) -> bool:
     except PolicyError:
         pass
     return True
+
+
+def test_the_indexes_of_the_policy_page_are_those_that_are_read() -> None:
+    assert keys_stated("### Indexes\n") == {key.name for key in fields(PackageIndexes)}
 
 
 @pytest.mark.parametrize("kind", RULES)

@@ -126,6 +126,8 @@ def test_an_image_says_where_its_programs_are_but_not_what_git_does() -> None:
             "NODE_VERSION=22",
             "LANG=de_DE.UTF-8",
             "EMPTY=",
+            "NPM_CONFIG_GLOBALCONFIG=/etc/npmrc",
+            "XDG_CONFIG_DIRS=/evil",
             "HOME=/root",
             "USER=root",
             "GIT_CONFIG_NOSYSTEM=1",
@@ -135,9 +137,14 @@ def test_an_image_says_where_its_programs_are_but_not_what_git_does() -> None:
             "ALL_PROXY=http://evil",
         ]
     )
-    ours = {name: value for name, value in UNTRUSTED.items() if name not in ("PATH", "LANG")}
-    path = "/home/sandbox/.local/bin:/opt/node/bin:/bin"
-    image = {"PATH": path, "NODE_VERSION": "22", "LANG": "de_DE.UTF-8", "EMPTY": ""}
+    image = {
+        "PATH": "/home/sandbox/.local/bin:/opt/node/bin:/bin",
+        "NODE_VERSION": "22",
+        "LANG": "de_DE.UTF-8",
+        "EMPTY": "",
+        "NPM_CONFIG_GLOBALCONFIG": "/etc/npmrc",
+    }
+    ours = {name: value for name, value in UNTRUSTED.items() if name not in image}
     assert made == image | ours
 
 
