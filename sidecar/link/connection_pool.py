@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from gitmoat.net.timing import Timer, cancel
 from sidecar.loop import Clock
@@ -138,6 +138,10 @@ class ConnectionPool(Generic[L]):
 
     def acquire(self, share: Share) -> Deferred[L]:
         """A link to use for one exchange; cancel the Deferred when it is not wanted any more."""
+        link = None if self._waiters else self._free(share)
+        if link is not None:
+            self._plan()
+            return succeed(link)
         waiter: _Waiter[L] = _Waiter(share, Deferred(lambda _: self._withdraw(waiter)))
         self._waiters.append(waiter)
         self._wanted[share] += 1
