@@ -16,8 +16,8 @@ from hostctl.help.habits import refuse_habit
 from hostctl.output import Output
 
 VERBS = (
-    "activity", "attach", "audit", "broker", "completion", "cp", "cred", "demo", "doctor", "down",
-    "exec", "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload",
+    "activity", "attach", "audit", "broker", "completion", "cp", "cred", "demo", "diff", "doctor",
+    "down", "exec", "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload",
     "rescue", "rm", "run", "session", "start", "status", "stop", "up", "upstream", "verify",
 )  # fmt: skip
 _LONGEST_ROOT = 255

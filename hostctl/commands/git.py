@@ -33,6 +33,10 @@ def git_request(sandbox: str, words: list[str]) -> dict[str, object]:
             f"the git gate does not run {words[0]!r}",
             "it runs fetch, push and ls-remote; for the rest use `hostctl exec S -- git ...`",
         )
+    return gate_request(sandbox, words)
+
+
+def gate_request(sandbox: str, words: list[str]) -> dict[str, object]:
     return {"op": "git", "sandbox": sandbox, "args": words}
 
 

@@ -15,6 +15,7 @@ from gitmoat.paths import Paths
 from hostctl.control_client import ask, items_of
 from hostctl.failure import NOT_FOUND, Failure
 from hostctl.output import Output
+from hostctl.terminal.controls import shown_plainly
 
 ABOUT = """\
 Prints what the command of `hostctl run -d` printed, standard error included.
@@ -54,11 +55,9 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 
 def without_controls(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Without control characters, by which a hostile command could move the reader's cursor."""
     decoder = getincrementaldecoder("utf-8")("replace")
     for piece in pieces:
-        text = decoder.decode(piece)
-        yield "".join(c if c.isprintable() or c in "\t\n" else "?" for c in text).encode()
+        yield shown_plainly(decoder.decode(piece)).encode()
 
 
 def _identifier(paths: Paths, wanted: str) -> str:

@@ -20,6 +20,7 @@ sandboxes
   inspect    everything about one sandbox
   exec       another command in a running sandbox
   git        fetch, push or ls-remote for a sandbox, through the git gate
+  diff       what a sandbox changed, compared outside of it
   cp         copy files into a sandbox, or out of it
   logs       what the command of `run -d` printed
   rescue     save what was pushed nowhere: a bundle and a patch

@@ -95,6 +95,22 @@ class GateRepository:
         exists = await self.ask("rev-parse", "--verify", "-q", f"refs/heads/{branch}")
         return branch if exists.status == 0 else None
 
+    async def note_default(self, branch: str) -> None:
+        """Where differences begin, also when the upstream cannot be asked any more."""
+        await self.ask("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+
+    async def fork_point(self, tip: str | None) -> str:
+        """The commit of the default branch that this one of the quarantine began at; the empty tree
+        where there is none."""
+        if tip is not None:
+            program = self.quarantined_git("merge-base", "HEAD", tip)
+            found = parse_objects((await self._processes.ask_helper(program)).output, most=1)
+            if found:
+                return found[0]
+        done = await self.ask("hash-object", "-t", "tree", "--stdin")
+        (empty,) = parse_objects(done.output, most=1)
+        return empty
+
     async def unborn_branch(self) -> str | None:
         """Where the HEAD of an upstream without any ref leads (gitprotocol-v2(5), unborn)."""
         if await self.refs():

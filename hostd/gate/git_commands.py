@@ -53,13 +53,13 @@ class GatePrograms:
             cause=f"{sandbox.plan.id}-gate",
         )
 
-    def untrusted_git(self, *arguments: str) -> Command:
+    def untrusted_git(self, *arguments: str, more: Mapping[str, str] | None = None) -> Command:
         sandbox = self._sandbox
         if sandbox.first is None:
             raise Failed("R106", f"sandbox {sandbox.plan.name} is not running")
         return Command(
             argv=("git", *arguments),  # wherever its PATH finds one
-            environment=sandbox.environment,
+            environment={**sandbox.environment, **(more or {})},
             uid=sandbox.plan.uids.untrusted,
             room=sandbox.first.join(),
             cgroups=sandbox.cgroups["sandbox"],

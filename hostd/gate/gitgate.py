@@ -15,6 +15,7 @@ from typing import Any
 from hostd.config import GateTimes
 from hostd.failures import Failed
 from hostd.gate.bare_repository import GateRepository
+from hostd.gate.comparing import compare
 from hostd.gate.git_commands import GatePrograms
 from hostd.gate.git_processes import GateProcesses, Stdio
 from hostd.gate.refspecs import GateRequest, Push, Target, candidates, target
@@ -46,6 +47,7 @@ class GitGate:
             await self._fetch(gate, workspace, None)
             branch = await gate.default_branch()
             if branch is not None:
+                await gate.note_default(branch)
                 await workspace.check_out(branch)
             elif (unborn := await gate.unborn_branch()) is not None:
                 await workspace.begin_on(unborn)
@@ -57,6 +59,10 @@ class GitGate:
             if request.operation == "fetch":
                 await self._fetch(gate, workspace, stdio)
                 return 0
+            if request.operation == "diff":
+                limit = self._sandbox.plan.policy.limits.push_max
+                revision = next(iter(request.refs), None)
+                return await compare(self._processes, gate, workspace, revision, limit, stdio)
             listing = gate.git("ls-remote", gate.url, *request.refs)
             return await self._processes.talk(listing, stdio)
 

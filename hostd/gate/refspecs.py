@@ -17,7 +17,7 @@ from hostd.failures import Failed
 
 _TRACKING = "refs/remotes/origin/"
 _KINDS = ("refs/heads/", "refs/tags/")
-_OPERATIONS = ("fetch", "push", "ls-remote")
+_OPERATIONS = ("fetch", "push", "ls-remote", "diff")
 _OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}^~-]{0,250}")
 
@@ -145,9 +145,21 @@ def parse_gate(arguments: Sequence[str]) -> GateRequest:
         return GateRequest(operation, remote, pushes=tuple(map(parse_push, refs or ["HEAD"])))
     if operation == "fetch" and refs:
         raise _usage("the git gate fetches all branches and tags; name no ref")
+    if operation == "diff":
+        return _parse_diff(remote, refs)
     for ref in refs:
         _checked(ref)
     return GateRequest(operation, remote, refs=tuple(refs))
+
+
+def _parse_diff(remote: str, revisions: Sequence[str]) -> GateRequest:
+    """Of one revision; without one, of all that is in the working tree."""
+    if len(revisions) > 1:
+        raise _usage("a difference is that of one revision")
+    for revision in revisions:
+        if not _REVISION.fullmatch(revision):
+            raise _usage(f"{revision!r} is not a revision")
+    return GateRequest("diff", remote, refs=tuple(revisions))
 
 
 def parse_branch(output: bytes) -> RefName | None:

@@ -100,6 +100,32 @@ class WorkspaceRepository:
                 raise _no_revision(f"the workspace has no revision {revision!r}")
         return {each: oid for each, oid in zip(revisions, found, strict=True) if oid is not None}
 
+    async def snapshot(self, revision: str | None) -> tuple[str | None, str]:
+        """A commit and the tree to be compared; without a revision HEAD (None: it has no commit)
+        and the tree that committing everything would make. The command's index stays as it is."""
+        if revision is not None:
+            found = (await self.resolve([revision]))[revision]
+            return found, found
+        done = await self.ask("rev-parse", "-q", "--verify", "HEAD^{commit}")
+        (head,) = parse_resolved(done.output, 1)
+        failed = "the workspace could not say what is in it"
+        _demand(await self._index("read-tree", head or "--empty"), failed)
+        _demand(await self._index("add", "--all", files=_ANY_NUMBER), failed)
+        written = await self._index("write-tree")
+        _demand(written, failed)
+        (tree,) = parse_resolved(written.output, 1)
+        if tree is None:
+            raise Failed("R105", failed, why="its git wrote no tree")
+        return head, tree
+
+    async def _index(self, *arguments: str, files: int = 0) -> Finished:
+        """With an index of our own; the next difference writes it anew."""
+        where = {"GIT_INDEX_FILE": "/tmp/gitmoat-index"}  # noqa: S108 - the sandbox's own
+        program = self._programs.untrusted_git(
+            "-C", self._repository.directory, *arguments, more=where
+        )
+        return await self._processes.ask_untrusted(program, files=files)
+
     async def current_branch(self) -> str:
         done = await self.ask("symbolic-ref", "--quiet", "HEAD")
         branch = parse_branch(done.output)

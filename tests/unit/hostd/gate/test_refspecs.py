@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from hostd.failures import Failed
 from hostd.gate.refspecs import (
+    GateRequest,
     Push,
     Target,
     is_tracking,
@@ -187,3 +188,12 @@ def test_only_whole_lines_of_the_workspaces_listing_are_taken() -> None:
 )
 def test_only_branches_of_origin_are_the_upstreams_to_remove(ref: str, is_one: bool) -> None:
     assert is_tracking(ref) is is_one
+
+
+def test_a_difference_is_of_the_working_tree_or_of_one_revision() -> None:
+    assert parse_gate(["diff"]) == GateRequest("diff", "origin")
+    assert parse_gate(["diff", "app", "v1^{}"]) == GateRequest("diff", "app", refs=("v1^{}",))
+    for words in (["a", "b"], ["--output=x"], ["-O"], ["a b"], [""]):
+        with pytest.raises(Failed) as refused:
+            parse_gate(["diff", "origin", *words])
+        assert refused.value.exit_code == 2
