@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from attrs import define, field
@@ -32,7 +32,8 @@ from broker.sessions.admission import Admission
 from broker.sessions.clocks import WallClock
 from broker.sessions.grants import Grants
 from broker.sessions.sessions import Sessions
-from broker.sessions.store.interface import AuditHead, StoreFailed
+from broker.sessions.store.interface import AuditHead, Contents, StoreFailed
+from broker.sessions.summaries import Summaries
 from broker.startup import Resources, read_config
 from broker.upstream.dialler import Dialler
 from broker.upstream.kept import Upstreams
@@ -62,6 +63,7 @@ class Broker:
     _resources: Resources
     _admin_uid: int
     context: Context = field(init=False)
+    summaries: Summaries = field(init=False)
     _disk: DiskThread = field(init=False)
     _maker: Maker = field(init=False)
     _system: SystemResolver = field(init=False)
@@ -72,6 +74,8 @@ class Broker:
     _stop_listening: Callable[[], object] = field(init=False, default=lambda: None)
     _ticks: int = field(init=False, default=0)
     _head: AuditHead | None = field(init=False, default=None)
+    _is_storing: bool = field(init=False, default=False)
+    _is_due: bool = field(init=False, default=False)
     _now: Callable[[], float] = boot_seconds
     _wall: Callable[[], float] = time.time
     _kinds: tuple[type[Kind], ...] = KINDS
@@ -83,7 +87,8 @@ class Broker:
         self._own_key = OwnKey(
             resources.state, resources.ids.uid, resources.key, resources.vault, kept
         )
-        self._clock = WallClock(resources.store, self._wall)
+        contents = resources.store.load()
+        self._clock = WallClock(resources.store, contents.highest_wall, self._wall)
         self._maker = Maker(
             self._reactor,
             self._now,
@@ -94,16 +99,17 @@ class Broker:
         )
         self._system = SystemResolver(self._reactor)
         self._disk = DiskThread(self._reactor)
-        self.context = self._make_context()
+        self.context = self._make_context(contents)
+        self.summaries = Summaries(self.context.sessions, resources.journal)
         config = self._resources.config
         timeouts = server_timeouts(config.timeouts)
         self._listener = Listener(self.context, config.limits.connections, timeouts)
         self.context.metrics.watch(lambda: samples(self.context, self._listener.open))
 
-    def _make_context(self) -> Context:
+    def _make_context(self, contents: Contents) -> Context:
         resources, boot = self._resources, boot_id()
         sessions = Sessions(resources.store, self._now, self._clock.now)
-        sessions.load(boot)
+        sessions.load(contents, boot)
         routes = CurrentRoutes(self._routes(resources.config), self._reload)
         audiences = [self._own_key.text]
         self._own_key.on_change(lambda key: audiences.insert(0, public_text(key)))
@@ -175,32 +181,47 @@ class Broker:
         self._reactor.callLater(0.05, self._reactor.stop)
 
     def tick(self) -> None:
-        """What ends by its time ends first: that needs no store."""
+        """What ends by its time ends first: that needs no store, and waits for none."""
         self._ticks += 1
         self.context.grants.sweep()
         self.context.upstreams.sweep()
-        try:
-            self.context.sessions.save_ends()
-        except StoreFailed as error:
-            log.error("ends not stored: {what}", what=str(error))
-        try:
-            if self._ticks % _SLOW_TICKS == 0:
-                self.context.sessions.forget_old()
-                self._clock.keep()
-                self.context.sessions.keep_usage()
-                self.context.grants.summarise()
-                self._keep_head()
-            if self._ticks % _USE_TICKS == 0:
-                self.context.grants.record_use()
-        except StoreFailed as error:
-            log.error("the store failed: {what}", what=str(error))
+        if self._ticks % _USE_TICKS == 0:
+            self.summaries.record_use()
+        if self._ticks % _SLOW_TICKS == 0:
+            self.summaries.record_denials()
+            self._is_due = True
+        if not self._is_storing:
+            self._is_storing = True
+            Deferred.fromCoroutine(self._keep()).addErrback(self._broken)
 
-    def _keep_head(self) -> None:
+    async def _keep(self) -> None:
+        """What the store is told now and then; the ends that it did not take first."""
+        try:
+            await self._try("ends not stored", self.context.sessions.save_ends)
+            if self._is_due:
+                self._is_due = False
+                await self._try("the store failed", self._keep_all)
+        finally:
+            self._is_storing = False
+
+    async def _try(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except StoreFailed as error:
+            log.error("{failed}: {what}", failed=what, what=str(error))
+
+    async def _keep_all(self) -> None:
+        await self.context.sessions.forget_old()
+        await self._clock.keep()
+        await self.context.sessions.keep_usage()
+        await self._keep_head()
+
+    async def _keep_head(self) -> None:
         journal = self._resources.journal
         head = AuditHead(*journal.head())
         if head != self._head:
             journal.keep_head()
-            self._resources.store.keep_audit_head(head)
+            await self._resources.store.keep_audit_head(head)
             self._head = head
 
     def _broken(self, failure: Failure) -> None:
@@ -218,18 +239,22 @@ class Broker:
     def _end(self) -> Deferred[None]:
         return self.drain().addCallback(lambda _: self.close())
 
-    def close(self) -> None:
+    def close(self) -> Deferred[None]:
         """Cuts what runs, then records the end."""
+        return Deferred.fromCoroutine(self._close())
+
+    async def _close(self) -> None:
         for end in self._ends:
             end()
         self._listener.cut_all()
         self.context.upstreams.forget_all()
-        self.context.grants.record_use()
-        self.context.grants.summarise()
+        self.summaries.record_use()
+        self.summaries.record_denials()
         try:
             self._resources.journal.record(DaemonStopped(name="broker"))
-            self._keep_head()
-            self.context.sessions.keep_usage()
+            await self._keep_head()
+            await self.context.sessions.save_ends()
+            await self.context.sessions.keep_usage()
         except (JournalUnavailable, StoreFailed) as error:
             log.error("the end was not recorded: {what}", what=str(error))
         self.context.hangups.close()

@@ -13,6 +13,7 @@ from attrs import define
 from twisted.internet.defer import Deferred
 
 from broker.api.admin_socket import Fields, Operation
+from broker.api.host_operations import HOST_REMOVED
 from broker.api.overview import problems, session_row, upstream_states
 from broker.config.settings import AppProvider, FileProvider, HelperProvider, VaultProvider
 from broker.context import Context
@@ -76,9 +77,12 @@ class AdminOperations:
             "upstreams": sorted(self._context.routes.now.by_upstream),
         }
 
-    def reload(self, fields: Fields, uid: int) -> Fields:
+    def reload(self, fields: Fields, uid: int) -> Deferred[Fields]:
+        return Deferred.fromCoroutine(self._reload())
+
+    async def _reload(self) -> Fields:
         routes = self._context.routes.reload()
-        self._end_orphans()
+        await self._end_orphans()
         self._record(ConfigLoaded(reason="reload"))
         return {
             "upstreams": sorted(routes.by_upstream),
@@ -86,12 +90,12 @@ class AdminOperations:
             "hosts": sorted(routes.hosts.values()),
         }
 
-    def _end_orphans(self) -> None:
+    def _end_orphans(self) -> Deferred[None]:
         """Sessions of a host that is enrolled no longer."""
         hosts = frozenset(self._context.routes.now.hosts.values())
-        for session in self._context.sessions.living():
-            if session.stored.host not in hosts:
-                self._context.grants.revoke(session, "its host was removed")
+        living = self._context.sessions.living()
+        orphans = [session for session in living if session.stored.host not in hosts]
+        return self._context.grants.revoke(orphans, HOST_REMOVED)
 
     def shutdown(self, fields: Fields, uid: int) -> Fields:
         self._record(AdminOperation(op="shutdown", decision="allow", peer_uid=uid))
@@ -198,15 +202,15 @@ class AdminOperations:
             raise Fault("R103", f"there is no session {text!r}", _NO_SESSION, fix)
         return found[-1]
 
-    def session_revoke(self, fields: Fields, uid: int) -> Fields:
+    def session_revoke(self, fields: Fields, uid: int) -> Deferred[Fields]:
         """By session id, sandbox id or sandbox name, or all; ended ones do not count."""
         reason = fields.get("reason") or "by the admin"
         if not isinstance(reason, str):
             raise _not_understood("reason is not text")
         chosen = self._chosen(fields)
-        for session in chosen:
-            self._context.grants.revoke(session, reason[:_REASON_LIMIT], uid)
-        return {"revoked": [session.id for session in chosen]}
+        told: Fields = {"revoked": [session.id for session in chosen]}
+        ended = self._context.grants.revoke(chosen, reason[:_REASON_LIMIT], uid)
+        return ended.addCallback(lambda _: told)
 
     def _chosen(self, fields: Fields) -> list[Session]:
         if fields.get("all") is True or fields.get("session") == "all":
@@ -224,13 +228,16 @@ class AdminOperations:
         self._key.switch()
         return {"key": self._key.text}
 
-    def clock_accept(self, fields: Fields, uid: int) -> Fields:
+    def clock_accept(self, fields: Fields, uid: int) -> Deferred[Fields]:
+        return Deferred.fromCoroutine(self._clock_accept(uid))
+
+    async def _clock_accept(self, uid: int) -> Fields:
         behind = self._clock.behind()
         reason = f"{behind} s earlier than it was"
         self._record(
             AdminOperation(op="clock-accept", decision="allow", peer_uid=uid, reason=reason)
         )
-        self._clock.accept()
+        await self._clock.accept()
         return {"behind": behind}
 
     def top(self, fields: Fields, uid: int) -> Fields:

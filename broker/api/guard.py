@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from broker.exchange.refusals import Reply, json_reply
 from broker.sessions.store.interface import StoreFailed
@@ -21,12 +23,16 @@ def send(incoming: Incoming, reply: Reply) -> None:
     incoming.reply(reply.status, reply.headers, reply.body)
 
 
-def guarded(incoming: Incoming, act: Callable[[bytes], None]) -> Callable[[bytes], None]:
+def guarded(
+    incoming: Incoming, act: Callable[[bytes], Awaitable[None] | None]
+) -> Callable[[bytes], None]:
     """`act`, with every expected failure of it answered."""
 
-    def run(data: bytes) -> None:
+    async def run(data: bytes) -> None:
         try:
-            act(data)
+            awaited = act(data)
+            if awaited is not None:
+                await awaited
         except Fault as problem:
             _fail(incoming, CODES[problem.code].control, problem.code, problem.what)
         except Malformed as malformed:
@@ -37,7 +43,15 @@ def guarded(incoming: Incoming, act: Callable[[bytes], None]) -> Callable[[bytes
             log.error("the store failed: {what}", what=str(error))
             _fail(incoming, 503, "B103", "the broker's store cannot be written")
 
-    return run
+    def broken(failure: Failure) -> None:
+        """A fault of ours ends this one request, and shows in the log."""
+        log.failure("a host's or a session's request failed", failure)
+        incoming.abort()
+
+    def begin(data: bytes) -> None:
+        Deferred.fromCoroutine(run(data)).addErrback(broken)
+
+    return begin
 
 
 def _fail(incoming: Incoming, status: int, code: str, what: str) -> None:

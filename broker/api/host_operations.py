@@ -24,6 +24,8 @@ _BODY_LIMIT = 4096
 _NAMES_LIMIT = 64 * 1024
 _REASON_LIMIT = 200
 
+HOST_REMOVED = "its host was removed"
+
 Answer = Callable[[dict[str, object]], None]
 
 
@@ -34,35 +36,37 @@ class Host:
 
 
 def grant(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
-    def signed(data: bytes) -> None:
+    async def signed(data: bytes) -> None:
         ceiling = context.routes.now.config.hosts[host.name].ceiling
-        session = context.grants.grant(host.name, host.key, data, ceiling)
+        session = await context.grants.grant(host.name, host.key, data, ceiling)
+        if host.name not in context.routes.now.config.hosts:  # removed while the store was awaited
+            await context.grants.revoke([session], HOST_REMOVED)
         answer({"session": session.id, "state": session.state.value})
 
     collect(incoming, GRANT_LIMIT, guarded(incoming, signed))
 
 
 def policy(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
-    def signed(data: bytes) -> None:
+    async def signed(data: bytes) -> None:
         ceiling = context.routes.now.config.hosts[host.name].ceiling
-        answer({"cut": context.grants.replace_policy(host.name, host.key, data, ceiling)})
+        answer({"cut": await context.grants.replace_policy(host.name, host.key, data, ceiling)})
 
     collect(incoming, GRANT_LIMIT, guarded(incoming, signed))
 
 
 def activate(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
-    def asked(data: bytes) -> None:
+    async def asked(data: bytes) -> None:
         place = read(Activate, read_json(data, _BODY_LIMIT))
-        session = context.grants.activate(host.name, place)
+        session = await context.grants.activate(host.name, place)
         answer({"session": session.id, "state": session.state.value})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))
 
 
 def renew(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
-    def asked(data: bytes) -> None:
+    async def asked(data: bytes) -> None:
         wanted = read(Renew, read_json(data, _BODY_LIMIT))
-        session = context.grants.renew(host.name, wanted.sandbox, wanted.ttl)
+        session = await context.grants.renew(host.name, wanted.sandbox, wanted.ttl)
         left = wanted.ttl if session is None else int(session.stored.deadline - context.now())
         answer({"session": None if session is None else session.id, "ttl": left})
 
@@ -101,10 +105,10 @@ def verifying(context: Context, host: Host, incoming: Incoming, answer: Answer) 
 
 
 def revoke(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
-    def asked(data: bytes) -> None:
+    async def asked(data: bytes) -> None:
         wanted = read(Revoke, read_json(data, _BODY_LIMIT))
-        for session in _named(context, host, wanted):
-            context.grants.release(session, (wanted.reason or "by its host")[:_REASON_LIMIT])
+        reason = (wanted.reason or "by its host")[:_REASON_LIMIT]
+        await context.grants.release(_named(context, host, wanted), reason)
         answer({"state": State.ENDED.value})
 
     collect(incoming, _BODY_LIMIT, guarded(incoming, asked))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from attrs import define, field
+from twisted.internet.defer import DeferredLock
 
 from broker.sessions.store.interface import Store
 
@@ -18,11 +19,9 @@ class WallClock:
     """Remembers the latest time it saw, over restarts and reboots."""
 
     _store: Store
+    _highest: int  # as the store has it
     _read: Callable[[], float] = time.time
-    _highest: int = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._highest = self._store.highest_wall()
+    _writing: DeferredLock = field(factory=DeferredLock, init=False)
 
     def behind(self) -> int:
         """By how many seconds the clock is earlier than it was; 0 when it is not."""
@@ -33,13 +32,15 @@ class WallClock:
         """Never earlier than before."""
         return max(self._highest, int(self._read()))
 
-    def keep(self) -> None:
-        now = self.now()
-        if now > self._highest:
-            self._store.keep_wall(now)
-            self._highest = now
+    async def keep(self) -> None:
+        async with self._writing:
+            now = self.now()
+            if now > self._highest:
+                await self._store.keep_wall(now)
+                self._highest = now
 
-    def accept(self) -> None:
+    async def accept(self) -> None:
         """The admin says that this time is right, and what was kept is not."""
-        self._highest = int(self._read())
-        self._store.keep_wall(self._highest)
+        async with self._writing:
+            self._highest = int(self._read())
+            await self._store.keep_wall(self._highest)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from attrs import define, evolve
+from attrs import define, evolve, field
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from broker.exchange.recording import record_first, record_or_log
 from broker.sessions.clocks import WallClock
-from broker.sessions.egress_use import Tally
 from broker.sessions.sessions import RELEASED, UNRECORDED, Session, Sessions, is_renewable
 from broker.sessions.store.interface import (
     CounterSeen,
@@ -19,9 +20,8 @@ from broker.sessions.store.interface import (
     StoredSession,
     StoreFailed,
 )
+from broker.sessions.turns import Turns, all_of
 from gitmoat.audit.events import (
-    DenialsSummarised,
-    EgressUsed,
     GrantRefused,
     GrantRegistered,
     PolicyReplaced,
@@ -55,8 +55,9 @@ class Grants:
     _clock: WallClock
     audiences: list[str]  # our public keys: two while one takes the place of the other
     _boot: str
+    _turns: Turns = field(factory=Turns, init=False)
 
-    def grant(self, host: str, key: bytes, signed: bytes, ceiling: Ceiling) -> Session:
+    async def grant(self, host: str, key: bytes, signed: bytes, ceiling: Ceiling) -> Session:
         """Registers a session, closed; Fault S103 or S104 when the grant is not believed."""
         try:
             grant = grants.open_grant(signed, key)
@@ -65,20 +66,24 @@ class Grants:
         if (objection := self._objection(grant, host, ceiling)) is not None:
             raise self._refuse(*objection, grant)
         grant = _shortened(grant, ceiling)
-        self._end_earlier_boots(grant)
+        await self._end_earlier_boots(grant)
+        async with self._turns.of((host, grant.sandbox)):
+            return await self._register(grant)
+
+    async def _register(self, grant: grants.Grant) -> Session:
         try:
-            session = self._sessions.register(self._stored(grant))
+            session = await self._sessions.register(self._stored(grant))
         except CounterSeen:
             raise self._refuse("S104", "the grant was used before", grant) from None
         except SessionKnown:
             raise self._refuse("S103", "the session or its key is known already", grant) from None
-        over = self._sessions.over_for_good(host, grant.sandbox)
+        over = self._sessions.over_for_good(grant.host, grant.sandbox)
         if over is not None:
             # Its key is known and ended, so that git in the sandbox is told why.
-            self._sessions.end(session, over)
+            await self._sessions.end(session, over)
             self._refuse("S101", f"the sandbox's session has ended: {over}", grant)
             return session
-        self._record_grant(session)
+        await self._record_grant(session)
         return session
 
     def _objection(
@@ -101,12 +106,11 @@ class Grants:
             return "S107", f"the scope is above the host's ceiling: {above}"
         return None
 
-    def _end_earlier_boots(self, grant: grants.Grant) -> None:
+    def _end_earlier_boots(self, grant: grants.Grant) -> Deferred[None]:
         """A host that was rebooted has lost its sidecars, and with them every key of theirs."""
-        for session in self._sessions.living():
-            stored = session.stored
-            if stored.host == grant.host and stored.host_boot != grant.boot_id:
-                self.release(session, "its host was rebooted")
+        own = [one for one in self._sessions.living() if one.stored.host == grant.host]
+        earlier = [one for one in own if one.stored.host_boot != grant.boot_id]
+        return self.release(earlier, "its host was rebooted")
 
     def _stored(self, grant: grants.Grant) -> StoredSession:
         now = self._now()
@@ -134,14 +138,14 @@ class Grants:
     def _longest(self, grant: grants.Grant) -> int:
         return policy_from_mapping(grant.scope).session.max_ttl
 
-    def _record_grant(self, session: Session) -> None:
+    async def _record_grant(self, session: Session) -> None:
         """The session is closed and has no effect yet, so its record can follow it."""
         stored = session.stored
         event = GrantRegistered(sandbox=stored.sandbox, session=stored.id, name=stored.name)
         try:
             record_first(self._journal, event)
         except Fault:
-            self._sessions.end(session, UNRECORDED)
+            await self._sessions.end(session, UNRECORDED)
             raise
 
     def _refuse(self, code: str, what: str, grant: grants.Grant | None) -> Fault:
@@ -151,7 +155,7 @@ class Grants:
         record_or_log(self._journal, event)
         return Fault(code, what)
 
-    def replace_policy(self, host: str, key: bytes, signed: bytes, ceiling: Ceiling) -> int:
+    async def replace_policy(self, host: str, key: bytes, signed: bytes, ceiling: Ceiling) -> int:
         """A grant for a session that runs: its scope is the session's from now on.
 
         How many connections were cut for it. Everything else about the session stays.
@@ -166,24 +170,31 @@ class Grants:
         session = self.of_host(host, grant.session)
         if (grant.key, grant.sandbox) != (session.stored.key, session.stored.sandbox):
             raise self._refuse("S103", "the session has another key or sandbox", grant)
-        if session.state is State.ENDED:
-            raise Fault("S101", "this session has ended")
-        policy = policy_from_mapping(grant.scope)
-        self._record_policy(session, policy)
-        try:
-            return self._sessions.rescope(session, grant.counter, policy)
-        except CounterSeen:
-            raise self._refuse("S104", "the grant was used before", grant) from None
+        async with self._turns.of(session.owner):
+            _check_lives(session)
+            policy = policy_from_mapping(grant.scope)
+            self._record_policy(session, policy)
+            try:
+                cut = await self._sessions.rescope(session, grant.counter, policy)
+            except CounterSeen:
+                raise self._refuse("S104", "the grant was used before", grant) from None
+            _check_lives(session)
+            return cut
 
     def _record_policy(self, session: Session, policy: Policy) -> None:
         stored = session.stored
         event = PolicyReplaced(sandbox=stored.sandbox, session=stored.id, name=policy.name)
         record_first(self._journal, event)
 
-    def activate(self, host: str, place: Activate) -> Session:
+    async def activate(self, host: str, place: Activate) -> Session:
         session = self.of_host(host, place.session)
-        if session.state is State.ENDED:
-            raise Fault("S101", "this session has ended")
+        async with self._turns.of(session.owner):
+            _check_lives(session)
+            await self._activate(session, place)
+            _check_lives(session)
+        return session
+
+    async def _activate(self, session: Session, place: Activate) -> None:
         stored = session.stored
         if place.netns != stored.netns:
             raise Fault("S103", "the network namespace is not the granted one")
@@ -198,31 +209,35 @@ class Grants:
             epoch=stored.epoch,
         )
         record_first(self._journal, event)
-        self._sessions.activate(session, place.pid, place.netns, place.cgroup)
-        return session
+        await self._sessions.activate(session, place.pid, place.netns, place.cgroup)
 
-    def renew(self, host: str, sandbox: str, seconds: int) -> Session | None:
+    async def renew(self, host: str, sandbox: str, seconds: int) -> Session | None:
         """The owner lets a sandbox go on: its session, or None when it may be granted another.
 
         Fault S105 when that is longer than the policy's max_ttl, S101 after an end that is final.
         """
-        for session in self._sessions.of_sandbox(host, sandbox):
-            if (overdue := session.overdue(self._now())) is not None:
-                self.expire(session, overdue)
-        living = self._sessions.of_sandbox(host, sandbox)
-        for session in living:
-            self._renew(session, seconds)
-        if living:
+        async with self._turns.of((host, sandbox)):
+            for session in self._sessions.of_sandbox(host, sandbox):
+                if (overdue := session.overdue(self._now())) is not None:
+                    await self.expire(session, overdue)
+            living = self._sessions.of_sandbox(host, sandbox)
+            for session in living:
+                await self._extend(session, seconds)
+            if not living:
+                await self._renew(host, sandbox, seconds)
+                return None
+            _check_lives(living[-1])
             return living[-1]
+
+    async def _renew(self, host: str, sandbox: str, seconds: int) -> None:
         over = self._sessions.over_for_good(host, sandbox)
         if over is not None and not is_renewable(over):
             raise Fault("S101", f"this sandbox's session has ended for good: {over}")
         after = f"for {format_duration(seconds)}" + ("" if over is None else f", after: {over}")
         record_first(self._journal, SessionRenewed(sandbox=sandbox, reason=after))
-        self._sessions.renew(host, sandbox)
-        return None
+        await self._sessions.renew(host, sandbox)
 
-    def _renew(self, session: Session, seconds: int) -> None:
+    async def _extend(self, session: Session, seconds: int) -> None:
         most = session.policy.session.max_ttl
         if seconds > most:
             raise Fault(
@@ -234,7 +249,7 @@ class Grants:
             reason=f"for {format_duration(seconds)}",
         )
         record_first(self._journal, event)
-        self._sessions.extend(session, seconds)
+        await self._sessions.extend(session, seconds)
 
     def of_host(self, host: str, name: str) -> Session:
         """A host sees its own sessions only; others' look like none."""
@@ -243,16 +258,25 @@ class Grants:
             raise Fault("S103", "this host has no such session")
         return session
 
-    def release(self, session: Session, reason: str) -> None:
-        """Its own host gives it back: the sandbox may be granted another."""
-        self._end(session, RELEASED, reason, None)
+    def release(self, sessions: Iterable[Session], reason: str) -> Deferred[None]:
+        """Their own host gives them back: the sandboxes may be granted others."""
+        return self._end(sessions, RELEASED, reason, None)
 
-    def revoke(self, session: Session, reason: str, peer_uid: int | None = None) -> None:
-        """Somebody in charge ends it: the sandbox gets no other."""
-        self._end(session, "revoked", reason, peer_uid)
+    def revoke(
+        self, sessions: Iterable[Session], reason: str, peer_uid: int | None = None
+    ) -> Deferred[None]:
+        """Somebody in charge ends them: the sandboxes get no others."""
+        return self._end(sessions, "revoked", reason, peer_uid)
 
-    def _end(self, session: Session, how: str, reason: str, peer_uid: int | None) -> None:
-        """Now. An audit that cannot be written does not keep a session alive."""
+    def _end(
+        self, sessions: Iterable[Session], how: str, reason: str, peer_uid: int | None
+    ) -> Deferred[None]:
+        """All of them now, also where one cannot be recorded or stored; that is told at the end."""
+        ends = [self._end_one(session, how, reason, peer_uid) for session in sessions]
+        return all_of(map(Deferred.fromCoroutine, ends))
+
+    async def _end_one(self, session: Session, how: str, reason: str, peer_uid: int | None) -> None:
+        """An audit that cannot be written does not keep a session alive."""
         if session.state is State.ENDED:
             return
         event = SessionRevoked(
@@ -261,12 +285,15 @@ class Grants:
         try:
             record_first(self._journal, event)
         finally:
-            self._sessions.end(session, how)
+            await self._sessions.end(session, how)
 
-    def expire(self, session: Session, reason: str) -> None:
+    def expire(self, session: Session, reason: str) -> Deferred[None]:
         """It ends, and is on record, whatever the store says."""
+        return Deferred.fromCoroutine(self._expire(session, reason))
+
+    async def _expire(self, session: Session, reason: str) -> None:
         try:
-            self._sessions.end(session, reason)
+            await self._sessions.end(session, reason)
         finally:
             self._record_end(session, reason)
 
@@ -274,44 +301,23 @@ class Grants:
         event = SessionEnded(sandbox=session.stored.sandbox, session=session.id, reason=reason)
         record_or_log(self._journal, event, durable=True)
 
-    def summarise(self) -> None:
-        """Writes the numbers of the refusals that got no record of their own."""
-        for session in self._sessions.everyone():
-            for code, count in session.denials.summary().items():
-                self._record_denials(session, code, count)
-
-    def _record_denials(self, session: Session, code: str, count: int) -> None:
-        stored = session.stored
-        event = DenialsSummarised(sandbox=stored.sandbox, session=stored.id, code=code, count=count)
-        record_or_log(self._journal, event)
-
-    def record_use(self) -> None:
-        """What was moved to other hosts since the last time, one record for each host."""
-        for session in self._sessions.everyone():
-            for place, tally in session.egress.take():
-                self._record_tally(session.stored, place, tally)
-
-    def _record_tally(self, stored: StoredSession, place: str, tally: Tally) -> None:
-        event = EgressUsed(
-            sandbox=stored.sandbox,
-            session=stored.id,
-            to=place,
-            count=tally.count,
-            bytes_up=tally.bytes_up,
-            bytes_down=tally.bytes_down,
-        )
-        record_or_log(self._journal, event)
-
     def sweep(self) -> None:
         """An end that cannot be stored keeps no other session from ending."""
         for session, reason in self._sessions.overdue():
-            try:
-                self.expire(session, reason)
-            except StoreFailed as error:
-                log.error("end of session {id} not stored: {what}", id=session.id, what=str(error))
+            self.expire(session, reason).addErrback(_not_stored, session.id)
 
 
 def _shortened(grant: grants.Grant, ceiling: Ceiling) -> grants.Grant:
     policy = policy_from_mapping(grant.scope)
     shorter = shortened(policy, ceiling)
     return grant if shorter == policy else evolve(grant, scope=policy_to_mapping(shorter))
+
+
+def _check_lives(session: Session) -> None:
+    if session.state is State.ENDED:
+        raise Fault("S101", "this session has ended")
+
+
+def _not_stored(failure: Failure, name: str) -> None:
+    failure.trap(StoreFailed)
+    log.error("end of session {id} not stored: {what}", id=name, what=str(failure.value))

@@ -1,6 +1,7 @@
 """The sessions this broker knows: who they are, how long they last, and what to cut at their end.
 
-No Twisted here; time is the boot clock, which no change of the wall clock can move.
+Time is the boot clock, which no change of the wall clock can move. While the store is awaited
+anything else may happen, an end above all: what is looked at before it is looked at again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 
 from attrs import define, evolve, field
+from twisted.internet.defer import Deferred
 
 from broker.exchange.denials import DenialLog
 from broker.sessions.egress_use import EgressUse
@@ -16,6 +18,7 @@ from broker.sessions.running import Running
 from broker.sessions.session_limits import Budget
 from broker.sessions.store.interface import (
     NOTHING,
+    Contents,
     Moved,
     Over,
     State,
@@ -143,29 +146,31 @@ class Sessions:
     _living: dict[str, Session] = field(factory=dict, init=False)
     _by_key: dict[bytes, Session] = field(factory=dict, init=False)
     _unsaved: dict[str, tuple[str, int | None]] = field(factory=dict, init=False)
+    _void: list[str] = field(factory=list, init=False)  # rows of another boot or version
 
-    def load(self, boot: str) -> None:
+    def load(self, contents: Contents, boot: str) -> None:
         """Takes up what the store has; after a reboot nothing is valid until granted again.
 
         What ended for good has ended for good: a reboot brings no revoked sandbox back.
         """
         now = self._now()
-        self._over = self._store.over()
-        for stored in self._store.sessions():
+        self._over = dict(contents.over)
+        for stored in contents.sessions:
             session = _reopen(stored, boot, now)
             if session is None:
-                self._store.forget(stored.id)
+                self._void.append(stored.id)
             else:
                 self._remember(session)
-        for name, moved in self._store.usage().items():
+        for name, moved in contents.usage.items():
             if (known := self._by_id.get(name)) is not None:
                 known.moved = moved
 
-    def register(self, stored: StoredSession) -> Session:
+    async def register(self, stored: StoredSession) -> Session:
         """Durable, and closed until activated; CounterSeen or PolicyError change nothing."""
         session = open_session(stored, self._now())
+        await self._forget_void()
+        await self._store.admit(stored)
         session.moved = self._moved(stored.host, stored.sandbox)
-        self._store.admit(stored)
         self._remember(session)
         return session
 
@@ -177,14 +182,14 @@ class Sessions:
         git, egress = (one.git for one in own), (one.egress for one in own)
         return Moved(max(git, default=0), max(egress, default=0))
 
-    def keep_usage(self) -> None:
+    async def keep_usage(self) -> None:
         """So that a restart of the broker does not forget it."""
-        self._keep(self.living())
+        await self._keep(self.living())
 
-    def _keep(self, sessions: Iterable[Session]) -> None:
+    async def _keep(self, sessions: Iterable[Session]) -> None:
         moved = {one.id: one.moved for one in sessions if one.moved != Moved()}
         if moved:
-            self._store.keep_usage(moved)
+            await self._store.keep_usage(moved)
 
     def _remember(self, session: Session) -> None:
         self._by_id[session.id] = session
@@ -192,15 +197,17 @@ class Sessions:
             self._living[session.id] = session
         self._by_key[session.stored.key] = session
 
-    def activate(self, session: Session, pid: int, netns: int, cgroup: int | None) -> None:
-        self._store.activate(session.id, pid, netns, cgroup)
+    async def activate(self, session: Session, pid: int, netns: int, cgroup: int | None) -> None:
+        await self._store.activate(session.id, pid, netns, cgroup)
+        if session.state is State.ENDED:
+            return
         session.used = self._now()
         session.stored = evolve(
             session.stored, state=State.ACTIVE, pid=pid, netns=netns, cgroup=cgroup
         )
 
-    def end(self, session: Session, reason: str) -> None:
-        """Ends it for ever: no new request first, then durably, then the live streams."""
+    def end(self, session: Session, reason: str) -> Deferred[None]:
+        """Ends it for ever: no new request from now on, then durably, then the live streams."""
         session.stored = evolve(session.stored, state=State.ENDED, reason=reason)
         self._living.pop(session.id, None)
         session.ended = self._now()
@@ -208,39 +215,46 @@ class Sessions:
         if over is not None:
             self._over[session.owner] = Over(reason, session.moved)
         self._unsaved[session.id] = (reason, over)
+        return Deferred.fromCoroutine(self._save_and_cut(session))
+
+    async def _save_and_cut(self, session: Session) -> None:
         try:
-            self.save_ends()
-        except StoreFailed:
-            if session.id in self._unsaved:  # else it was another's
-                raise
+            await self._save_end(session.id)
         finally:
             session.running.end("S101")
 
-    def save_ends(self) -> None:
+    async def save_ends(self) -> None:
         """What could not be written stays ended, and is written as soon as it can be.
 
-        Without that a broker that starts again would know nothing of the end. Each is tried,
-        with what its session moved; the last error is raised.
+        Without that a broker that starts again would know nothing of the end. Each is tried; the
+        last error is raised.
         """
         failed: StoreFailed | None = None
-        for name, (reason, over) in list(self._unsaved.items()):
+        for name in list(self._unsaved):
             try:
-                session = self._by_id.get(name)
-                self._store.end(name, reason, over, NOTHING if session is None else session.moved)
-                self._keep([] if session is None else [session])
-                del self._unsaved[name]
+                await self._save_end(name)
             except StoreFailed as error:
                 failed = error
         if failed is not None:
             raise failed
 
-    def rescope(self, session: Session, counter: int, policy: Policy) -> int:
+    async def _save_end(self, name: str) -> None:
+        """With what its session moved."""
+        if name not in self._unsaved:
+            return
+        reason, over = self._unsaved[name]
+        session = self._by_id.get(name)
+        await self._store.end(name, reason, over, NOTHING if session is None else session.moved)
+        await self._keep([] if session is None else [session])
+        self._unsaved.pop(name, None)
+
+    async def rescope(self, session: Session, counter: int, policy: Policy) -> int:
         """Another policy, durably; then cut what it does not allow, and say how many.
 
         That goes for whatever runs; the session's times stay as they are.
         """
         scope = json.dumps(policy_to_mapping(policy))
-        self._store.rescope(session.stored, counter, scope)
+        await self._store.rescope(session.stored, counter, scope)
         session.stored = evolve(session.stored, scope=scope)
         session.policy = policy
         session.egress.limit(policy.limits)
@@ -250,19 +264,22 @@ class Sessions:
         session.denials.limit(policy.limits.git_requests_per_minute)
         return session.running.rescope(policy)
 
-    def extend(self, session: Session, seconds: int) -> None:
+    async def extend(self, session: Session, seconds: int) -> None:
         """Ends so many seconds from now, never earlier than before; `max_ttl` counts from now."""
         now = self._now()
         latest = max(session.stored.latest, now + session.policy.session.max_ttl)
         deadline = max(session.stored.deadline, min(now + seconds, latest))
-        self._store.extend(session.id, deadline, latest)
+        await self._store.extend(session.id, deadline, latest)
         session.stored = evolve(session.stored, deadline=deadline, latest=latest)
         session.used = now
 
-    def renew(self, host: str, sandbox: str) -> None:
+    async def renew(self, host: str, sandbox: str) -> None:
         """A sandbox may be granted another session after the time or the silence of its last."""
-        self._store.renew(host, sandbox, _RENEWED)
-        if (over := self._over.get((host, sandbox))) is not None:
+        over = self._over.get((host, sandbox))
+        if over is None:
+            return
+        await self._store.renew(host, sandbox, over.reason, _RENEWED)
+        if self._over.get((host, sandbox)) is over:
             self._over[host, sandbox] = evolve(over, reason=_RENEWED)
 
     def overdue(self) -> list[tuple[Session, str]]:
@@ -283,15 +300,24 @@ class Sessions:
         """Those that live."""
         return [one for one in self.living() if one.is_of(host, sandbox)]
 
-    def forget_old(self) -> None:
+    async def forget_old(self) -> None:
         """Not before the granted time is over: until then the end must be remembered."""
-        self._store.forget_over(self._wall() - _REMEMBER_OVER)
+        await self._store.forget_over(self._wall() - _REMEMBER_OVER)
+        await self._forget_void()
         limit = self._now() - _REMEMBER
         old = [one for one in self._by_id.values() if one.ended is not None and one.ended < limit]
         for session in [one for one in old if one.stored.deadline < self._now()]:
-            self._store.forget(session.id)
+            await self._store.forget(session.id)
             del self._by_id[session.id]
             del self._by_key[session.stored.key]
+
+    async def _forget_void(self) -> None:
+        """Before their keys are granted again."""
+        while self._void:
+            name = self._void[-1]
+            await self._store.forget(name)
+            if name in self._void:
+                self._void.remove(name)
 
     def by_key(self, key: bytes) -> Session | None:
         return self._by_key.get(key)

@@ -36,7 +36,12 @@ for one in path:
 call = getattr(owner, last)
 def die(*given, **named):
     if when == "after":
-        call(*given, **named)
+        done = call(*given, **named)
+        if hasattr(done, "send"):
+            try:
+                done.send(None)
+            except StopIteration:
+                pass
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(owner, last, die)
 sys.argv[0] = "broker"

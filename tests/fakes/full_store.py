@@ -14,16 +14,16 @@ class FullStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    def end(
+    async def end(
         self, session: str, reason: str, over: int | None = None, moved: Moved = NOTHING
     ) -> None:
         if self.only in (None, session):
             self._check()
-        self.store.end(session, reason, over, moved)
+        await self.store.end(session, reason, over, moved)
 
-    def keep_usage(self, moved: Mapping[str, Moved]) -> None:
+    async def keep_usage(self, moved: Mapping[str, Moved]) -> None:
         self._check()
-        self.store.keep_usage(moved)
+        await self.store.keep_usage(moved)
 
     def _check(self) -> None:
         if self.full:

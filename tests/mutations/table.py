@@ -390,7 +390,7 @@ MUTATIONS = (
     Mutation(
         "broker: a reboot forgets revocations",
         "broker/sessions/sessions.py",
-        "        self._over = self._store.over()\n",
+        "        self._over = dict(contents.over)\n",
         "",
         (f"{SESSIONS}::test_a_revocation_outlives_a_reboot",),
     ),

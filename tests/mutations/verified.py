@@ -13,6 +13,7 @@ from tests.mutations.exchanges import EXCHANGES
 from tests.mutations.policies import POLICIES
 from tests.mutations.recorded import RECORDED
 from tests.mutations.sidecar_exchanges import SIDECAR_EXCHANGES
+from tests.mutations.stored import STORED
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
 from tests.mutations.wires import WIRES
 
@@ -317,6 +318,7 @@ ALL = (
     *BETWEEN,
     *APART,
     *POLICIES,
+    *STORED,
     *WIRES,
     *RECORDED,
     *EXCHANGES,

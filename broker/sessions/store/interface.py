@@ -1,4 +1,4 @@
-"""The small interface every store has. Each call is on disk when it returns."""
+"""The small interface every store has."""
 
 from __future__ import annotations
 
@@ -87,50 +87,58 @@ class SessionKnown(Exception):
     """There is a session of this id or with this key."""
 
 
-class Store(Protocol):
-    """Every method may raise StoreFailed."""
+@frozen
+class Contents:
+    """Everything that a store has; `over` are the hosts' sandboxes whose sessions are over, and
+    `highest_wall` is the latest wall time that was kept, 0 when none was."""
 
-    def admit(self, session: StoredSession) -> None:
+    sessions: list[StoredSession]
+    over: dict[tuple[str, str], Over]
+    usage: dict[str, Moved]
+    highest_wall: int
+    audit_head: AuditHead | None
+
+
+class Store(Protocol):
+    """Every call may raise StoreFailed, and each comes to an end within a time of the store's own.
+
+    What it said is on disk when the awaited call returns. Calls may overtake each other: an end
+    waits for nothing, so no other call changes a session that has ended, and none takes back what
+    was moved.
+    """
+
+    def load(self) -> Contents:
+        """Once, before anybody is served; the only call that waits."""
+
+    async def admit(self, session: StoredSession) -> None:
         """Uses up the session's counter and keeps the session, both or neither (CounterSeen,
         SessionKnown)."""
 
-    def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None: ...
+    async def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None: ...
 
-    def extend(self, session: str, deadline: float, latest: float) -> None: ...
+    async def extend(self, session: str, deadline: float, latest: float) -> None: ...
 
-    def rescope(self, session: StoredSession, counter: int, scope: str) -> None:
+    async def rescope(self, session: StoredSession, counter: int, scope: str) -> None:
         """Uses up the counter and keeps the new scope, both or neither (CounterSeen)."""
 
-    def end(
+    async def end(
         self, session: str, reason: str, over: int | None = None, moved: Moved = NOTHING
     ) -> None:
         """`over`: the sandbox gets no other session, as of this wall time; also after a reboot."""
 
-    def over(self) -> dict[tuple[str, str], Over]:
-        """The hosts' sandboxes whose sessions are over."""
+    async def renew(self, host: str, sandbox: str, was: str, reason: str) -> None:
+        """Another reason why a sandbox's sessions are over, if it is still the one that it was."""
 
-    def renew(self, host: str, sandbox: str, reason: str) -> None:
-        """Another reason in place of the one why a sandbox's sessions are over."""
+    async def forget_over(self, before: int) -> None: ...
 
-    def forget_over(self, before: int) -> None: ...
+    async def keep_wall(self, wall: int) -> None: ...
 
-    def highest_wall(self) -> int:
-        """The latest wall time that was kept; 0 when none was."""
+    async def forget(self, session: str) -> None:
+        """Drops a session's row; its counter stays used."""
 
-    def keep_wall(self, wall: int) -> None: ...
+    async def keep_usage(self, moved: Mapping[str, Moved]) -> None:
+        """What each of these sessions has moved; never less than before."""
 
-    def sessions(self) -> list[StoredSession]: ...
-
-    def forget(self, session: str) -> None:
-        """Drops an ended session's row; its counter stays used."""
-
-    def keep_usage(self, moved: Mapping[str, Moved]) -> None:
-        """What each of these sessions has moved."""
-
-    def usage(self) -> dict[str, Moved]: ...
-
-    def keep_audit_head(self, head: AuditHead) -> None: ...
-
-    def audit_head(self) -> AuditHead | None: ...
+    async def keep_audit_head(self, head: AuditHead) -> None: ...
 
     def close(self) -> None: ...

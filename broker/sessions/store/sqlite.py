@@ -18,6 +18,7 @@ from attrs import asdict, define, fields
 from broker.sessions.store.interface import (
     NOTHING,
     AuditHead,
+    Contents,
     CounterSeen,
     Moved,
     Over,
@@ -81,17 +82,26 @@ def _session(row: tuple[Any, ...]) -> StoredSession:
 
 @define(eq=False)
 class SqliteStore:
-    """Implements broker.sessions.store.interface.Store."""
+    """Implements broker.sessions.store.interface.Store.
+
+    Each call is over when it returns. The broker waits for its commit, which only beginnings,
+    changes and ends of sessions need.
+    """
 
     _db: sqlite3.Connection
     _path: Path
+
+    def load(self) -> Contents:
+        return Contents(
+            self._sessions(), self._over(), self._usage(), self._highest_wall(), self._audit_head()
+        )
 
     @contextmanager
     def _one_commit(self) -> Iterator[None]:
         with _own_errors(), self._db:
             yield
 
-    def admit(self, session: StoredSession) -> None:
+    async def admit(self, session: StoredSession) -> None:
         names = ", ".join(_COLUMNS)
         marks = ", ".join(f":{name}" for name in _COLUMNS)
         with self._one_commit():
@@ -113,26 +123,30 @@ class SqliteStore:
         except sqlite3.IntegrityError:
             raise CounterSeen from None
 
-    def rescope(self, session: StoredSession, counter: int, scope: str) -> None:
+    async def rescope(self, session: StoredSession, counter: int, scope: str) -> None:
         with self._one_commit():
             self._use_up(session, counter)
-            self._db.execute("UPDATE session SET scope = ? WHERE id = ?", (scope, session.id))
+            self._db.execute(
+                "UPDATE session SET scope = ? WHERE id = ? AND state != 'ended'",
+                (scope, session.id),
+            )
 
-    def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None:
+    async def activate(self, session: str, pid: int, netns: int, cgroup: int | None) -> None:
         with self._one_commit():
             self._db.execute(
-                "UPDATE session SET state = 'active', pid = ?, netns = ?, cgroup = ? WHERE id = ?",
+                "UPDATE session SET state = 'active', pid = ?, netns = ?, cgroup = ?"
+                " WHERE id = ? AND state != 'ended'",
                 (pid, netns, cgroup, session),
             )
 
-    def extend(self, session: str, deadline: float, latest: float) -> None:
+    async def extend(self, session: str, deadline: float, latest: float) -> None:
         with self._one_commit():
             self._db.execute(
-                "UPDATE session SET deadline = ?, latest = ? WHERE id = ?",
+                "UPDATE session SET deadline = ?, latest = ? WHERE id = ? AND state != 'ended'",
                 (deadline, latest, session),
             )
 
-    def end(
+    async def end(
         self, session: str, reason: str, over: int | None = None, moved: Moved = NOTHING
     ) -> None:
         with self._one_commit():
@@ -146,47 +160,52 @@ class SqliteStore:
                     (reason, over, moved.git, moved.egress, session),
                 )
 
-    def over(self) -> dict[tuple[str, str], Over]:
+    def _over(self) -> dict[tuple[str, str], Over]:
         found = self._rows("SELECT host, sandbox, reason, git, egress FROM over")
         return {
             (host, name): Over(why, Moved(git, egress)) for host, name, why, git, egress in found
         }
 
-    def renew(self, host: str, sandbox: str, reason: str) -> None:
+    async def renew(self, host: str, sandbox: str, was: str, reason: str) -> None:
         with self._one_commit():
             self._db.execute(
-                "UPDATE over SET reason = ? WHERE host = ? AND sandbox = ?", (reason, host, sandbox)
+                "UPDATE over SET reason = ? WHERE host = ? AND sandbox = ? AND reason = ?",
+                (reason, host, sandbox, was),
             )
 
-    def forget_over(self, before: int) -> None:
+    async def forget_over(self, before: int) -> None:
         with self._one_commit():
             self._db.execute("DELETE FROM over WHERE wall < ?", (before,))
 
-    def highest_wall(self) -> int:
+    def _highest_wall(self) -> int:
         return max((int(wall) for (wall,) in self._rows("SELECT wall FROM clock")), default=0)
 
-    def keep_wall(self, wall: int) -> None:
+    async def keep_wall(self, wall: int) -> None:
         with self._one_commit():
             self._db.execute("INSERT OR REPLACE INTO clock VALUES (1, ?)", (wall,))
 
-    def sessions(self) -> list[StoredSession]:
+    def _sessions(self) -> list[StoredSession]:
         query = f"SELECT {', '.join(_COLUMNS)} FROM session ORDER BY rowid"  # noqa: S608
         return [_session(row) for row in self._rows(query)]
 
-    def forget(self, session: str) -> None:
+    async def forget(self, session: str) -> None:
         with self._one_commit():
             self._db.execute("DELETE FROM session WHERE id = ?", (session,))
             self._db.execute("DELETE FROM usage WHERE session = ?", (session,))
             self._db.execute("DELETE FROM egress_usage WHERE session = ?", (session,))
 
-    def keep_usage(self, moved: Mapping[str, Moved]) -> None:
+    async def keep_usage(self, moved: Mapping[str, Moved]) -> None:
         git = [(name, each.git) for name, each in moved.items()]
         egress = [(name, each.egress) for name, each in moved.items()]
         with self._one_commit():
-            self._db.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?)", git)
-            self._db.executemany("INSERT OR REPLACE INTO egress_usage VALUES (?, ?)", egress)
+            for table, moved_there in (("usage", git), ("egress_usage", egress)):
+                self._db.executemany(
+                    f"INSERT INTO {table} VALUES (?, ?) ON CONFLICT (session) DO UPDATE"  # noqa: S608
+                    " SET bytes = max(bytes, excluded.bytes)",
+                    moved_there,
+                )
 
-    def usage(self) -> dict[str, Moved]:
+    def _usage(self) -> dict[str, Moved]:
         # A broker before this one kept the first table only.
         found = self._rows(
             "SELECT usage.session, usage.bytes, coalesce(egress_usage.bytes, 0) FROM usage"
@@ -194,13 +213,13 @@ class SqliteStore:
         )
         return {name: Moved(git, egress) for name, git, egress in found}
 
-    def keep_audit_head(self, head: AuditHead) -> None:
+    async def keep_audit_head(self, head: AuditHead) -> None:
         with self._one_commit():
             self._db.execute(
                 "INSERT OR REPLACE INTO audit_head VALUES (1, ?, ?)", (head.seq, head.hash)
             )
 
-    def audit_head(self) -> AuditHead | None:
+    def _audit_head(self) -> AuditHead | None:
         heads = [AuditHead(*row) for row in self._rows("SELECT seq, hash FROM audit_head")]
         return heads[0] if heads else None
 

@@ -116,7 +116,7 @@ EACH = [start for starts in STARTS.values() for start in starts]
 
 
 async def revoke(scene: Scene) -> None:
-    scene.world.broker.context.grants.revoke(scene.world.sessions.living()[0], "test")
+    scene.world.broker.context.grants.revoke([scene.world.sessions.living()[0]], "test")
 
 
 async def time_is_over(scene: Scene) -> None:
@@ -125,7 +125,7 @@ async def time_is_over(scene: Scene) -> None:
 
 
 async def released(scene: Scene) -> None:
-    scene.world.broker.context.grants.release(scene.world.sessions.living()[0], "test")
+    scene.world.broker.context.grants.release([scene.world.sessions.living()[0]], "test")
 
 
 async def another_policy(scene: Scene, text: str = NOTHING) -> int:

@@ -81,7 +81,7 @@ async def test_an_allowed_tunnel_is_resolved_once_dialled_and_joined(scene: Scen
     assert (recorded["decision"], recorded["to"], recorded["rule"]) == (
         "allow", "web.example:443", "web",
     )  # fmt: skip
-    scene.world.broker.context.grants.record_use()
+    scene.world.broker.summaries.record_use()
     (used,) = events(scene, "egress.used")
     assert (used["to"], used["count"], used["bytes_down"]) == ("web.example:443", 1, 6)
     await internet.close()
@@ -153,7 +153,7 @@ async def test_the_end_of_a_session_cuts_its_tunnels(scene: Scene) -> None:
     made = await tunnel(scene)
     made.end.write(HELLO)
     await made.until(lambda: internet.servers[0].heard == HELLO)
-    scene.world.broker.context.grants.revoke(scene.world.sessions.living()[0], "test")
+    scene.world.broker.context.grants.revoke([scene.world.sessions.living()[0]], "test")
     await made.until(lambda: made.gone and internet.servers[0].lost)
     await internet.close()
 

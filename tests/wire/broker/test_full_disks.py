@@ -163,7 +163,7 @@ async def test_a_broker_that_was_stopped_in_order_starts_on_a_full_disk(small_di
     assert [one.id for one in world.broker.context.sessions.living()] == ["session-1", "session-2"]
     assert await revoke(small_disk, "session-2") == 200
     world.broker.tick()
-    states = {one.id: one.state for one in world.opened.store.sessions()}
+    states = {one.id: one.state for one in world.opened.store.load().sessions}
     assert states["session-2"] is State.ENDED
 
 

@@ -38,7 +38,7 @@ async def test_the_session_has_it_from_then_on_and_after_a_restart(scene: Scene)
     assert session.policy == parse_policy(SECOND)
     assert session.stored.deadline == deadline[1], "its times stay"
     assert [each["name"] for each in world.audit("policy.replaced")] == ["second"]
-    (kept,) = [each for each in world.opened.store.sessions() if each.id == session.id]
+    (kept,) = [each for each in world.opened.store.load().sessions if each.id == session.id]
     assert '"second"' in kept.scope
 
 
@@ -104,7 +104,7 @@ async def test_only_the_hosts_own_signature_counts(scene: Scene) -> None:
 async def test_a_session_that_has_ended_stays_ended(scene: Scene) -> None:
     grant = await begin(scene.world)
     session = scene.world.sessions.living()[0]
-    scene.world.broker.context.grants.revoke(session, "test")
+    scene.world.broker.context.grants.revoke([session], "test")
     reply = await post_policy(scene.world, grant)
     assert reply.json()["code"] == "S101"
     assert session.policy.name == "first"

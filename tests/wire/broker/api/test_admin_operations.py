@@ -138,7 +138,7 @@ async def test_the_audit_head_is_told_and_kept(scene: Scene) -> None:
     assert (head["seq"], head["hash"]) == scene.world.opened.journal.head()
     for _ in range(10):
         scene.world.broker.tick()
-    kept = scene.world.opened.store.audit_head()
+    kept = scene.world.opened.store.load().audit_head
     assert kept is not None and (kept.seq, kept.hash) == (head["seq"], head["hash"])
 
 

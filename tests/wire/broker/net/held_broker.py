@@ -22,6 +22,7 @@ from gitmoat.wire.git.smarthttp import Service
 from gitmoat.wire.http.heads import Chunked, Length, NoBody
 from netpolicy.format.document import parse_policy, policy_to_mapping
 from netpolicy.policy import Ceiling, EgressBound, GitBound
+from tests.fakes.at_once import at_once
 from tests.fakes.broker_world import (
     PACK_HEAD,
     POLICY,
@@ -328,7 +329,7 @@ class HeldBroker:
         self._event = event
         match event:
             case Event.REVOKED:
-                self.context.grants.revoke(self.session, "test")
+                self.context.grants.revoke([self.session], "test")
             case Event.RESCOPED:
                 assert self._rescope() == 1
             case Event.TIMED_OUT:
@@ -363,8 +364,9 @@ class HeldBroker:
         )
         host = self.world.host_key
         signed = sign_grant(grant, host)
-        replace = self.context.grants.replace_policy
-        return replace("one", bytes(host.verify_key), signed, Ceiling(GitBound(), EgressBound()))
+        replace, ceiling = self.context.grants.replace_policy, Ceiling(GitBound(), EgressBound())
+        cut: int = at_once(replace("one", bytes(host.verify_key), signed, ceiling))
+        return cut
 
     async def _time_out(self) -> None:
         """Not before its time, and then at once."""

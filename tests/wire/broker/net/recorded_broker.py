@@ -116,7 +116,7 @@ class RecordedBroker:
             await self.until(lambda: self.client.lost, "the connection's end")
         await self.until(lambda: not self._running, "the request's end")
         await self._turns()
-        self.world.broker.context.grants.record_use()
+        self.world.broker.summaries.record_use()
 
     @property
     def _running(self) -> bool:

@@ -93,7 +93,7 @@ async def test_another_kind_is_cut_by_a_revocation(pinged: HeldBroker, waits: st
         await pinged.until(lambda: pinged.names.waiting, "that its name is looked up")
     else:
         await asked(pinged)
-    pinged.context.grants.revoke(pinged.session, "test")
+    pinged.context.grants.revoke([pinged.session], "test")
     assert given_back(pinged)
     await reply.done
     if waits == "name":

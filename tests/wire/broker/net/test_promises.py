@@ -204,7 +204,7 @@ async def test_whatever_follows_an_end_gives_nothing_back_again(
     held.sidecar.connection.abort()
     await held.turns()
     held.time.advance(1000)
-    held.context.grants.revoke(held.session, "test")
+    held.context.grants.revoke([held.session], "test")
     await held.turns()
     assert not held.broken() - {"client's end"}
 
@@ -224,7 +224,7 @@ async def test_a_cut_gives_back_its_own_slots_and_no_others(held: HeldBroker) ->
     await held.until(lambda: len(held.upstream.heads) == 2, "the next one")
     assert (session.budget.running, admission.running, len(session.running)) == (2, 1, 2)
     assert admission.waiting == 1
-    held.context.grants.revoke(session, "test")
+    held.context.grants.revoke([session], "test")
     assert (session.budget.running, admission.running, len(session.running)) == (0, 0, 0)
     assert admission.waiting == 0
 
@@ -239,5 +239,5 @@ async def test_a_cut_connection_gives_back_its_own_slot_and_no_other(held: HeldB
     await held.happen(Event.RESET)
     await held.until(lambda: held.internet.servers[0].lost, "the end of the tunnel")
     assert (held.session.egress.running, len(held.session.running)) == (1, 1)
-    held.context.grants.revoke(held.session, "test")
+    held.context.grants.revoke([held.session], "test")
     assert (held.session.egress.running, len(held.session.running)) == (0, 0)

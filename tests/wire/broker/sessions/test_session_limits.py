@@ -362,7 +362,7 @@ async def test_a_flood_of_refusals_is_a_number_in_the_audit_and_pushes_never(
         await sidecar.refs("acme/other")
     for _ in range(5):
         await sidecar.push(commands("refs/heads/main") + PACK_HEAD)
-    scene.world.broker.context.grants.summarise()
+    scene.world.broker.summaries.record_denials()
     denied = [one for one in scene.world.audit("git.decision") if one["decision"] == "deny"]
     (summary,) = scene.world.audit("denials.summarised")
     assert len(denied) + summary["count"] == 30

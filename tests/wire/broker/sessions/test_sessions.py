@@ -288,16 +288,16 @@ async def test_an_end_that_cannot_be_stored_keeps_no_other_session_alive(scene: 
         await world.session()
     first, *others = sessions.living()
     with pytest.raises(StoreUnavailable):
-        world.broker.context.grants.revoke(first, "test")
+        await world.broker.context.grants.revoke([first], "test")
     world.now += 3600
     world.broker.tick()
     assert sessions.living() == []
     ended = [one["session"] for one in world.audit("session.ended")]
     assert ended == [one.id for one in others]
-    assert State.ENDED not in [one.state for one in disk.store.sessions()]
+    assert State.ENDED not in [one.state for one in disk.store.load().sessions]
     disk.full = False
     world.broker.tick()
-    assert [one.state for one in disk.store.sessions()] == [State.ENDED] * 3
+    assert [one.state for one in disk.store.load().sessions] == [State.ENDED] * 3
 
 
 @on_reactor
@@ -520,7 +520,7 @@ async def test_a_rebooted_hosts_sessions_end_with_its_first_grant(scene: Scene) 
 @on_reactor
 async def test_nothing_is_granted_while_the_clock_is_earlier_than_it_was(scene: Scene) -> None:
     world = scene.world
-    world.opened.store.keep_wall(int(time.time()) + 3600)
+    await world.opened.store.keep_wall(int(time.time()) + 3600)
     await world.stop()
     world.start()
     host = await world.host()
@@ -533,7 +533,7 @@ async def test_nothing_is_granted_while_the_clock_is_earlier_than_it_was(scene: 
 async def test_a_revocation_outlives_a_reboot(scene: Scene) -> None:
     world = scene.world
     await world.session()
-    world.broker.context.grants.revoke(world.sessions.living()[0], "a test")
+    world.broker.context.grants.revoke([world.sessions.living()[0]], "a test")
     await world.stop()
     with closing(sqlite3.connect(world.paths.broker_store)) as store:
         store.execute("UPDATE session SET broker_boot = 'the boot before'")
