@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from gitmoat.paths import Paths
@@ -18,10 +20,11 @@ from hostctl.terminal.waiting_line import Waiting
 
 ABOUT = """\
 Writes what was pushed nowhere into DIR: for each repository at /workspace, in the home directory
-or one level below them a bundle of its commits (NAME.bundle) and a patch of what is not committed
-(NAME.patch).
+or one level below them a bundle of its commits and its latest stash (NAME.bundle) and a patch of
+what is not committed (NAME.patch).
 
   git fetch NAME.bundle 'refs/heads/*:refs/heads/rescued/*'
+  git fetch NAME.bundle refs/stash && git stash apply FETCH_HEAD
   git apply NAME.patch
 
 The sandbox's own git writes both, so read them before you use them. No file is overwritten."""
@@ -46,18 +49,36 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
             failure.fix = f"hostctl start {sandbox}"
         raise
     written: list[str] = []
-    for each in found:
+    for stem, each in zip(_stems(sandbox, found), found, strict=True):
         for line in each.lines():
             out.progress(line)
-        written += _save(args, socket, sandbox, each)
-    text = "\n".join(written) or f"nothing in {sandbox} was pushed nowhere"
+        if each.damaged:
+            out.progress(f"  nothing is saved of it; hostctl cp {sandbox}:DIR copies its files")
+        written += _save(args, socket, stem, each)
+    text = "\n".join(written)
+    if not found:
+        text = f"nothing in {sandbox} was pushed nowhere"
     fields = [each._asdict() for each in found]
     out.result(text, {"schema": "gitmoat.rescue/1", "files": written, "repositories": fields})
     return 0
 
 
-def _save(args: Namespace, socket: Path, sandbox: str, work: Unpushed) -> list[str]:
-    stem = _NOT_IN_A_NAME.sub("-", f"{sandbox}-{os.path.basename(work.directory)}")  # noqa: PTH119
+def _stems(sandbox: str, found: Sequence[Unpushed]) -> Iterator[str]:
+    """A name for the files of each; two directories may have the same last part."""
+    taken: set[str] = set()
+    for each in found:
+        last = os.path.basename(each.directory)  # noqa: PTH119
+        base = stem = _NOT_IN_A_NAME.sub("-", f"{sandbox}-{last}")
+        for number in count(2):
+            if stem not in taken:
+                break
+            stem = f"{base}-{number}"
+        taken.add(stem)
+        yield stem
+
+
+def _save(args: Namespace, socket: Path, stem: str, work: Unpushed) -> list[str]:
+    sandbox = str(args.sandbox)
     parts = [(".bundle", commits_of)] if work.commits else []
     parts += [(".patch", changes_of)] if work.changes else []
     return [

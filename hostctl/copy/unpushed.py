@@ -14,24 +14,27 @@ from hostctl.copy.carry import carry
 from hostctl.failure import Failure, plain
 
 # A field ends with NUL, a repository with an empty field: its directory, how many commits are on
-# its branches and on no remote-tracking one, how many files differ from HEAD, and some subjects.
+# its branches or stashed and on no remote-tracking branch, how many files differ from HEAD, and
+# some subjects; "?" for both numbers where git ends with an error. The glob is the name of a ref
+# that need not exist.
 _LOOK = r"""
 for d in /workspace "$HOME" /workspace/* "$HOME"/*; do
   [ -e "$d/.git" ] || continue
   command -v git >/dev/null || { echo "git is not installed in it" >&2; exit 3; }
-  git -C "$d" rev-parse --git-dir >/dev/null 2>&1 || continue
-  set -- --branches --not --remotes
+  set -- --branches --glob='refs/stas[h]' --not --remotes
   git -C "$d" rev-parse -q --verify HEAD >/dev/null 2>&1 && set -- HEAD "$@"
-  commits=$(git -C "$d" rev-list --count "$@" 2>/dev/null)
-  changes=$(git -C "$d" status --porcelain 2>/dev/null | wc -l)
-  printf '%s\0%s\0%s\0' "$d" "${commits:-0}" "$((changes))"
-  [ "${commits:-0}" = 0 ] || git -C "$d" log -z -n 5 --format='%h %s' "$@" 2>/dev/null
+  commits=$(git -C "$d" rev-list --count "$@" 2>/dev/null) &&
+    changes=$(git -C "$d" status --porcelain 2>/dev/null) ||
+    { printf '%s\0?\0?\0\0' "$d"; continue; }
+  [ -z "$changes" ] || changes=$(printf '%s\n' "$changes" | wc -l)
+  printf '%s\0%s\0%s\0' "$d" "$commits" "$((changes))"
+  [ "$commits" = 0 ] || git -C "$d" log -z -n 5 --format='%h %s' "$@" 2>/dev/null
   printf '\0'
 done
 """
 _COMMITS = r"""
 cd "$1" || exit 1
-set -- --branches --not --remotes
+set -- --branches --glob='refs/stas[h]' --not --remotes
 git rev-parse -q --verify HEAD >/dev/null 2>&1 && set -- HEAD "$@"
 exec git bundle create --quiet - "$@"
 """
@@ -49,15 +52,18 @@ _MOST_REPOSITORIES = 64
 
 
 class Unpushed(NamedTuple):
-    """`subjects`: of the latest commits, each behind its short name."""
+    """`subjects`: of the latest commits, each behind its short name. `damaged`: git cannot say."""
 
     directory: str
     commits: int
     changes: int
-    subjects: tuple[str, ...]
+    subjects: tuple[str, ...] = ()
+    damaged: bool = False
 
     @property
     def summary(self) -> str:
+        if self.damaged:
+            return f"{plain(self.directory)}: its git cannot read it"
         parts = [
             _number(count, one)
             for count, one in ((self.commits, "commit"), (self.changes, "change"))
@@ -88,7 +94,8 @@ def unpushed(socket: Path, sandbox: str) -> list[Unpushed]:
     code, error = carry(socket, _sh(sandbox, _LOOK), iter(()), take)
     if code != 0:
         raise Failure("R112", f"{sandbox} cannot be asked for its work", error or f"sh: {code}")
-    return [one for one in _parsed(sandbox, bytes(said)) if one.commits or one.changes]
+    found = _parsed(sandbox, bytes(said))
+    return [one for one in found if one.commits or one.changes or one.damaged]
 
 
 def _parsed(sandbox: str, said: bytes) -> list[Unpushed]:
@@ -101,6 +108,8 @@ def _parsed(sandbox: str, said: bytes) -> list[Unpushed]:
 
 def _record(sandbox: str, fields: list[str]) -> Unpushed:
     match fields:
+        case [directory, "?", "?"]:
+            return Unpushed(directory, 0, 0, damaged=True)
         case [directory, commits, changes, *subjects] if _is_count(commits) and _is_count(changes):
             return Unpushed(directory, int(commits), int(changes), tuple(subjects[:5]))
         case _:

@@ -70,3 +70,40 @@ def test_what_a_hostile_repository_says_is_bounded_and_shown_plainly(
     said = stage.hostctl("rescue", box.name, str(tmp_path), "--max-size", "10")
     assert said.code != 0 and "--max-size" in said.err and list(tmp_path.iterdir()) == []
     assert "\x1b" not in said.err and "]0;owned" in said.err
+
+
+def test_a_stash_and_repositories_of_one_name_are_saved_and_a_damaged_one_is_named(
+    make_box: MakeBox, stage: Gitmoat, tmp_path: Path
+) -> None:
+    box = make_box("--agent", "--push", "agent/**")
+    box.run("sh", "-c", "echo kept > one && git add one && git stash -q").expect_success("stash")
+    stashed = stage.hostctl("rm", box.name)
+    assert stashed.code != 0 and "/workspace: 2 commits" in stashed.err, stashed
+    script = (
+        "for d in /workspace/app ~/app; do git init -q $d && git -C $d commit -q --allow-empty -m a"
+        " || exit; done; git init -q ~/torn && : > ~/torn/.git/HEAD"
+    )
+    box.run("sh", "-c", script).expect_success("repositories")
+    kept = stage.hostctl("rm", box.name)
+    assert kept.code != 0 and "/torn: its git cannot read it" in kept.err, kept
+    saved = stage.hostctl("rescue", box.name, str(tmp_path))
+    assert "/torn: its git cannot read it" in saved.err, saved
+    names = {Path(file).name for file in saved.expect_success("rescue").split()}
+    bundles = {name for name in names if name.endswith(".bundle")}
+    assert bundles == {f"{box.name}-{name}.bundle" for name in ("workspace", "app", "app-2")}
+    again = tmp_path / "again"
+    git("clone", "-q", str(bare(stage, ALLOWED)), str(again))
+    git("-C", str(again), "fetch", "-q", str(tmp_path / f"{box.name}-workspace.bundle"), "refs/stash")
+    git("-C", str(again), "stash", "apply", "-q", "FETCH_HEAD")
+    assert (again / "one").read_text() == "kept\n"
+
+
+def test_a_sandbox_that_says_too_much_of_itself_can_be_removed_all_the_same(
+    make_box: MakeBox, stage: Gitmoat
+) -> None:
+    box = make_box("--agent", "--push", "agent/**")
+    box.run("sh", "-c", "for n in $(seq 65); do mkdir -p ~/$n/.git; done").expect_success("many")
+    kept = stage.hostctl("rm", box.name)
+    assert kept.code != 0 and "R112" in kept.err and "not understood" in kept.err, kept
+    assert f"fix: hostctl rm --force {box.name}" in kept.err
+    stage.hostctl("rm", "--force", box.name).expect_success("rm")

@@ -409,6 +409,16 @@ MUTATIONS = (
         ("tests/live/test_rescue.py::test_a_sandbox_with_such_work_is_removed_by_force_alone",),
     ),
     Mutation(
+        "hostctl: a stash is removed unseen",
+        "hostctl/copy/unpushed.py",
+        "  set -- --branches --glob='refs/stas[h]' --not --remotes\n  git -C",
+        "  set -- --branches --not --remotes\n  git -C",
+        (
+            "tests/live/test_rescue.py"
+            "::test_a_stash_and_repositories_of_one_name_are_saved_and_a_damaged_one_is_named",
+        ),
+    ),
+    Mutation(
         "broker: a revoked session is renewed",
         "broker/sessions/grants.py",
         "        if over is not None and not is_renewable(over):\n",
