@@ -60,7 +60,13 @@ def _check_pushed(socket: Path, sandbox: str) -> None:
     if about.get("state") != "running":
         what = f"{name} is {about.get('state')}, so its repositories cannot be asked"
         raise Failure("R118", what, fix=f"hostctl start {name}, or hostctl rm --force {name}")
-    if found := unpushed(socket, sandbox):
+    try:
+        found = unpushed(socket, sandbox)
+    except Failure as failure:
+        if failure.code in ("R112", "C106"):  # of what runs in it
+            failure.fix = f"hostctl rm --force {name} removes it unseen"
+        raise
+    if found:
         what = f"{name} holds work that was pushed nowhere"
         fix = f"hostctl rescue {name} saves it; hostctl rm --force {name} removes it"
         raise Failure("R118", what, "; ".join(each.summary for each in found), fix)
