@@ -10,6 +10,7 @@ from attrs import AttrsInstance, evolve, field, fields, frozen, make_class
 from netpolicy.egress_rules.tables import HTTP_KEYS, keys_of
 from netpolicy.format.key_rows import (
     EFFECTS,
+    INDEX,
     LIMITS,
     SESSION,
     WRITTEN,
@@ -22,7 +23,7 @@ from netpolicy.format.key_rows import (
 )
 from netpolicy.format.reading import open_table
 from netpolicy.git_rules.tables import KEYS, PUSH_KEYS
-from netpolicy.policy import EgressRule, GitRule, Limits, PushRule, Session
+from netpolicy.policy import EgressRule, GitRule, Limits, PackageIndexes, PushRule, Session
 
 TABLES: list[tuple[type[AttrsInstance], tuple[Key, ...]]] = [
     (Session, SESSION),
@@ -30,6 +31,7 @@ TABLES: list[tuple[type[AttrsInstance], tuple[Key, ...]]] = [
     (GitRule, KEYS),
     (PushRule, PUSH_KEYS),
     (EgressRule, HTTP_KEYS),
+    (PackageIndexes, INDEX),
 ]
 NESTED = {"push"}  # a table of its own
 
@@ -71,7 +73,7 @@ def of_0_2_0(kind: type[AttrsInstance]) -> set[str]:
         PushRule: [rule["push"] for rule in rules if "push" in rule],
         EgressRule: [rule for mapping in mappings for rule in mapping["egress"]],
     }
-    return {key for each in tables[kind] for key in each} - NESTED
+    return {key for each in tables.get(kind, []) for key in each} - NESTED
 
 
 def against_the_rule(keys: tuple[Key, ...], recorded: set[str]) -> set[str]:
