@@ -80,6 +80,7 @@ class Broker:
     _wall: Callable[[], float] = time.time
     _kinds: tuple[type[Kind], ...] = KINDS
     failed: bool = field(init=False, default=False)
+    ending: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         resources = self._resources
@@ -173,6 +174,7 @@ class Broker:
             self._own_key,
             self._clock,
             self._leave,
+            lambda: self.ending,
         )
         return Admin(self._admin_uid, operations.table(), resources.journal, self._maker.link)
 
@@ -232,6 +234,7 @@ class Broker:
 
     def drain(self) -> Deferred[None]:
         """Fires when nothing is left that is worth waiting for; `close` follows."""
+        self.ending = True
         timeout = 0 if self.failed else self._resources.config.timeouts.drain
         listener, stop = self._listener, self._stop_listening
         return Drain(self._reactor, self.context.sessions, listener, stop, timeout).start()

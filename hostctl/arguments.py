@@ -18,7 +18,8 @@ from hostctl.output import Output
 VERBS = (
     "activity", "attach", "audit", "broker", "completion", "cp", "cred", "demo", "diff", "doctor",
     "down", "exec", "explain", "git", "host", "init", "inspect", "logs", "ls", "policy", "reload",
-    "rescue", "rm", "run", "session", "start", "status", "stop", "up", "upstream", "verify",
+    "rescue", "restart", "rm", "run", "session", "start", "status", "stop", "up", "upstream",
+    "verify",
 )  # fmt: skip
 _LONGEST_ROOT = 255
 _WITH_COMMAND = {

@@ -42,6 +42,7 @@ class AdminOperations:
     _key: OwnKey
     _clock: WallClock
     _stop: Callable[[], None]
+    _ending: Callable[[], bool]
 
     def table(self) -> dict[str, Operation]:
         return {
@@ -71,6 +72,7 @@ class AdminOperations:
             "clock_behind": self._clock.behind(),
             "healthy": not (wrong := problems(self._context)),
             "problems": wrong,
+            "ending": self._ending(),
             "keeps_space": self._context.journal.keeps_space(),
             "uid": os.getuid(),
             "sessions": len(self._context.sessions.living()),

@@ -129,5 +129,5 @@ def _refuse_restart(old: BrokerConfig, new: BrokerConfig) -> None:
     ):  # fmt: skip
         if getattr(old, key) != getattr(new, key):
             what = "this change needs a restart"
-            fix = "`hostctl down` and `hostctl up`, or take it back"
+            fix = "`hostctl restart`, or take it back"
             raise Fault("B104", what, f"broker.toml: {key} has changed", fix)

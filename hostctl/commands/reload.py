@@ -37,7 +37,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     replaced, restart = answer["replaced"], answer["restart"]
     lines = ["the broker has read its configuration", *_told(replaced)]
     if restart:
-        lines.append(f"not taken from hostd.toml: {', '.join(restart)}; restart hostd for that")
+        lines.append(f"not taken from hostd.toml: {', '.join(restart)}; `hostctl restart` takes it")
     fields = {"replaced": replaced, "restart": restart}
     out.result("\n".join(lines), {"schema": "gitmoat.reload/1", **fields})
     return 0

@@ -9,7 +9,7 @@ from gitmoat.paths import Paths
 from hostctl.commands.status import daemon_status, troubles
 from hostctl.failure import FAILED, usage
 from hostctl.output import Output, need_root
-from hostctl.setup.daemons import Daemon, start_daemon
+from hostctl.setup.daemons import Daemon, await_end, start_daemon
 from hostctl.setup.defaults import write_defaults
 from hostctl.terminal.interrupts import raise_on_signals
 
@@ -32,7 +32,7 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
     raise_on_signals()
     write_defaults(paths)
     started = start_missing(paths, out)
-    return _report(paths, started, out)
+    return report(paths, started, "up", "is up" if started else "was up already", out)
 
 
 def start_missing(paths: Paths, out: Output) -> list[Daemon]:
@@ -41,7 +41,11 @@ def start_missing(paths: Paths, out: Output) -> list[Daemon]:
     sockets = {"broker": paths.broker_admin_socket, "hostd": paths.hostd_socket}
     try:
         for name, socket in sockets.items():
-            if daemon_status(socket)["pid"] is None:
+            status = daemon_status(socket)
+            if status.get("ending"):
+                out.progress(f"waiting for the end of {name}, pid {status['pid']} ...")
+                await_end(name, status["pid"])
+            if status.get("ending") or status["pid"] is None:
                 out.progress(f"starting {name} ...")
                 started.append(start_daemon(name, paths))
     except BaseException:
@@ -51,13 +55,13 @@ def start_missing(paths: Paths, out: Output) -> list[Daemon]:
     return started
 
 
-def _report(paths: Paths, started: list[Daemon], out: Output) -> int:
+def report(paths: Paths, started: list[Daemon], verb: str, word: str, out: Output) -> int:
+    """`word`: what has become of it."""
     broker, hostd = daemon_status(paths.broker_admin_socket), daemon_status(paths.hostd_socket)
-    word = "is up" if started else "was up already"
     text = f"gitmoat {word}: broker {_where(broker)}, hostd pid {hostd['pid']}"
     names = [daemon.name for daemon in started]
     fields = {"broker": broker, "hostd": hostd, "started": names}
-    out.result(text, {"schema": "gitmoat.up/1", **fields})
+    out.result(text, {"schema": f"gitmoat.{verb}/1", **fields})
     wrong = [*troubles(broker), *troubles(hostd)]
     for each in wrong:
         out.progress(f"but: {each}; `hostctl doctor` says what to do")

@@ -10,6 +10,7 @@ start here
   init       set up a first git server, with a login you have
   up         start broker and hostd on this machine (idempotent)
   down       stop both
+  restart    both anew; the sandboxes go on
   status     are they running?
   reload     read configuration and policies again, without a restart
 

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import hostctl
@@ -156,22 +156,48 @@ def stop_daemon(name: str, socket: Path) -> bool:
     status = daemon_status(socket)
     if status["pid"] is None:
         return False
-    pid = status["pid"]
-    process = os.pidfd_open(pid) if isinstance(pid, int) else None
+    with _its_end(name, status["pid"]):
+        try:
+            ask(socket, {"op": "shutdown"}, timeout=STOP_SECONDS)
+        except Failure as failure:
+            if failure.code != "C103":
+                raise
+    return True
+
+
+def leave_daemon(name: str, socket: Path) -> None:
+    """Ends a daemon by a signal, if it runs, and waits until it has ended: hostd leaves its
+    sandboxes to the next one."""
+    pid = daemon_status(socket)["pid"]
+    if pid is None:
+        return
+    with _its_end(name, pid) as process:
+        if process is not None:
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+
+
+def await_end(name: str, pid: object) -> None:
+    """For a daemon that is ending already."""
+    with _its_end(name, pid):
+        pass
+
+
+@contextmanager
+def _its_end(name: str, pid: object) -> Iterator[int | None]:
+    """Waits after the block until the process has ended; it may have done so before."""
     try:
-        ask(socket, {"op": "shutdown"}, timeout=STOP_SECONDS)
-        ended = process is None or _ended(process)
-    except Failure as failure:
-        if failure.code != "C103":
-            raise
-        ended = process is None or _ended(process)
+        process = os.pidfd_open(pid) if isinstance(pid, int) else None
+    except ProcessLookupError:
+        process = None
+    try:
+        with suppress(ProcessLookupError):
+            yield process
+        if process is not None and not _ended(process):
+            what = f"{name} (pid {pid}) does not exit"
+            raise Failure("C106", what, fix=f"examine it, then kill {pid}")
     finally:
         if process is not None:
             os.close(process)
-    if not ended:
-        what = f"{name} (pid {pid}) does not exit"
-        raise Failure("C106", what, fix=f"examine it, then kill {pid}")
-    return True
 
 
 def _ended(process: int) -> bool:

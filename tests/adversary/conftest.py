@@ -23,7 +23,7 @@ whole = "60s"
 @pytest.fixture(scope="session")
 def stage() -> Iterator[Gitmoat]:
     with opened() as made:
-        made.hostctl("down").expect_success("down")
+        made.hostctl("down", "--force").expect_success("down")
         with made.paths.hostd_toml.open("a") as file:
             file.write(GATE)
         made.hostctl("up").expect_success("up")

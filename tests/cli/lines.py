@@ -16,7 +16,7 @@ from hostctl.__main__ import main
 from hostctl.arguments import VERBS, verb_parser
 
 # They start daemons, change the host, or follow a journal until they are stopped.
-NOT_HERE = {"demo", "up", "init", "doctor"}
+NOT_HERE = {"demo", "up", "restart", "init", "doctor"}
 ENDLESS = {"-f", "--watch"}
 JUNK = (
     "", "-", "--", "---", "x", "ci", "a b", "\u00e9", "\x1b[31m", "\n", "0", "-1", "8h", "99d",

@@ -97,7 +97,7 @@ class Machine:
             return False
 
     def down(self) -> None:
-        self.stage.hostctl("down", timeout=PATIENCE).expect_success("down")
+        self.stage.hostctl("down", "--force", timeout=PATIENCE).expect_success("down")
         self._reap()
 
     def _reap(self) -> None:

@@ -127,6 +127,27 @@ def test_a_restart_of_the_broker_is_not_felt(box: Box) -> None:
     assert set(asking.end()) == {"fine"}
 
 
+def test_up_waits_for_a_broker_that_is_ending_and_starts_the_next(box: Box) -> None:
+    stage, cloning = box.stage, Cloning(box)
+    before = daemon_status(stage.paths.broker_admin_socket)["pid"]
+    broker = signal_broker(stage, signal.SIGTERM)
+    eventually(
+        lambda: daemon_status(stage.paths.broker_admin_socket).get("ending") is True,
+        "the broker to say that it is ending",
+    )
+    up = stage.begin("up")
+    assert up.stderr is not None
+    waiting = f"waiting for the end of broker, pid {before} ...\n"
+    assert up.stderr.readline() == waiting.encode()
+    assert not ended(broker), "nothing has made it end sooner"
+    clone = cloning.go_on()
+    ran = outcome(up)
+    assert (ran.code, ran.err) == (0, "starting broker ...\n")
+    assert daemon_status(stage.paths.broker_admin_socket)["pid"] != before
+    assert outcome(clone).code == 0
+    assert box.run("git", "ls-remote", stage.url(LARGE)).code == 0
+
+
 def test_a_broker_that_is_killed_cuts_the_clone_and_refs_are_asked_again(box: Box) -> None:
     """The control: what is not ended in order does not go on."""
     asking, cloning = Asking(box), Cloning(box)

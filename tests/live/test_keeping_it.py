@@ -47,7 +47,7 @@ def test_what_was_backed_up_opens_the_vault_on_another_machine(
     for words, root in ((keep, fresh_stage.root), (restore, new_machine.root)):
         here = [str(root) if word == "/" else word for word in words]
         subprocess.run(here, check=True, cwd=tmp_path, umask=0o077)
-    fresh_stage.hostctl("down").expect_success("down")
+    fresh_stage.hostctl("down", "--force").expect_success("down")
     new_machine.hostctl("up").expect_success("up on what was restored")
     tried = new_machine.hostctl("cred", "test", "demo", "--repo", f"demo:{ALLOWED}")
     assert tried.out.startswith(f"demo at demo:{ALLOWED}: accepted"), tried

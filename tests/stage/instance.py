@@ -69,7 +69,7 @@ class Instance:
             os.close(process)
 
     def remove(self) -> None:
-        self.hostctl("down")
+        self.hostctl("down", "--force")
         shutil.rmtree(self.root)
 
 

@@ -266,7 +266,7 @@ def open_internet(hostd: str = "") -> Iterator[Internet]:
         made = Internet(instance, *here)
         _start(made, hostd)
         yield made
-        made.hostctl("down", timeout=PATIENCE)
+        made.hostctl("down", "--force", timeout=PATIENCE)
 
 
 def _start(internet: Internet, hostd: str) -> None:

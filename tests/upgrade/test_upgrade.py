@@ -56,7 +56,7 @@ def upgraded(request: pytest.FixtureRequest) -> Iterator[Upgraded]:
         assert alive(about["pid"]), "the sandbox goes on without them"
         stage.daemons = start_missing(stage.paths, Output(quiet=True))
         yield Upgraded(request.param, box, status, about, sessions["items"], audit["journals"])
-        stage.hostctl("down", timeout=older.PATIENCE).expect_success("down")
+        stage.hostctl("down", "--force", timeout=older.PATIENCE).expect_success("down")
         for each in stage.daemons:
             each.stop()
 
