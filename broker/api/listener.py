@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -18,6 +19,7 @@ from broker.context import Context
 from gitmoat.codes import CODES
 from gitmoat.fault import Fault
 from gitmoat.identity.tls_options import PeerKeyUnknown, PinnedServer, peer_key
+from gitmoat.messages.sidecar import MOST_DIALS, MOST_EGRESS
 from gitmoat.net.http.ends import Incoming, ServerConnection, Timeouts
 from gitmoat.net.transport.accepting import Acceptor
 from gitmoat.net.transport.tls import Tls
@@ -29,6 +31,9 @@ _BACKLOG = 1024
 # Beyond the limit a few connections are kept for hosts, so that no number of sidecars keeps a
 # host from revoking; whose connection it is shows after its handshake.
 RESERVED = 16
+# Of one session at a time. An honest sidecar dials no more than the first two together; the rest
+# are closing. One that was taken over takes no more from the others.
+EACH = MOST_DIALS + MOST_EGRESS + 16
 # A sidecar keeps warm connections; closing them every minute would only make it dial again.
 _WAIT = 600.0
 
@@ -65,6 +70,14 @@ class _Asker:
 
     key: bytes = b""
 
+    def look(self, connection: object) -> bool:
+        """Whether it has a key, which it has when its handshake is complete."""
+        try:
+            self.key = peer_key(cast(Any, connection))
+        except PeerKeyUnknown:
+            return False
+        return True
+
 
 @define(eq=False)
 class Listener:
@@ -74,6 +87,7 @@ class Listener:
     _limit: int
     _timeouts: Timeouts
     _connections: set[ServerConnection] = field(factory=set, init=False)
+    _each: Counter[bytes] = field(factory=Counter, init=False)  # by the key of the session
 
     def admits(self, key: bytes) -> bool:
         """Also the key of a session that has ended, which is told so; no key without a grant."""
@@ -100,18 +114,21 @@ class Listener:
 
     def connection(self, ended: Callable[[], None]) -> ServerConnection:
         made: list[ServerConnection] = []
+        asker = _Asker()
 
         def lost() -> None:
             self.forget(made[0])
+            self._leave(asker)
             ended()
 
         connection = ServerConnection(
             self._context.clock,
-            partial(self._request, _Asker()),
+            partial(self._request, asker),
             self._timeouts,
             secure=True,
             on_lost=lost,
             reader=ProxyReader,
+            on_secure=lambda: self._enter(made[0], asker),
         )
         made.append(connection)
         self._connections.add(connection)
@@ -120,10 +137,22 @@ class Listener:
     def forget(self, connection: ServerConnection) -> None:
         self._connections.discard(connection)
 
+    def _enter(self, connection: ServerConnection, asker: _Asker) -> None:
+        if not asker.look(connection.peer):
+            connection.abort()
+            return
+        self._each[asker.key] += 1
+        if self._each[asker.key] > EACH and asker.key not in self._context.routes.now.hosts:
+            connection.abort()
+
+    def _leave(self, asker: _Asker) -> None:
+        if asker.key:
+            self._each[asker.key] -= 1
+            if not self._each[asker.key]:
+                del self._each[asker.key]
+
     def _request(self, asker: _Asker, incoming: Incoming) -> None:
-        try:
-            asker.key = asker.key or peer_key(cast(Any, incoming.peer))
-        except PeerKeyUnknown:
+        if not asker.key:
             incoming.abort()
             return
         dispatch(self._context, asker.key, incoming)

@@ -419,6 +419,16 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "broker: one session may take every connection",
+        "broker/api/listener.py",
+        "        if self._each[asker.key] > EACH and",
+        "        if False and",
+        (
+            "tests/wire/broker/api/test_admin_operations.py::"
+            "test_one_session_takes_no_more_connections_than_an_honest_one_needs",
+        ),
+    ),
+    Mutation(
         "broker: a revoked session is renewed",
         "broker/sessions/grants.py",
         "        if over is not None and not is_renewable(over):\n",

@@ -245,7 +245,7 @@ FACTS = (
         _LIMITATIONS, "`/tmp` has {} GiB of memory at most", f"hostd.sandbox.bwrap:_TMP_SIZE/{GIB}"
     ),
     fact(_THREATS, "; {} are kept for hosts", "broker.api.listener:RESERVED"),
-    fact(_THREATS, "as many as it may have descriptors ({})", "sidecar.budgets:DESCRIPTORS"),
+    fact(_THREATS, "the broker closes what one session has beyond {};", "broker.api.listener:EACH"),
     fact(
         _THREATS,
         "its own answer and {} seconds, then it alone is killed",

@@ -42,6 +42,7 @@ class ServerConnection(Connection):
         on_malformed: Callable[[Malformed], None] | None = None,
         on_lost: Callable[[], None] | None = None,
         reader: Callable[[], RequestReader] = RequestReader,
+        on_secure: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
         self._clock = clock
@@ -52,6 +53,7 @@ class ServerConnection(Connection):
         self._secure = secure
         self._on_malformed = on_malformed
         self._on_lost = on_lost
+        self._on_secure = on_secure
         self._timeout = Timeout(clock, self._expired)
         self._drain = Timeout(clock, self._end)
         self._phase = Phase.WAITING
@@ -96,6 +98,8 @@ class ServerConnection(Connection):
             self._enter(Phase.WAITING, self._timeouts.wait)
             if self._unwanted:
                 self._end()
+            elif self._on_secure is not None:
+                self._on_secure()
 
     def writeConnectionLost(self) -> None:
         if self._tunnel_end is not None:

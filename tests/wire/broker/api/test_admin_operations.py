@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from broker.api.listener import EACH
 from gitmoat.wire.git.pktline import FLUSH, format_data
 from gitmoat.wire.git.smarthttp import Service
 from gitmoat.wire.http.heads import Length
 from tests.fakes.broker_scene import Scene, ask
-from tests.fakes.broker_world import PASSWORD, post
+from tests.fakes.broker_world import PASSWORD, Sidecar, post
 from tests.fakes.fake_upstream import ok
 from tests.fakes.reactor_tests import on_reactor
 
@@ -155,6 +156,27 @@ async def test_connections_beyond_the_limit_are_closed_but_a_host_still_gets_in(
     assert (await sidecar.refs()).status == 200
     host = await scene.world.host()
     assert (await host.ask("GET", "/host/health")).status == 200
+
+
+@on_reactor
+async def test_one_session_takes_no_more_connections_than_an_honest_one_needs(scene: Scene) -> None:
+    scene.upstream.answers(REFS)
+    greedy, other = await scene.world.session(), await scene.world.session()
+    kept = [await scene.world.connect_raw(greedy.key) for _ in range(EACH - 1)]
+    listener = scene.world.broker._listener
+    key = bytes(greedy.key.verify_key)
+    await scene.until(lambda: listener._each[key] == EACH)
+    over = await scene.world.connect_raw(greedy.key)
+    await scene.until(lambda: over.lost)
+    assert not any(raw.lost for raw in kept)
+    assert (await other.refs()).status == (await greedy.refs()).status == 200
+    kept[0].hang_up()
+    await scene.until(lambda: listener._each[key] == EACH - 1)
+    again = await scene.world.connect(greedy.key, Sidecar)
+    assert (await again.refs()).status == 200
+    for raw in kept[1:]:
+        raw.hang_up()
+    await scene.until(lambda: listener._each[key] == 2)
 
 
 async def try_out(scene: Scene, name: str, repo: str) -> dict[str, Any]:
