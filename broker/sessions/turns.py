@@ -24,8 +24,8 @@ class Turns:
         try:
             yield
         finally:
-            lock.release()
-            if not lock.locked:
+            lock.release()  # whoever is next goes on in here, and may have come to an end
+            if not lock.locked and self._locks.get(key) is lock:
                 del self._locks[key]
 
 

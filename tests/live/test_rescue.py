@@ -93,7 +93,14 @@ def test_a_stash_and_repositories_of_one_name_are_saved_and_a_damaged_one_is_nam
     assert bundles == {f"{box.name}-{name}.bundle" for name in ("workspace", "app", "app-2")}
     again = tmp_path / "again"
     git("clone", "-q", str(bare(stage, ALLOWED)), str(again))
-    git("-C", str(again), "fetch", "-q", str(tmp_path / f"{box.name}-workspace.bundle"), "refs/stash")
+    git(
+        "-C",
+        str(again),
+        "fetch",
+        "-q",
+        str(tmp_path / f"{box.name}-workspace.bundle"),
+        "refs/stash",
+    )
     git("-C", str(again), "stash", "apply", "-q", "FETCH_HEAD")
     assert (again / "one").read_text() == "kept\n"
 

@@ -29,6 +29,13 @@ STORED = (
         _FOLLOW,
     ),
     Mutation(
+        "sessions: who is refused in his turn spoils the one before",
+        "broker/sessions/turns.py",
+        "            if not lock.locked and self._locks.get(key) is lock:\n",
+        "            if not lock.locked:\n",
+        (f"{LATE}::test_who_is_refused_in_his_turn_gives_it_to_the_next_and_spoils_nobodys",),
+    ),
+    Mutation(
         "sessions: an activation that comes late undoes an end",
         IN_MEMORY,
         "        if session.state is State.ENDED:\n            return\n",

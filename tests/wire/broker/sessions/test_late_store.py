@@ -139,6 +139,24 @@ async def test_two_operations_on_one_sandbox_follow_each_other_and_nobody_waits_
 
 
 @on_reactor
+async def test_who_is_refused_in_his_turn_gives_it_to_the_next_and_spoils_nobodys(
+    late: Late,
+) -> None:
+    session = await late.running(sandbox="a")
+    first, second, third = (late.replace(session, counter) for counter in (101, 102, 103))
+    ended = late.grants.release([session], "test")
+    late.store.answer("end")
+    await ended
+    late.store.answer("rescope")
+    for each in (first, second, third):
+        await refused(each, "S101")
+    assert late.grants._turns._locks == {}
+    again = late.grant(sandbox="a")
+    late.store.answer("admit")
+    assert (await again).state is State.CLOSED
+
+
+@on_reactor
 async def test_an_end_is_in_memory_then_on_disk_and_then_cuts_and_waits_for_no_turn(
     late: Late,
 ) -> None:
