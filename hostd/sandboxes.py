@@ -266,16 +266,20 @@ class Sandboxes:
                 most = format_duration(session.max_ttl)
                 raise Failed("S105", f"the policy of {sandbox.plan.name} allows {most} at most")
             self._record_renewal(identifier)
-            record, goes_on = await self._host.grants.renew(sandbox.record, asked)
-            if stopped is None:
-                sandbox.record = record
-                self._host.registry.save(record)
-                if not goes_on and sandbox.sidecar is not None:
-                    await sandbox.sidecar.renew()
+
+            async def ask() -> bool:
+                life, goes_on = await self._host.grants.renew(identifier, asked)
+                if stopped is None:  # what else is recorded of it may have changed meanwhile
+                    sandbox.record = evolve(sandbox.record, **life)
+                    self._host.registry.save(sandbox.record)
+                return goes_on
+
+            sidecar = sandbox.sidecar
+            goes_on = await (ask() if sidecar is None else sidecar.renew(ask))
         return {
             "sandbox": identifier,
             "name": sandbox.plan.name,
-            "state": record.summary()["state"],
+            "state": sandbox.record.summary()["state"],
             "expires": None if stopped else int(sandbox.record.expires),
             "new": not goes_on,
         }

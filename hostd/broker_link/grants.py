@@ -20,7 +20,6 @@ from gitmoat.messages.host import Activate, Renew, Revoke, Sessions, Verifying
 from hostd.broker_link.broker_client import BrokerClient
 from hostd.broker_link.host_keys import Keys
 from hostd.failures import Failed
-from hostd.registry import Record
 from hostd.sandbox.sandbox import Sandbox
 from netpolicy.format.writing import policy_to_mapping
 
@@ -54,7 +53,7 @@ class Grants:
         elapsed = boot_seconds() - sandbox.record.began
         remaining = int(sandbox.record.ttl - elapsed)
         if remaining <= 0:
-            raise Failed("S101", "the sandbox's session has ended", fix="start a new sandbox")
+            raise Failed("S101", "the sandbox's session has ended")
         if len(self._keys.pins) > 1:  # a new connection shows which of the two the broker has
             await self._broker.healthy()
         grant = self._grant(sandbox, secrets.token_hex(12), public_key, remaining, elapsed)
@@ -128,14 +127,13 @@ class Grants:
         except Failed as problem:
             _log.info("verification not announced: {why}", why=str(problem))
 
-    async def renew(self, record: Record, seconds: int) -> tuple[Record, bool]:
-        """The record with its new times, which a new sidecar's session gets too; and whether the
+    async def renew(self, sandbox: str, seconds: int) -> tuple[dict[str, Any], bool]:
+        """The new times for its record, which a new sidecar's session gets too; and whether the
         session goes on, or the sandbox needs another."""
-        wanted = Renew(sandbox=record.id, ttl=seconds)
-        answer = await self._broker.tell("/host/renew", wanted)
+        answer = await self._broker.tell("/host/renew", Renew(sandbox=sandbox, ttl=seconds))
         left = int(answer["ttl"])
-        changed = evolve(record, began=boot_seconds(), ttl=left, expires=time.time() + left)
-        return changed, answer.get("session") is not None
+        life = {"began": boot_seconds(), "ttl": left, "expires": time.time() + left}
+        return life, answer.get("session") is not None
 
     async def sessions(self, sandboxes: list[str]) -> dict[str, Any]:
         """How the sessions of these sandboxes stand, as far as the broker knows of any."""

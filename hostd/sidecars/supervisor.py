@@ -78,16 +78,24 @@ class SidecarSupervisor:
             raise
         self._serves(sidecar)
 
-    async def renew(self) -> None:
-        """Another sidecar, whose new key gets another session: the present one's has ended."""
+    async def renew(self, ask: Callable[[], Awaitable[bool]]) -> bool:
+        """`ask` has the broker renew the session, and says whether it goes on. Where it has ended,
+        another sidecar gets another session by its new key. None begins meanwhile: it would have
+        the time that was left before."""
         async with self._starting:
-            if self._current is not None:
-                self._end(self._current)
-            try:
-                await self._start()
-            except BaseException:
-                self._replace_later()
-                raise
+            goes_on = await ask()
+            if not goes_on:
+                await self._begin_anew()
+            return goes_on
+
+    async def _begin_anew(self) -> None:
+        if self._current is not None:
+            self._end(self._current)
+        try:
+            await self._start()
+        except BaseException:
+            self._replace_later()
+            raise
 
     async def stop(self, reason: str) -> None:
         """The end needs no broker: the key of the session is lost with the sidecar."""

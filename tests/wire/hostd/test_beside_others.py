@@ -14,12 +14,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 import hostd.sandbox.sandbox
+from hostd.broker_link.grants import Grants
 from hostd.deferreds import all_done
 from hostd.docker.containers import Containers
 from hostd.failures import Failed
 from hostd.process.programs import Finished
 from hostd.process.requests import Surveyed
-from hostd.registry import Record, Registry, Step
+from hostd.registry import ProcessRecord, Record, Registry, Step
 from hostd.sandbox.adoption import take_over
 from hostd.sandbox.bwrap import FirstProcess
 from hostd.sandbox.planning import prepared
@@ -92,12 +93,14 @@ class Sandbox:
     cgroups: dict[str, tuple[str, ...]] = field(factory=lambda: {"sandbox": (), "gate": ()})
     untrusted: int = 1000
     helper: int = 1001
+    ttl: int = 3600
+    max_ttl: int = 3600
 
     @property
     def plan(self) -> Sandbox:
         return self
 
-    uids = plan
+    uids = policy = session = plan
 
     @property
     def gate(self) -> FirstProcess:
@@ -155,6 +158,41 @@ def test_a_command_that_began_while_its_sandbox_ended_is_ended_and_not_recorded(
         sandboxes.command_started(ended, command, prepared("one"))
     assert refused.value.code == "R106" and killed == [True]
     assert [each.step for each in host.registry.load().records] == [Step.ENDING]
+
+
+@define
+class Broker:
+    """It answers when the test wants."""
+
+    answer: Deferred[dict[str, Any]] = field(factory=Deferred)
+
+    async def tell(self, path: str, message: object) -> dict[str, Any]:
+        return await self.answer
+
+
+@define
+class Served(Host):
+    grants: Any = None
+
+
+def test_what_is_recorded_while_the_broker_renews_a_session_stays(host: Host) -> None:
+    plan = {"id": "a1", "name": "one", "uid_index": 1, "policy": {}}
+    command = ProcessRecord.of(os.getpid())
+    assert command is not None
+    record = Record(plan=plan, step=Step.SERVED, created=1, processes={"command": command})
+    host.registry.claim(record)
+    nothing, broker = cast(Any, None), Broker()
+    grants = Grants("h", nothing, cast(Any, broker), nothing)
+    served = Served(host.registry, host.sandboxes_run, host.control_dir, grants=grants)
+    sandboxes = Sandboxes(cast(Any, served), nothing, nothing)
+    sandbox = hostd.sandbox.sandbox.Sandbox(cast(Any, Sandbox()), nothing, record)
+    sandboxes._live["a1"] = sandbox
+    renewed = Deferred.fromCoroutine(sandboxes.renew("one", 60))
+    Deferred.fromCoroutine(sandboxes.command_ended(sandbox, 3))
+    broker.answer.callback({"session": "s1", "ttl": 60})
+    assert renewed.called
+    for kept in (sandbox.record, host.registry.load().records[0]):
+        assert (kept.ttl, kept.exit_status, dict(kept.processes)) == (60, 3, {})
 
 
 def test_two_downs_at_once_both_end() -> None:
