@@ -66,7 +66,8 @@ def activate(context: Context, host: Host, incoming: Incoming, answer: Answer) -
 def renew(context: Context, host: Host, incoming: Incoming, answer: Answer) -> None:
     async def asked(data: bytes) -> None:
         wanted = read(Renew, read_json(data, _BODY_LIMIT))
-        session = await context.grants.renew(host.name, wanted.sandbox, wanted.ttl)
+        ceiling = context.routes.now.config.hosts[host.name].ceiling
+        session = await context.grants.renew(host.name, wanted.sandbox, wanted.ttl, ceiling)
         left = wanted.ttl if session is None else int(session.stored.deadline - context.now())
         answer({"session": None if session is None else session.id, "ttl": left})
 
@@ -85,10 +86,12 @@ def sessions(context: Context, host: Host, incoming: Incoming, answer: Answer) -
 
 
 def _standing(context: Context, host: str, sandbox: str) -> dict[str, object] | None:
-    for session in context.sessions.of_sandbox(host, sandbox):
-        if session.overdue(context.now()) is None:
-            return {"left": int(session.stored.deadline - context.now())}
     over = context.sessions.over_for_good(host, sandbox)
+    for session in context.sessions.of_sandbox(host, sandbox):
+        overdue = session.overdue(context.now())
+        if overdue is None:
+            return {"left": int(session.stored.deadline - context.now())}
+        over = over or overdue  # nothing has ended it yet
     return None if over is None else {"over": over, "renewable": is_renewable(over)}
 
 

@@ -211,10 +211,13 @@ class Grants:
         record_first(self._journal, event)
         await self._sessions.activate(session, place.pid, place.netns, place.cgroup)
 
-    async def renew(self, host: str, sandbox: str, seconds: int) -> Session | None:
+    async def renew(
+        self, host: str, sandbox: str, seconds: int, ceiling: Ceiling
+    ) -> Session | None:
         """The owner lets a sandbox go on: its session, or None when it may be granted another.
 
-        Fault S105 when that is longer than the policy's max_ttl, S101 after an end that is final.
+        Fault S105 when that is longer than the policy's max_ttl, S107 when the policy is above what
+        the host's enrolment says by now, S101 after an end that is final.
         """
         async with self._turns.of((host, sandbox)):
             for session in self._sessions.of_sandbox(host, sandbox):
@@ -222,7 +225,7 @@ class Grants:
                     await self.expire(session, overdue)
             living = self._sessions.of_sandbox(host, sandbox)
             for session in living:
-                await self._extend(session, seconds)
+                await self._extend(session, seconds, ceiling)
             if not living:
                 await self._renew(host, sandbox, seconds)
                 return None
@@ -237,8 +240,11 @@ class Grants:
         record_first(self._journal, SessionRenewed(sandbox=sandbox, reason=after))
         await self._sessions.renew(host, sandbox)
 
-    async def _extend(self, session: Session, seconds: int) -> None:
-        most = session.policy.session.max_ttl
+    async def _extend(self, session: Session, seconds: int, ceiling: Ceiling) -> None:
+        above = exceeded(session.policy, ceiling)
+        if above is not None:
+            raise Fault("S107", f"its policy is above the host's ceiling: {above}")
+        most = shortened(session.policy, ceiling).session.max_ttl
         if seconds > most:
             raise Fault(
                 "S105", f"its policy lets this session last {format_duration(most)} at most"

@@ -402,6 +402,15 @@ MUTATIONS = (
         (f"{SESSIONS}::test_no_extension_goes_past_the_policys_max_ttl",),
     ),
     Mutation(
+        "broker: a renewal passes over a lowered ceiling",
+        "broker/sessions/grants.py",
+        "        above = exceeded(session.policy, ceiling)\n        if above is not None:\n"
+        "            raise Fault(",
+        "        above = exceeded(session.policy, ceiling)\n        if False:\n"
+        "            raise Fault(",
+        (f"{SESSIONS}::test_a_renewal_keeps_to_what_the_enrolment_says_by_now",),
+    ),
+    Mutation(
         "hostctl: work that was pushed nowhere is removed unseen",
         "hostctl/commands/rm.py",
         "            if not args.force:\n",

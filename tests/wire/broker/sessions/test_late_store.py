@@ -69,7 +69,7 @@ class Late:
         return Deferred.fromCoroutine(self.grants.replace_policy("one", key, signed, ANY))
 
     def renew(self, sandbox: str) -> Deferred[Session | None]:
-        return Deferred.fromCoroutine(self.grants.renew("one", sandbox, 60))
+        return Deferred.fromCoroutine(self.grants.renew("one", sandbox, 60, ANY))
 
     async def running(self, **changes: Any) -> Session:
         begun = self.grant(**changes)

@@ -420,6 +420,24 @@ async def test_a_session_lasts_no_longer_than_its_hosts_enrolment_says(scene: Sc
 
 
 @on_reactor
+async def test_a_renewal_keeps_to_what_the_enrolment_says_by_now(scene: Scene) -> None:
+    world = scene.world
+    await world.session()
+    (session,) = world.sessions.living()
+    before = session.stored
+    host = await world.host()
+    world.write_config('ttl = "1h"')
+    world.broker.context.routes.reload()
+    far = await tell(host, "renew", sandbox="sb1", ttl=3601)
+    assert (far.status, far.json()["code"]) == (409, "S105")
+    world.write_config("push = false")
+    world.broker.context.routes.reload()
+    above = await tell(host, "renew", sandbox="sb1", ttl=60)
+    assert (above.status, above.json()["code"]) == (403, "S107")
+    assert session.stored == before and world.audit("session.renewed") == []
+
+
+@on_reactor
 async def test_no_extension_goes_past_the_policys_max_ttl(scene: Scene) -> None:
     scene.upstream.answers(REFS)
     world = scene.world
@@ -453,7 +471,8 @@ async def test_a_sandbox_goes_on_with_another_session(scene: Scene, reason: str)
     assert list(standing) == ["sb1"] and standing["sb1"]["left"] > 0
     world.now += 1801 if reason == "idle" else 3601
     standing = (await tell(host, "sessions", sandboxes=["sb1"])).json()["sessions"]
-    told = await tell(host, "renew", sandbox="sb1", ttl=600)  # no tick came before it
+    assert standing == {"sb1": {"over": reason, "renewable": True}}  # no tick came before it
+    told = await tell(host, "renew", sandbox="sb1", ttl=600)
     assert (told.status, told.json()) == (200, {"session": None, "ttl": 600})
     assert (await first.refs()).status == 401
     second = await world.session(long)
