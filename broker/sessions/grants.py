@@ -216,8 +216,8 @@ class Grants:
     ) -> Session | None:
         """The owner lets a sandbox go on: its session, or None when it may be granted another.
 
-        Fault S105 when that is longer than the policy's max_ttl, S107 when the policy is above what
-        the host's enrolment says by now, S101 after an end that is final.
+        Fault S105 when that is longer than the policy's max_ttl, S107 when the policy is above the
+        host's present ceiling, S101 after an end that is final.
         """
         async with self._turns.of((host, sandbox)):
             for session in self._sessions.of_sandbox(host, sandbox):
@@ -241,19 +241,14 @@ class Grants:
         await self._sessions.renew(host, sandbox)
 
     async def _extend(self, session: Session, seconds: int, ceiling: Ceiling) -> None:
-        above = exceeded(session.policy, ceiling)
-        if above is not None:
+        if (above := exceeded(session.policy, ceiling)) is not None:
             raise Fault("S107", f"its policy is above the host's ceiling: {above}")
         most = shortened(session.policy, ceiling).session.max_ttl
         if seconds > most:
-            raise Fault(
-                "S105", f"its policy lets this session last {format_duration(most)} at most"
-            )
-        event = SessionRenewed(
-            sandbox=session.stored.sandbox,
-            session=session.id,
-            reason=f"for {format_duration(seconds)}",
-        )
+            longest = format_duration(most)
+            raise Fault("S105", f"its policy lets this session last {longest} at most")
+        sandbox, span = session.stored.sandbox, f"for {format_duration(seconds)}"
+        event = SessionRenewed(sandbox=sandbox, session=session.id, reason=span)
         record_first(self._journal, event)
         await self._sessions.extend(session, seconds)
 
