@@ -112,6 +112,13 @@ RECORDED = (
         (f"{STORE}::test_a_store_of_each_version_before_is_taken_over_and_kept_as_it_was",),
     ),
     Mutation(
+        "store: what 0.2.0 was killed at is refused",
+        "broker/sessions/store/sqlite.py",
+        "            if not _is_done(db, statement):\n",
+        "            if True:\n",
+        ("tests/unit/broker/test_store.py::test_what_0_2_0_was_killed_at_is_taken_over",),
+    ),
+    Mutation(
         "store: a change of version is kept half",
         "broker/sessions/store/sqlite.py",
         '    db.execute("BEGIN IMMEDIATE")\n',

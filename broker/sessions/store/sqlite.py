@@ -7,6 +7,7 @@ which this uid may not be able to walk later.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,17 +32,17 @@ from broker.sessions.store.interface import (
 )
 
 _FIRST = """
-CREATE TABLE used_counter (
+CREATE TABLE IF NOT EXISTS used_counter (
   host TEXT NOT NULL, boot TEXT NOT NULL, counter INTEGER NOT NULL,
   PRIMARY KEY (host, boot, counter)) WITHOUT ROWID;
-CREATE TABLE session (
+CREATE TABLE IF NOT EXISTS session (
   id TEXT PRIMARY KEY, key BLOB NOT NULL UNIQUE, host TEXT NOT NULL, host_boot TEXT NOT NULL,
   counter INTEGER NOT NULL, sandbox TEXT NOT NULL, name TEXT NOT NULL, runtime TEXT NOT NULL,
   container TEXT, netns INTEGER NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
   issued INTEGER NOT NULL, ttl INTEGER NOT NULL, broker_boot TEXT NOT NULL, deadline REAL NOT NULL,
   state TEXT NOT NULL, reason TEXT NOT NULL, pid INTEGER, cgroup INTEGER);
-CREATE TABLE usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE audit_head (
+CREATE TABLE IF NOT EXISTS usage (session TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS audit_head (
   one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
 """
 _ENDS_THAT_LAST = """
@@ -62,6 +63,7 @@ ALTER TABLE over ADD COLUMN egress INTEGER NOT NULL DEFAULT 0;
 # The first makes a database of version 1 out of an empty one, and so on. What is here stays as it
 # is: databases of every version that was released are taken over by what follows theirs.
 MIGRATIONS = (_FIRST, _ENDS_THAT_LAST, _WHAT_WAS_MOVED)
+_ADDED = re.compile(r"\s*ALTER TABLE (\w+) ADD COLUMN (\w+)")
 # Space that is kept for a full disk: a few thousand ends. The log is begun anew long before it
 # is that long, and SQLite keeps what file and log once had.
 _SPARE = 512 << 10
@@ -319,8 +321,19 @@ def _migrate(db: sqlite3.Connection, number: int, script: str) -> None:
     db.execute("BEGIN IMMEDIATE")
     with db:
         for statement in script.split(";"):
-            db.execute(statement)
+            if not _is_done(db, statement):
+                db.execute(statement)
         db.execute(f"PRAGMA user_version = {number}")
+
+
+def _is_done(db: sqlite3.Connection, statement: str) -> bool:
+    """0.2.0 wrote its number last, and committed every statement: where it was killed in between,
+    a part of a step is there. SQLite has no ADD COLUMN IF NOT EXISTS."""
+    added = _ADDED.match(statement)
+    if added is None:
+        return False
+    table, column = added.groups()
+    return column in {name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")}
 
 
 def _keep_space(db: sqlite3.Connection) -> None:

@@ -147,6 +147,20 @@ def test_a_store_of_each_version_before_is_taken_over_and_kept_as_it_was(
     copy.close()
 
 
+_LATEST = "ALTER TABLE session ADD COLUMN latest REAL NOT NULL DEFAULT 0"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_0_2_0_was_killed_at_is_taken_over(path: Path, number: int) -> None:
+    """It committed each statement, and wrote its number last."""
+    make_old(path, 1)
+    old = sqlite3.connect(path)
+    old.executescript(f"{_LATEST}; PRAGMA user_version = {number};")
+    old.close()
+    assert opened(path).load().sessions == [SESSION]
+    assert opened(path).load().usage == {"s1": Moved(1234, 0)}
+
+
 def test_a_copy_has_what_is_in_the_log_only(path: Path) -> None:
     make_old(path, 1)
     other = sqlite3.connect(path)
