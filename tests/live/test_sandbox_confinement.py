@@ -95,6 +95,7 @@ def test_a_command_gets_an_environment_made_from_nothing(facts: dict[str, Any]) 
     git = {"GIT_CONFIG_SYSTEM", "GIT_TERMINAL_PROMPT"}
     proxies = {"HTTPS_PROXY", "https_proxy", "http_proxy", "NO_PROXY", "no_proxy"}
     installing = {"NPM_CONFIG_PREFIX", "PIP_BREAK_SYSTEM_PACKAGES"}
+    installing |= {"NPM_CONFIG_GLOBALCONFIG", "XDG_CONFIG_DIRS"}
     assert set(facts["environment"]) <= known | git | proxies | installing
 
 
