@@ -126,7 +126,7 @@ class Plan:
             "limits": asdict(self.limits),
             "source": None if self.source is None else self.source.to_json(),
             "image": image_of(self.ownership),
-            "author": str(self.author),
+            **({} if self.author == Author() else {"author": str(self.author)}),
         }
 
     @staticmethod

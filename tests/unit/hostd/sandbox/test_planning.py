@@ -7,7 +7,9 @@ import pytest
 from hostd.failures import Failed
 from hostd.sandbox.plan import Plan, image_of
 from hostd.sandbox.planning import make_plan, parse_run
+from hostd.sandbox.policies import knowing
 from hostd.sandbox.uids import UidRange, next_index
+from netpolicy.author import Author
 from netpolicy.policy import Tier
 from netpolicy.upstreams import Upstream, UpstreamTable
 
@@ -30,6 +32,22 @@ def test_several_repositories_lie_side_by_side() -> None:
     made = plan(repos=[URL, "git@github.com:acme/web.git"])
     directories = [each.directory for each in made.repositories]
     assert directories == ["/workspace/app", "/workspace/web"]
+
+
+def test_a_plan_says_who_the_author_is_where_it_is_not_the_usual_one() -> None:
+    usual, other = plan(repos=[URL]), plan(repos=[URL], author="Ada <ada@mail.example>")
+    assert "author" not in usual.to_json(), "an earlier hostd does not know it"
+    assert other.author == Author("Ada", "ada@mail.example")
+    for made in (usual, other):
+        assert Plan.from_json(made.to_json(), UIDS) == made
+
+
+def test_a_plan_takes_upstreams_that_were_added_but_keeps_those_of_its_repositories() -> None:
+    made = plan(repos=[URL])
+    more = UpstreamTable((*UPSTREAMS.upstreams, Upstream("corp", ("git.corp.example",), False)))
+    assert knowing(made, more).upstreams == more
+    for other in (UpstreamTable(()), UpstreamTable((Upstream("hub", ("github.com",), True),))):
+        assert knowing(made, other) == made
 
 
 def test_without_agent_only_the_gate_has_git() -> None:
