@@ -15,6 +15,7 @@ from tests.mutations.recorded import RECORDED
 from tests.mutations.sidecar_exchanges import SIDECAR_EXCHANGES
 from tests.mutations.stored import STORED
 from tests.mutations.table import MUTATIONS, NFT, RULES_LOAD, Mutation
+from tests.mutations.typed import TYPED
 from tests.mutations.wires import WIRES
 
 VERIFY = ("tests/live/test_verify.py::test_every_control_of_a_sandbox_is_enforced[agent]",)
@@ -315,6 +316,7 @@ ALL = (
     *MUTATIONS,
     *VERIFIED,
     *CONTAINERS,
+    *TYPED,
     *BETWEEN,
     *APART,
     *POLICIES,
