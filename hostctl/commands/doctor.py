@@ -14,6 +14,7 @@ from hostctl.doctor.enrolments import enrolments
 from hostctl.doctor.findings import NOTE, OK, PROBLEM, Check, Finding
 from hostctl.failure import NOT_ENFORCED, plain
 from hostctl.output import Output, need_root
+from hostctl.setup.defaults import need_directory
 from hostctl.terminal.waiting_line import Waiting
 
 ABOUT = """\
@@ -31,6 +32,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl doctor`")
+    need_directory(paths)
     with Waiting("looking at this host"):
         results = [(finding, _repair(finding, args.fix)) for finding in examine(paths)]
     if not out.json:

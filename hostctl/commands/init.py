@@ -18,7 +18,7 @@ from hostctl.failure import FAILED, NOT_FOUND, Failure, usage
 from hostctl.output import Output, need_root
 from hostctl.setup.brokerfiles import add_file, check_name, configured, remove_file
 from hostctl.setup.configfile import Value
-from hostctl.setup.defaults import write_defaults
+from hostctl.setup.defaults import need_directory, write_defaults
 from hostctl.setup.logins import Login, has_login, logins, runner
 from hostctl.terminal.interrupts import raise_on_signals
 from hostctl.terminal.questions import ask, ask_yes, is_interactive
@@ -48,6 +48,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl init`")
+    need_directory(paths)
     user = _user(args)
     run = runner(user, paths.root)
     url, login = _choose(args, user, logins(run, _host(args.url) if args.url else ""))

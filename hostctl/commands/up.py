@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from gitmoat.paths import Paths
 from hostctl.commands.status import daemon_status, troubles
-from hostctl.failure import FAILED, usage
+from hostctl.failure import FAILED
 from hostctl.output import Output, need_root
 from hostctl.setup.daemons import Daemon, await_end, start_daemon
-from hostctl.setup.defaults import write_defaults
+from hostctl.setup.defaults import need_directory, write_defaults
 from hostctl.terminal.interrupts import raise_on_signals
 
 ABOUT = """\
@@ -26,9 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def main(args: Namespace, paths: Paths, out: Output) -> int:
     need_root("`hostctl up`")
-    if not paths.root.is_dir():
-        what = f"--root, or GITMOAT_ROOT, names no directory: {paths.root}"
-        raise usage(what, f"mkdir -m 0755 {paths.root}")
+    need_directory(paths)
     raise_on_signals()
     write_defaults(paths)
     started = start_missing(paths, out)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gitmoat.identity.control_socket import ControlSocketError, make_private_directory
 from gitmoat.paths import Paths
-from hostctl.failure import Failure
+from hostctl.failure import Failure, usage
 from hostctl.setup.configfile import create_file, read_document, toml
 
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ class Wanted(NamedTuple):
     mode: int
     owners: tuple[int, ...]
     group: int = 0
+
+
+def need_directory(paths: Paths) -> None:
+    """A root that is misspelt must not become an installation."""
+    if not paths.root.is_dir():
+        what = f"--root, or GITMOAT_ROOT, names no directory: {paths.root}"
+        raise usage(what, f"mkdir -m 0755 {paths.root}")
 
 
 def write_defaults(paths: Paths, address: str | None = None) -> None:

@@ -44,10 +44,10 @@ class Login(NamedTuple):
 
 
 def runner(user: pwd.struct_passwd, root: Path, seconds: float = _SECONDS) -> Run:
-    """Runs programs as the user, whose home is below the root; never as root: what they read is
+    """Runs programs as the user, never as root: what they read is
     the user's, and a helper is any program. It does not get our terminal, which it could type into
     (TIOCSTI)."""
-    home = root / user.pw_dir.lstrip("/")
+    home, settings = (_found(root, path) for path in (user.pw_dir, "/etc/gitconfig"))
     runtime = f"/run/user/{user.pw_uid}"
     session = {
         "XDG_RUNTIME_DIR": runtime,
@@ -59,7 +59,7 @@ def runner(user: pwd.struct_passwd, root: Path, seconds: float = _SECONDS) -> Ru
         "LOGNAME": user.pw_name,
         "PATH": _PATH,
         "LANG": "C.UTF-8",
-        "GIT_CONFIG_SYSTEM": str(root / "etc/gitconfig"),
+        "GIT_CONFIG_SYSTEM": str(settings),
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "false",
         "GH_PROMPT_DISABLED": "1",
@@ -91,6 +91,12 @@ def runner(user: pwd.struct_passwd, root: Path, seconds: float = _SECONDS) -> Ru
         return (told or b"").decode(errors="replace") if process.returncode == 0 else None
 
     return run
+
+
+def _found(root: Path, path: str) -> Path:
+    """Below the root if it is there, else the host's: --root is where our own files are."""
+    below = root / path.lstrip("/")
+    return below if below.exists() else Path(path)
 
 
 def logins(run: Run, host: str) -> list[Login]:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command import Hostctl
-from tests.stage.owner import home_of, log_in
+from tests.stage.owner import home_of, log_in, own_gitconfig
 
 CONFIG = '[credential "https://git.example.com"]\n\thelper = store\n'
+
+
+@pytest.fixture(autouse=True)
+def isolated(root: Path) -> None:
+    own_gitconfig(root)
 
 
 def configure(root: Path, text: str = CONFIG) -> None:
@@ -22,7 +29,7 @@ def test_the_proposal_is_shown_and_nothing_is_written(root: Path, hostctl: Hostc
     assert "upstream example: https://git.example.com\n" in done.stderr
     assert "credential example: from `git credential-store`, run as nobody\n" in done.stderr
     assert "error: nothing was written: there is no terminal to ask on [C105]" in done.stderr
-    assert not (root / "etc").exists()
+    assert not (root / "etc/gitmoat").exists()
 
 
 def test_without_a_login_the_other_way_is_named(hostctl: Hostctl) -> None:
@@ -38,7 +45,7 @@ def test_a_helper_without_a_login_is_not_proposed(root: Path, hostctl: Hostctl) 
     assert done.returncode == 4
     assert "error: no login for git.other.example was found" in done.stderr
     assert "why: `git credential-store`, run as nobody, gives none" in done.stderr
-    assert not (root / "etc").exists()
+    assert not (root / "etc/gitmoat").exists()
 
 
 def test_several_servers_need_a_choice(root: Path, hostctl: Hostctl) -> None:

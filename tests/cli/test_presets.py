@@ -50,6 +50,7 @@ def test_render_gives_the_same_policy_in_both_forms(root: Path, hostctl: Hostctl
 def test_a_preset_without_configuration_is_an_error_with_a_way_out(
     root: Path, hostctl: Hostctl
 ) -> None:
+    put(root / "etc/npmrc", "")
     done = hostctl("policy", "check", str(policy(root, '"npm"')))
     assert done.returncode == 8
     assert "error: the preset npm names no host here [P105]\n" in done.stderr
@@ -104,3 +105,15 @@ def test_what_no_sandbox_can_install_is_no_preset(root: Path, hostctl: Hostctl, 
     assert f"error: there is no preset {name} any more [P105]\n" in done.stderr
     assert "fix: put the packages into the image or on the host" in done.stderr
     assert hostctl("policy", "presets", name).returncode == 2
+
+
+def test_a_root_without_such_files_has_those_of_the_host(root: Path, hostctl: Hostctl) -> None:
+    """`--root` is where Gitmoat's own files are."""
+    host, ours = (
+        {each["host"] for each in json.loads(done.stdout)["items"]}
+        for done in (
+            hostctl("policy", "presets", "--root", "/", "--json"),
+            hostctl("policy", "presets", "--json"),
+        )
+    )
+    assert ours == host

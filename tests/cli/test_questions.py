@@ -117,5 +117,5 @@ def test_the_first_set_up_asks_which_server_until_it_is_one(root: Path) -> None:
     terminal.type(b"n\r")
     assert b"nothing was written [C105]" in terminal.rest()
     assert terminal.process.returncode == 2
-    assert not (root / "etc").exists()
+    assert not (root / "etc/gitmoat").exists()
     terminal.close()

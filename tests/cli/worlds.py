@@ -93,6 +93,7 @@ def quiet_world(text: str) -> Iterator[TypedIn]:
         root = Path(tempfile.mkdtemp(prefix="gm-", dir="/tmp"))
         stack.callback(shutil.rmtree, root)
         (root / "etc" / "gitmoat" / "broker.d").mkdir(parents=True)
+        (root / "etc" / "pip.conf").touch()  # else the host's own is read
         if not text.startswith("# daemons down"):
             run = root / "run" / "gitmoat"
             stack.enter_context(FakeDaemon(run / "hostd.sock", HOSTD))

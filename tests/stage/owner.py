@@ -13,8 +13,16 @@ def home_of(root: Path) -> Path:
     return root / OWNER.pw_dir.lstrip("/")
 
 
+def own_gitconfig(root: Path) -> None:
+    """Where a root has none, the host's own is read."""
+    file = root / "etc/gitconfig"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+
+
 def log_in(root: Path, *hosts: str) -> None:
     """git's `store` has a login for each of these hosts; nothing says yet that git shall ask it."""
+    own_gitconfig(root)
     home = home_of(root)
     home.mkdir(parents=True, exist_ok=True)
     root.chmod(root.stat().st_mode | 0o011)  # the owner passes through

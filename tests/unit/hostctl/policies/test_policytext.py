@@ -44,6 +44,8 @@ def test_presets_are_resolved_before(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["preset", "'preset'", '"pr\\u0065set"', '"\\U00000070reset"'])
 def test_a_preset_is_one_however_its_key_is_spelled(tmp_path: Path, key: str) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/npmrc").touch()
     with pytest.raises(Failure) as caught:
         written(tmp_path, f"version = 1\nname = 'x'\n[{key}]\nuse = ['npm']\n")
     assert caught.value.code == "P105"

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from hostctl.setup.logins import Login, git_logins, has_login, helper_command, logins, runner
+from hostctl.setup.logins import (
+    Login,
+    _found,
+    git_logins,
+    has_login,
+    helper_command,
+    logins,
+    runner,
+)
 from tests.stage.owner import OWNER, home_of, log_in
 from tests.waiting import eventually
 
@@ -147,3 +155,10 @@ def test_gh_is_asked_for_the_host_that_is_named_or_for_github(named: str, asked:
 
 def test_an_entry_that_is_cut_short_says_nothing() -> None:
     assert git_logins("file:/f\0") == []
+
+
+def test_where_the_root_has_no_files_of_the_host_the_hosts_own_are_read(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    assert _found(tmp_path, "/etc/gitconfig") == Path("/etc/gitconfig")
+    (tmp_path / "etc/gitconfig").touch()
+    assert _found(tmp_path, "/etc/gitconfig") == tmp_path / "etc/gitconfig"
