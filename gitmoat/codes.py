@@ -34,7 +34,7 @@ _LOG = "read the end of var/log/gitmoat/hostd.log"
 # fmt: off
 _TABLE = (
     # G1xx: the repository
-    Code("G101", "this repository is not available here", "add the repository to a [[git]] rule of the sandbox's policy, with the right `who`", git=404, always=True),
+    Code("G101", "this repository is not available here", "add it to a [[git]] rule with the right `who`; if it is in one, the git server says not found: `cred test`", git=404, always=True),
     Code("G102", "Git LFS is not supported here", "keep large files out of LFS, or set GIT_LFS_SKIP_SMUDGE=1 to clone without them", git=404),
     Code("G103", "not a git smart HTTP request", "use git 2.30 or newer over the rewritten URL; dumb HTTP and archives are not served", git=404),
     Code("G104", "malformed request", "use an unmodified git client; the audit record says what was wrong", git=400, always=True),

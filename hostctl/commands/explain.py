@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 
 from gitmoat.codes import CODES
 from gitmoat.paths import Paths
@@ -12,6 +13,11 @@ from hostctl.journals import event_line, events
 from hostctl.output import Output
 
 ABOUT = "Tells what an error code (G101) means, or what the audit has about a request id."
+
+_MISSING = (
+    "the policy allows it; the git server says not found, or its credential cannot see it: "
+    "hostctl cred test NAME --repo UPSTREAM:PATH"
+)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -44,4 +50,12 @@ def _request(args: Namespace, paths: Paths, out: Output) -> int:
         out.line(event_line(event))
         if out.colour:
             out.line(out.dim(json.dumps(event)))
+    if is_missing(found):
+        out.line(_MISSING)
     return 0
+
+
+def is_missing(events: Sequence[Mapping[str, object]]) -> bool:
+    """Whether the policy allowed what the git server then did not have."""
+    allowed = any(event.get("decision") == "allow" for event in events)
+    return allowed and any(event.get("code") == "G101" for event in events)
