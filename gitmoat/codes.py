@@ -49,7 +49,7 @@ _TABLE = (
     Code("G301", "the push is too large", "push less at once, or raise `limits.push_max` in the policy"),
     Code("G302", "the fetch is too large", "fetch less (--depth, --filter), or raise `limits.fetch_max` in the policy"),
     Code("G303", "too many git requests; try again later", "wait, or raise `limits.git_requests_per_minute` or `limits.git_concurrency`", git=429),
-    Code("G304", "the push changes too many refs", "push at most 1000 refs at once"),
+    Code("G304", "the push changes too many refs", "push fewer refs at once, or raise `limits.push_refs` in the policy"),
     Code("G305", "this session has transferred all the bytes it may, and has ended", "raise `limits.session_max` in the policy, then start the sandbox again", git=429),
     Code("G306", "the transfer was slower than the least rate", "send or read faster, or lower `limits.minimum_rate` in broker.toml"),
     # H1xx: the helper and who is at the other end

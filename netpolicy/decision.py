@@ -69,23 +69,49 @@ def decide_push(
     commands: Sequence[Command],
     options: bool = False,
 ) -> Allow | PushDenied:
-    """One denied ref denies them all. No commands: git's probe, decided by the repository.
+    """One denied ref denies them all. No commands: git's probe, decided by the repository."""
+    deciding = PushDecision(policy, upstream, repository, tier, fold, options)
+    deciding.feed(commands)
+    return deciding.verdict()
+
+
+class PushDecision:
+    """Of a push, a few commands at a time.
 
     `options`: the push carries options, which a rule must allow for every ref.
     """
-    rules = _applying(policy, upstream, repository, tier, fold)
-    seen = _decide_visibility(rules)
-    if isinstance(seen, Deny):
-        unseen = {command.ref.text: CODES[seen.code].text for command in commands}
-        return PushDenied(seen.code, unseen, seen.rule)
-    verdicts = [
-        (command.ref.text, _decide_command(rules, command, options)) for command in commands
-    ]
-    denied = {ref: verdict for ref, verdict in verdicts if isinstance(verdict, Deny)}
-    if denied:
-        return _push_denied([ref for ref, _ in verdicts], denied)
-    ids = dict.fromkeys(verdict.rule for _, verdict in verdicts if isinstance(verdict, Allow))
-    return Allow(",".join(ids) or seen.rule)
+
+    def __init__(
+        self,
+        policy: Policy,
+        upstream: str,
+        repository: RepositoryPath,
+        tier: Tier,
+        fold: bool,
+        options: bool = False,
+    ) -> None:
+        self._rules = _applying(policy, upstream, repository, tier, fold)
+        self._options = options
+        self._seen = _decide_visibility(self._rules)
+        self._verdicts: list[tuple[str, Verdict]] = []
+
+    def feed(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            verdict = self._seen
+            if isinstance(verdict, Allow):
+                verdict = _decide_command(self._rules, command, self._options)
+            self._verdicts.append((command.ref.text, verdict))
+
+    def verdict(self) -> Allow | PushDenied:
+        seen = self._seen
+        if isinstance(seen, Deny):
+            unseen = {ref: CODES[seen.code].text for ref, _ in self._verdicts}
+            return PushDenied(seen.code, unseen, seen.rule)
+        denied = {ref: verdict for ref, verdict in self._verdicts if isinstance(verdict, Deny)}
+        if denied:
+            return _push_denied([ref for ref, _ in self._verdicts], denied)
+        allowed = (verdict for _, verdict in self._verdicts if isinstance(verdict, Allow))
+        return Allow(",".join(dict.fromkeys(each.rule for each in allowed)) or seen.rule)
 
 
 def allows_workflows(

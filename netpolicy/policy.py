@@ -51,6 +51,7 @@ class Limits:
     egress_max: int = 20 << 30
     egress_idle: int = 10 * 60
     free_refusals: int = 10
+    push_refs: int = 4000
 
 
 @frozen

@@ -7,6 +7,7 @@ the scope is the one the host signed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import assert_never
 
 from attrs import frozen
@@ -19,16 +20,17 @@ from gitmoat.wire.malformed import Malformed
 from netpolicy.decision import (
     Allow,
     Deny,
+    PushDecision,
     PushDenied,
     Verdict,
     allows_workflows,
     decide_fetch,
-    decide_push,
     decide_repository,
 )
 from netpolicy.policy import Policy, Tier
 from netpolicy.upstreams import Upstream
 
+AT_ONCE = 250  # commands
 _REQUEST_ID = re.compile(rb"[0-9a-f]{16}")
 _TIERS = {tier.value.encode(): tier for tier in Tier}
 
@@ -95,19 +97,31 @@ def decide_request(asked: RequestContext) -> Verdict:
             assert_never(asked.request)
 
 
-def decide_commands(asked: RequestContext, commands: PushCommands) -> Allow | PushDenied:
+def deciding_commands(
+    asked: RequestContext, commands: PushCommands
+) -> Iterator[Allow | PushDenied | None]:
+    """None for each step but the last: a push of thousands of refs would keep others waiting."""
     upstream = asked.upstream
     if upstream is None:
-        return PushDenied("G101", {})
-    return decide_push(
+        yield PushDenied("G101", {})
+        return
+    decision = PushDecision(
         asked.policy,
         upstream.name,
         asked.request.repository,
         asked.tier,
         upstream.case_insensitive,
-        commands.commands,
         options=bool(commands.options),
     )
+    for begin in range(0, len(commands.commands), AT_ONCE):
+        if begin:
+            yield None
+        decision.feed(commands.commands[begin : begin + AT_ONCE])
+    yield decision.verdict()
+
+
+def decide_commands(asked: RequestContext, commands: PushCommands) -> Allow | PushDenied:
+    return next(each for each in deciding_commands(asked, commands) if each is not None)
 
 
 def decide_workflows(asked: RequestContext, commands: PushCommands | None) -> bool:

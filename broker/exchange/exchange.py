@@ -39,6 +39,7 @@ from broker.exchange.kind import (
     Verdict,
 )
 from broker.exchange.notices import Notices
+from broker.exchange.prefix_sink import PrefixSink
 from broker.exchange.refusals import Reply
 from broker.sessions.admission import Ticket
 from broker.sessions.running import Entry
@@ -54,7 +55,7 @@ from gitmoat.net.http.ends import Incoming
 from gitmoat.net.relay import Outcome, Relayed, Unanswered
 from gitmoat.net.timing import Timer, cancel
 from gitmoat.net.tunnel_relay import Ended
-from gitmoat.wire.http.heads import Piece, ResponseHead
+from gitmoat.wire.http.heads import ResponseHead
 from netpolicy.policy import Policy
 
 log = Logger()
@@ -63,7 +64,7 @@ T = TypeVar("T")
 
 _TOO_LATE = "U101"
 _UNAUTHORISED = 401
-_RATE = "rate"  # why a body is held
+_PAUSE = "pause"  # why a body is held
 # The far end took the request, or what was wrong with it was ours or its client's.
 _NOT_CLOSED = frozenset(
     {Cause.NO_ANSWER, Cause.NO_REQUEST, Cause.QUOTA, Cause.SLOW, Cause.TOO_FINE}
@@ -211,11 +212,11 @@ class Exchange:
         busy = await self._enter("") if self.request.limits_first else None
         if busy is not None:
             self._notices.record_denied(self.request, busy)
-        verdict: Verdict = busy or self._decide()
-        prefix = self.request.prefix()
+        verdict: Verdict = busy or await self._decide()
+        prefix = self.request.prefix(self._policy)
         if prefix is not None and (busy is not None or isinstance(verdict, Need)):
             await self._read(prefix)
-            verdict = self.request.at_once() or busy or self._decide()
+            verdict = self.request.at_once() or busy or await self._decide()
         if isinstance(verdict, Allow) and not self.request.limits_first:
             verdict = await self._enter(verdict.rule) or verdict
         match verdict:
@@ -231,8 +232,16 @@ class Exchange:
                 assert_never(verdict)
         return None
 
-    def _decide(self) -> Verdict:
-        return self.request.decide(self._policy, self._context.routes.now)
+    async def _decide(self) -> Verdict:
+        """Others have their turn between its steps; another policy begins anew."""
+        while True:
+            policy, routes = self._policy, self._context.routes.now
+            for verdict in self.request.deciding(policy, routes):
+                if verdict is not None:
+                    return verdict
+                await self._wait(0)
+                if self._policy is not policy or self._context.routes.now is not routes:
+                    break
 
     def _register(self) -> None:
         """From here on it ends with its session, its client or its time."""
@@ -260,11 +269,11 @@ class Exchange:
         timer: Any = None
         passed: Deferred[None] = Deferred(lambda _: cancel(timer))
         timer = self._context.clock.callLater(seconds, passed.callback, None)
-        self._incoming.hold(_RATE)
+        self._incoming.hold(_PAUSE)
         try:
             await self._until(passed)
         finally:
-            self._incoming.release(_RATE)
+            self._incoming.release(_PAUSE)
 
     async def _read(self, prefix: Prefix) -> None:
         """What comes behind the prefix waits where it is."""
@@ -534,31 +543,6 @@ class FarEnd:
     connection: Any  # a ClientConnection, or the end of a tunnel
     route: Route
     reused: bool
-
-
-@define(eq=False)
-class PrefixSink:
-    """Reads what a body begins with; the rest stays where it is."""
-
-    _reader: Prefix
-    _hold: Callable[[], None]
-    done: Deferred[Any] = field(factory=Deferred, init=False)
-
-    def body(self, *pieces: Piece) -> None:
-        if not self.done.called:
-            self._found(self._reader.feed(b"".join(pieces)))
-
-    def body_done(self) -> None:
-        if not self.done.called:
-            self._found(self._reader.finish())
-
-    def body_failed(self, why: Why) -> None:
-        """The exchange hears of it from the request itself."""
-
-    def _found(self, found: Any | None) -> None:
-        if found is not None:
-            self._hold()
-            self.done.callback(found)
 
 
 def serve(context: Context, session: Session, incoming: Incoming) -> bool:

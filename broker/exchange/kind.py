@@ -6,7 +6,7 @@ decides, words and describes; it opens, sends and waits for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, ClassVar, Protocol
 
@@ -175,12 +175,16 @@ class Kind:
     def decide(self, policy: Policy, routes: Routes) -> Verdict:
         raise NotImplementedError
 
+    def deciding(self, policy: Policy, routes: Routes) -> Iterator[Verdict | None]:
+        """`decide` in steps that are short: None for each but the last."""
+        yield self.decide(policy, routes)
+
     def rescope(self, before: Policy, after: Policy, allowed: Allow | None, routes: Routes) -> str:
         """The code to be cut with when another policy does not allow it; "" when it does."""
         verdict = self.decide(after, routes)
         return verdict.code if isinstance(verdict, Deny) else ""
 
-    def prefix(self) -> Prefix | None:
+    def prefix(self, policy: Policy) -> Prefix | None:
         """What reads the beginning of its body, where that decides."""
         return None
 

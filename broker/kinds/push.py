@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, cast
 
 from attrs import evolve, frozen
 
-from broker.exchange.decisions import decide_commands, decide_request, decide_workflows
+from broker.exchange.decisions import (
+    decide_commands,
+    decide_request,
+    decide_workflows,
+    deciding_commands,
+)
 from broker.exchange.kind import Allow, Answered, Deny, Joint, Need, Prefix, Verdict
 from broker.exchange.refusals import Reply, answer_probe, has_own_status, refuse_commands
 from broker.kinds.git import Git
@@ -24,6 +30,7 @@ from gitmoat.wire.git.receivepack import Command, PushCommands
 from gitmoat.wire.git.report_status import refuse_push
 from gitmoat.wire.git.smarthttp import GitRequest, Push
 from gitmoat.wire.http.framing import Framing, Length
+from netpolicy.decision import Allow as Allowed
 from netpolicy.decision import Deny as Denied
 from netpolicy.decision import PushDenied
 from netpolicy.policy import Policy
@@ -53,12 +60,19 @@ class GitPush(Git):
     # Deciding
 
     def decide(self, policy: Policy, routes: Routes) -> Verdict:
+        return next(each for each in self.deciding(policy, routes) if each is not None)
+
+    def deciding(self, policy: Policy, routes: Routes) -> Iterator[Verdict | None]:
         verdict = super().decide(policy, routes)
         if isinstance(verdict, Deny):
-            return verdict
-        if self.commands is None:
-            return Need()
-        pushed = decide_commands(self.asked(policy), self.commands)
+            yield verdict
+        elif self.commands is None:
+            yield Need()
+        else:
+            for pushed in deciding_commands(self.asked(policy), self.commands):
+                yield None if pushed is None else self._judged(pushed, policy)
+
+    def _judged(self, pushed: Allowed | PushDenied, policy: Policy) -> Verdict:
         if isinstance(pushed, PushDenied):
             reasons = "; ".join(sorted(set(pushed.reasons.values())))
             return _refused(pushed, reasons)
@@ -84,8 +98,8 @@ class GitPush(Git):
         # Its credential may be one that this policy would not give out.
         return "G201" if self.workflows(before) and not self.workflows(after) else ""
 
-    def prefix(self) -> CommandsReader:
-        return CommandsReader()
+    def prefix(self, policy: Policy) -> CommandsReader:
+        return CommandsReader(policy.limits.push_refs)
 
     def read(self, prefix: Prefix, found: PushCommands | BadPush) -> GitPush:
         taken = cast(CommandsReader, prefix).read

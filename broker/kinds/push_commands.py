@@ -29,8 +29,12 @@ class BadPush:
 class CommandsReader:
     """A result is the last word; what came behind the commands is `leftover`."""
 
-    _reader: CommandReader = field(factory=CommandReader, init=False)
+    most: int  # refs
+    _reader: CommandReader = field(init=False)
     _taken: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._reader = CommandReader(self.most)
 
     @property
     def leftover(self) -> bytes:

@@ -15,7 +15,7 @@ from gitmoat.audit.texts import digest, is_whole, name, plain
 Decision = Literal["allow", "deny"]
 Value = str | int | bool | list[dict[str, str]] | dict[str, str]
 
-REFS_LIMIT = 1000
+REFS_LIMIT = 10_000  # the most that a policy allows in one push
 # The order they are written in. `tier`, `name`, `to`, `count`, `reason`, `reported`, `sha256` and
 # what a sandbox is known by (`container` to `epoch`) are additions to the published keys; v, ts,
 # seq, host, event and prev are the journal's own.

@@ -52,7 +52,7 @@ GROUPS = (
             Limit("egress_max", "bytes to and from other hosts in all, over all sidecars of a sandbox and restarts of the broker", 20 << 30, "bytes", "E109", "connections are cut, new ones refused", f"{POLICY} `limits.egress_max`"),
             Limit("egress_idle", "a connection to another host without a byte", 600, "s", "", "cut", f"{POLICY} `limits.egress_idle`"),
             Limit("lookups", "names of other hosts that the system's resolver is asked for at a time", 2, "", "", "the next one waits; none does with `egress.resolvers` in broker.toml"),
-            Limit("refs", "refs in one push", 1000, "", "G304", "the push is refused, told per ref"),
+            Limit("push_refs", "refs in one push, and 1 MiB for their names and object ids, or 256 bytes for each of so many refs", 4000, "", "G304", "the push is refused, told per ref", f"{POLICY} `limits.push_refs`"),
             Limit("ttl", "from activation to the hard end", 28800, "s", "S101", "what runs is cut, everything is refused", f"{POLICY} `session.ttl`"),
             Limit("idle_session", "without a git operation that succeeded", 14400, "s", "S101", "everything is refused", f"{POLICY} `session.idle`"),
             Limit("reports", "reports of its sidecar a minute", 60, "", "G303", "not recorded; the sidecar adds up what is alike"),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netpolicy.format.reading import Table
 from netpolicy.format.units import format_duration, format_size, parse_duration, parse_size
@@ -192,6 +192,8 @@ LIMITS = (
     size("egress_max"),
     duration("egress_idle"),
     number("free_refusals", 1_000_000),
+    # As many as one record of the audit takes.
+    evolve(number("push_refs", 10_000), absent=4000),
 )
 PRESET = (listed("use", _preset),)
 INDEX = tuple(_index(name) for name in ("pip", "npm", "go"))

@@ -194,6 +194,12 @@ PUSHES = [
     Operation("delete-missing", "git clone -q $URL c && git -C c push origin :nothing", code=1),
     Operation("tags", f"{_NEW} git -C c tag v2 && git -C c push --tags origin"),
     Operation(
+        "thousands-of-tags",
+        f"""{_NEW} for each in $(seq 3125); do echo "create refs/tags/r$each HEAD"; done \\
+          | git -C c update-ref --stdin && git -C c push -q --tags origin""",
+        helper=True,
+    ),
+    Operation(
         "follow-tags", f"{_NEW} git -C c tag -am T v2 && git -C c push --follow-tags origin agent/x"
     ),
     Operation("not-fast-forward", f"{_NEW} git -C c push origin HEAD~3:main", code=1),

@@ -97,12 +97,12 @@ PUSHES = [
         ("signed pushes are not served (G205)",),
     ),
     Refused(
-        "thousand-and-one",
-        f"""{_NEW} for each in $(seq 1001); do echo "create refs/heads/agent/$each HEAD"; done \\
+        "too-many-refs",
+        f"""{_NEW} for each in $(seq 4001); do echo "create refs/heads/agent/$each HEAD"; done \\
           | git -C c update-ref --stdin && git -C c push origin 'refs/heads/agent/*'""",
         (
             "remote: gitmoat: the push changes too many refs (G304)",
-            "! [remote rejected] agent/1001 -> agent/1001 (push changes too many refs (G304))",
+            "! [remote rejected] agent/4001 -> agent/4001 (push changes too many refs (G304))",
         ),
     ),
 ]

@@ -190,7 +190,7 @@ def push_commands(data: bytes) -> None:
     if found is not None:
         commands, rest = found
         assert data.endswith(rest) and rest.startswith(b"PACK") is commands.has_pack
-        reader = CommandReader()
+        reader = CommandReader(1000)
         reader.feed(commands.serialise() + rest)
         assert reader.finish() == commands
         assert reader.leftover == rest

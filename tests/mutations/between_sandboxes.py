@@ -13,6 +13,25 @@ GOVERNOR = "tests/unit/broker/upstream/test_limiter.py"
 
 BETWEEN = (
     Mutation(
+        "broker: a push of many refs is decided at once",
+        "broker/exchange/decisions.py",
+        "        if begin:\n            yield None\n",
+        "",
+        (
+            "tests/wire/broker/net/test_promises.py"
+            "::test_others_have_their_turn_while_a_push_of_many_refs_is_decided",
+        ),
+    ),
+    Mutation(
+        "broker: a push has as many refs as it likes",
+        "broker/kinds/push.py",
+        "CommandsReader(policy.limits.push_refs)",
+        "CommandsReader(1 << 20)",
+        (
+            "tests/wire/broker/test_push.py::test_what_git_may_send_and_we_never_serve_is_told_per_ref",
+        ),
+    ),
+    Mutation(
         "broker: the new name of a repository is told to whom it is denied",
         "broker/kinds/git.py",
         '        hint = "" if denied else f"use',

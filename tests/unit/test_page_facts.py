@@ -30,6 +30,7 @@ from hostd.sandbox import bwrap
 from hostd.sandbox.planning import RunRequest
 from netpolicy.author import Author
 from netpolicy.format.document import parse_policy, policy_from_mapping
+from netpolicy.format.key_rows import LIMITS, SESSION
 from netpolicy.format.reading import PolicyError, UnknownKey
 from netpolicy.format.units import parse_duration, parse_size
 from netpolicy.format.writing import policy_to_mapping
@@ -449,11 +450,12 @@ MINIMAL = 'version = 1\nname = "x"\n[[git]]\nrepos = ["u:a/b"]\nfetch = true\n'
 
 def test_the_defaults_of_the_policy_page_are_those_of_a_policy_that_gives_none() -> None:
     """A row's last value in code, in its second column, is the default."""
-    written: Any = policy_to_mapping(parse_policy(MINIMAL))
+    policy = parse_policy(MINIMAL)
+    tables = (("session", SESSION, policy.session), ("limits", LIMITS, policy.limits))
     rows = re.findall(r"^\| `(session|limits)\.(\w+)` \| ([^|]+) \|", text_of("policy.md"), re.M)
     stated = {(table, key): re.findall(r"`([^`]+)`", cell)[0] for table, key, cell in rows}
-    in_use = {(table, key): value for table in ("session", "limits")
-              for key, value in written[table].items()}  # fmt: skip
+    in_use = {(table, key.name): key.write(getattr(values, key.name))
+              for table, keys, values in tables for key in keys}  # fmt: skip
     assert stated.keys() == in_use.keys()
     for place, text in stated.items():
         assert plain(text) == plain(in_use[place]), place

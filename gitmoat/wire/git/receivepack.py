@@ -29,6 +29,9 @@ __all__ = [
 
 MAX_REF: Final = 1024
 MAX_OPTIONS: Final = 64
+# Of the commands in all: what most pushes are far below, or so much for each ref that is allowed.
+_LEAST_LIMIT: Final = 1 << 20
+_EACH: Final = 256
 _OPTIONS_LIMIT: Final = 1 << 16
 # gitformat-pack: the signature, then the version; git itself writes version 2 and reads 3 as well.
 _PACK_HEADS: Final = (b"PACK\0\0\0\2", b"PACK\0\0\0\3")
@@ -177,8 +180,9 @@ class CommandReader:
     nothing, never a second list of commands that nobody decided on.
     """
 
-    def __init__(self, limit: int = 1 << 20, max_commands: int = 1000) -> None:
-        self._pkts = PktReader(limit, stop_at_flush=True)
+    def __init__(self, max_commands: int, limit: int | None = None) -> None:
+        enough = max(_LEAST_LIMIT, max_commands * _EACH)
+        self._pkts = PktReader(enough if limit is None else limit, stop_at_flush=True)
         self._max_commands = max_commands
         self._shallow: list[ObjectId] = []
         self._commands: dict[RefName, Command] = {}

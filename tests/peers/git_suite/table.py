@@ -26,7 +26,6 @@ REASONS = {
     "headers": "headers and cookies of the client and of the server are not passed on",
     "client": "what the test asks of the URL or the trace is that of a server without a hop",
     "files": "a file that belongs to no repository, as of a bundle or packfile URI, is refused",
-    "refs": "a push may change 1000 refs at most (to be fixed)",
     "after": "needs what an earlier test of the script would have left",
 }
 

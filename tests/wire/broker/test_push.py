@@ -241,8 +241,8 @@ NEVER_SERVED = {
         b"G205",
     ),
     "too many refs": (
-        commands(*(f"refs/heads/agent/{each}" for each in range(1001))),
-        b"ng refs/heads/agent/1000 push changes too many refs",
+        commands(*(f"refs/heads/agent/{each}" for each in range(4001))),
+        b"ng refs/heads/agent/4000 push changes too many refs",
         b"G304",
     ),
     "far too many refs": (

@@ -3,10 +3,12 @@
 import pytest
 
 from broker.exchange.decisions import (
+    AT_ONCE,
     RequestContext,
     decide_commands,
     decide_request,
     decide_session,
+    deciding_commands,
     read_sidecar_headers,
 )
 from broker.sessions.store.interface import State
@@ -15,7 +17,7 @@ from gitmoat.wire.git.repository_name import parse_place, parse_repository
 from gitmoat.wire.git.smarthttp import Advertise, Fetch, GitRequest, Push, Service
 from gitmoat.wire.http.heads import NoBody, RequestHead
 from gitmoat.wire.malformed import Malformed
-from netpolicy.decision import Allow, Deny, PushDenied
+from netpolicy.decision import Allow, Deny, PushDenied, decide_push
 from netpolicy.format.document import parse_policy
 from netpolicy.policy import Tier
 from netpolicy.upstreams import Upstream
@@ -151,6 +153,23 @@ def test_fetching_needs_a_rule_that_fetches() -> None:
         denied = decide_request(asked(request))
         assert isinstance(denied, Deny) and denied.code == "G105"
     assert decide_request(asked(advertise(b"acme/drop", Service.RECEIVE_PACK))) == Allow("drop")
+
+
+@pytest.mark.parametrize("denied", [(), (0,), (3 * AT_ONCE,), (5, AT_ONCE - 1, AT_ONCE)], ids=str)
+@pytest.mark.parametrize("count", [AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE + 1])
+def test_a_long_push_is_decided_in_steps_and_as_it_would_be_at_once(
+    count: int, denied: tuple[int, ...]
+) -> None:
+    names = [b"refs/heads/agent/%d" % number for number in range(count)]
+    for number in [each for each in denied if each < count]:
+        names[number] = b"refs/heads/main%d" % number
+    request, commands = asked(Push(PLACE, parse_repository(b"acme/open"), 0)), push(*names)
+    *steps, verdict = deciding_commands(request, commands)
+    assert steps == [None] * ((count - 1) // AT_ONCE)
+    assert verdict == decide_push(
+        request.policy, "up", parse_repository(b"acme/open"), request.tier, False, commands.commands
+    )
+    assert isinstance(verdict, PushDenied) is any(each < count for each in denied)
 
 
 def test_one_ref_outside_the_scope_denies_the_push() -> None:

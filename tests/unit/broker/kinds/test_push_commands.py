@@ -2,7 +2,7 @@
 
 from hypothesis import given
 
-from broker.exchange.exchange import PrefixSink
+from broker.exchange.prefix_sink import PrefixSink
 from broker.kinds.push_commands import BadPush, CommandsReader
 from gitmoat.net.causes import Cause, Why
 from gitmoat.wire.git.pktline import FLUSH, format_data
@@ -17,7 +17,7 @@ PACK = b"PACK\0\0\0\2" + bytes(100)
 def fed(pieces: list[bytes]) -> tuple[CommandsReader, list[PushCommands | BadPush], bytes]:
     """The reader, what it found, and the bytes that came after it had found it."""
     found: list[PushCommands | BadPush] = []
-    reader = CommandsReader()
+    reader = CommandsReader(1000)
     after = b""
     for piece in pieces:
         if found:
@@ -71,13 +71,13 @@ def test_deletions_are_found_when_the_body_ends_and_nothing_may_follow_them(
 
 
 def test_a_body_that_cannot_be_read_is_bad_at_once() -> None:
-    assert isinstance(CommandsReader().feed(b"zzzz"), BadPush)
+    assert isinstance(CommandsReader(1000).feed(b"zzzz"), BadPush)
 
 
 def test_what_follows_is_held_back_once_and_found_once() -> None:
     held: list[str] = []
     found: list[PushCommands | BadPush] = []
-    sink = PrefixSink(CommandsReader(), lambda: held.append("held"))
+    sink = PrefixSink(CommandsReader(1000), lambda: held.append("held"))
     sink.done.addCallback(found.append)
     sink.body(COMMANDS)
     assert not found and not held
@@ -103,7 +103,7 @@ def test_options_belong_to_what_was_read_and_not_to_the_pack() -> None:
 
 
 def test_a_client_that_left_has_pushed_nothing() -> None:
-    sink = PrefixSink(CommandsReader(), lambda: None)
+    sink = PrefixSink(CommandsReader(1000), lambda: None)
     sink.body(COMMANDS[:10])
     sink.body_failed(Why(Cause.LOST))
     assert not sink.done.called

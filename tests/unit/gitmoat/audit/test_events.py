@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gitmoat.audit.events as events
-from gitmoat.audit.events import KEYS, Event, RefChange
+from gitmoat.audit.events import KEYS, REFS_LIMIT, Event, RefChange
 from gitmoat.audit.texts import TEXT_LIMIT, name, plain
 
 PUBLISHED = {
@@ -199,11 +199,11 @@ def test_words_that_lost_something_are_told_apart_by_a_hash_of_the_whole() -> No
 def test_more_refs_than_a_push_may_have_are_counted() -> None:
     push = events.PushDecision(
         sandbox="sb", session="s", decision="deny", tier="helper", repo="github:acme/app",
-        refs=tuple(RefChange(f"refs/heads/{n}", "0" * 40, "1" * 40) for n in range(1003)),
+        refs=tuple(RefChange(f"refs/heads/{n}", "0" * 40, "1" * 40) for n in range(REFS_LIMIT + 3)),
     )  # fmt: skip
     refs = push.fields()["refs"]
     assert isinstance(refs, list)
-    assert len(refs) == 1001 and refs[-1] == {"ref": "and 3 more"}
+    assert len(refs) == REFS_LIMIT + 1 and refs[-1] == {"ref": "and 3 more"}
 
 
 def test_only_values_of_known_kinds_are_written() -> None:

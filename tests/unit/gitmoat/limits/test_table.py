@@ -22,7 +22,6 @@ from gitmoat.limits.table import GROUPS, Limit
 from gitmoat.listeners import BUDGETS
 from gitmoat.net.http.client_end import FRAMING
 from gitmoat.net.transport.descriptor import READ
-from gitmoat.wire.git.receivepack import CommandReader
 from gitmoat.wire.http.heads import MAX_REQUEST_HEADERS, REQUEST_HEAD_LIMIT
 from hostd import sandboxes
 from hostd.process import children
@@ -47,7 +46,7 @@ IN_FORCE: dict[str, float] = {
     "egress_per_minute": POLICY.egress_per_minute,
     "egress_max": POLICY.egress_max,
     "egress_idle": POLICY.egress_idle,
-    "refs": inspect.signature(CommandReader).parameters["max_commands"].default,
+    "push_refs": POLICY.push_refs,
     "ttl": SessionTimes().ttl,
     "idle_session": SessionTimes().idle,
     "reports": REPORTS_PER_MINUTE,

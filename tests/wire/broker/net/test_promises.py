@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
 
+from broker.exchange.decisions import AT_ONCE
 from gitmoat.wire.git.pktline import FLUSH
 from gitmoat.wire.git.smarthttp import Service
 from gitmoat.wire.http.heads import NoBody
-from tests.fakes.broker_world import Reply, Sidecar, envelope
+from tests.fakes.broker_world import PACK_HEAD, Reply, Sidecar, commands, envelope
 from tests.fakes.fake_upstream import Talk, ok
 from tests.fakes.internet import Tunnel, ask_plain
 from tests.fakes.reactor_tests import on_reactor
@@ -241,3 +244,34 @@ async def test_a_cut_connection_gives_back_its_own_slot_and_no_other(held: HeldB
     assert (held.session.egress.running, len(held.session.running)) == (1, 1)
     held.context.grants.revoke([held.session], "test")
     assert (held.session.egress.running, len(held.session.running)) == (0, 0)
+
+
+# Decided in steps
+
+
+@on_reactor
+async def test_others_have_their_turn_while_a_push_of_many_refs_is_decided(
+    held: HeldBroker,
+) -> None:
+    turns, later = list[Callable[[object], object]](), held.time.callLater
+
+    def hold_turns(delay: float, call: Any, *args: Any, **named: Any) -> Any:
+        if delay or getattr(call, "__func__", None) is not Deferred.callback:
+            return later(delay, call, *args, **named)
+        turns.append(call)
+        return later(3600, call, *args)
+
+    setattr(held.time, "callLater", hold_turns)  # noqa: B010 - it is a method
+    many = commands(*(f"refs/heads/agent/{number}" for number in range(2 * AT_ONCE + 1)))
+    held.upstream.answers(REFS)
+    pushed = ensureDeferred(held.sidecar.push(many + PACK_HEAD))
+    for _ in range(2):
+        await held.until(lambda: turns, "a step of the decision")
+        other = await held.world.session()
+        assert (await refs(held, other)).status == 200
+        assert not held.world.audit("push.decision")
+        turns.pop()(None)
+    await pushed
+    (decided,) = held.world.audit("push.decision")
+    assert (decided["decision"], len(decided["refs"])) == ("allow", 2 * AT_ONCE + 1)
+    assert not turns

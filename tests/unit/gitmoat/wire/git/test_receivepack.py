@@ -37,7 +37,7 @@ PACK = b"PACK\0\0\0\2"
 def read(wire: bytes) -> PushCommands:
     """Whole commands, and the pack behind them if there is to be one."""
     for behind in (b"", PACK):
-        reader = CommandReader()
+        reader = CommandReader(1000)
         try:
             reader.feed(wire + behind)
             return reader.finish()
@@ -60,7 +60,7 @@ FROM_GIT = (
 
 
 def test_what_git_sends_is_read_and_the_pack_left_alone() -> None:
-    reader = CommandReader()
+    reader = CommandReader(1000)
     commands = reader.feed(FROM_GIT)
     reader.finish()
     new = b"d088ae6eddfe0250b92babcecb874c65fdcb5936"
@@ -78,7 +78,7 @@ def test_our_spelling_is_gits_but_for_the_agent() -> None:
 
 
 def test_one_byte_at_a_time_reads_the_same() -> None:
-    reader, end = CommandReader(), FROM_GIT.index(b"PACK")
+    reader, end = CommandReader(1000), FROM_GIT.index(b"PACK")
     end += len(PACK)
     answers = [reader.feed(FROM_GIT[at : at + 1]) for at in range(end)]
     assert answers == [None] * (end - 1) + [read(FROM_GIT)]
@@ -103,7 +103,7 @@ BEHIND = [b"", b"P", b"PACK\0\0\0", b"PACK\0\0\0\1", b"PACK\0\0\0\4", b"pack\0\0
 
 def whether_read(wire: bytes, sizes: list[int]) -> tuple[PushCommands, bytes] | None:
     """The commands and what is left over of the pack; None when they are refused."""
-    reader, found = CommandReader(), None
+    reader, found = CommandReader(1000), None
     try:
         for size in [*sizes, len(wire)]:
             piece, wire = wire[:size], wire[size:]
@@ -181,7 +181,7 @@ def test_session_ids_are_dropped_and_agents_replaced() -> None:
 
 
 def refusal(wire: bytes, **limits: int) -> PushRefused:
-    reader = CommandReader(**limits)
+    reader = CommandReader(**{"max_commands": 1000} | limits)
     with pytest.raises(PushRefused) as refused:
         reader.feed(wire)
     with pytest.raises(PushRefused):
@@ -191,7 +191,7 @@ def refusal(wire: bytes, **limits: int) -> PushRefused:
 
 def test_push_options_are_read_with_the_commands_and_the_pack_left_alone() -> None:
     wire = body(line() + b"\0 report-status push-options") + OPTIONS
-    reader = CommandReader()
+    reader = CommandReader(1000)
     found = reader.feed(wire + PACK)
     assert found is not None and found.options == ("ci.skip", "topic=a b")
     assert reader.leftover == PACK
@@ -200,7 +200,7 @@ def test_push_options_are_read_with_the_commands_and_the_pack_left_alone() -> No
 
 def test_push_options_are_read_one_byte_at_a_time_too() -> None:
     wire = body(line() + b"\0 push-options") + OPTIONS + PACK
-    reader = CommandReader()
+    reader = CommandReader(1000)
     answers = [reader.feed(wire[at : at + 1]) for at in range(len(wire))]
     assert answers == [None] * (len(wire) - 1) + [read(wire)]
 
@@ -264,13 +264,13 @@ def test_a_signed_push_is_refused_with_the_commands_of_its_certificate() -> None
 @pytest.mark.parametrize("missing", range(1, len(SIGNED)))
 def test_half_a_certificate_is_malformed_or_refused(missing: int) -> None:
     with pytest.raises(Malformed):
-        CommandReader().feed(body(*SIGNED[:missing], *SIGNED[missing + 1 :]))
+        CommandReader(1000).feed(body(*SIGNED[:missing], *SIGNED[missing + 1 :]))
 
 
 @pytest.mark.parametrize("end", range(1, len(SIGNED)))
 def test_a_certificate_without_its_end_is_malformed(end: int) -> None:
     with pytest.raises(Malformed) as refused:
-        CommandReader().feed(body(*SIGNED[:end]))
+        CommandReader(1000).feed(body(*SIGNED[:end]))
     assert not isinstance(refused.value, PushRefused)
 
 
@@ -288,8 +288,20 @@ def test_names_that_are_no_refs_are_reported_as_they_were_sent() -> None:
 )
 def test_a_name_that_no_report_may_carry_is_malformed(name: bytes) -> None:
     with pytest.raises(Malformed) as refused:
-        CommandReader().feed(body(line(ref=name) + CAPS))
+        CommandReader(1000).feed(body(line(ref=name) + CAPS))
     assert not isinstance(refused.value, PushRefused)
+
+
+def test_what_a_policy_allows_more_refs_has_room_for_their_names() -> None:
+    """256 bytes for each: a mebibyte is enough for those of a policy that says nothing."""
+    lines = [line(ref=b"refs/heads/%0150d" % number) for number in range(6000)]
+    wire = body(lines[0] + CAPS, *lines[1:]) + PACK
+    assert len(wire) > 1 << 20
+    found = CommandReader(6000).feed(wire)
+    assert found is not None and len(found.commands) == 6000
+    with pytest.raises(PushRefused) as refused:
+        CommandReader(4000).feed(wire)
+    assert refused.value.why is Refusal.TOO_MANY
 
 
 def test_what_a_newer_git_asks_for_is_refused_with_the_commands() -> None:
@@ -348,7 +360,7 @@ def test_what_a_newer_git_asks_for_is_refused_with_the_commands() -> None:
     ],
 )
 def test_what_git_does_not_send_is_refused_for_good(wire: bytes) -> None:
-    reader = CommandReader()
+    reader = CommandReader(1000)
     for data in (wire, b"", FLUSH):
         with pytest.raises(Malformed):
             reader.feed(data)
@@ -357,7 +369,7 @@ def test_what_git_does_not_send_is_refused_for_good(wire: bytes) -> None:
 
 
 def test_a_push_that_ends_inside_its_commands_is_refused() -> None:
-    reader = CommandReader()
+    reader = CommandReader(1000)
     assert reader.feed(format_data(line())) is None
     with pytest.raises(Malformed):
         reader.finish()
@@ -380,7 +392,7 @@ def test_commands_beyond_the_limit_are_refused_with_those_before_it() -> None:
 
 
 def test_a_command_list_beyond_the_limit_is_refused() -> None:
-    reader = CommandReader(limit=1000)
+    reader = CommandReader(1000, limit=1000)
     with pytest.raises(Malformed) as refused:
         reader.feed(b"".join(format_data(b"shallow " + ONE) for _ in range(100)))
     assert refused.value.status == 413
@@ -388,13 +400,13 @@ def test_a_command_list_beyond_the_limit_is_refused() -> None:
 
 def test_the_pack_does_not_count_against_the_limit() -> None:
     wire = body(line())
-    reader = CommandReader(limit=len(wire))
+    reader = CommandReader(1000, limit=len(wire))
     assert reader.feed(wire + PACK * 1000) is not None
     assert reader.leftover == PACK * 1000
 
 
 def test_a_reader_is_for_one_push() -> None:
-    reader = CommandReader()
+    reader = CommandReader(1000)
     reader.feed(FROM_GIT)
     with pytest.raises(RuntimeError):
         reader.feed(b"0000")
@@ -506,7 +518,7 @@ def test_any_chunking_reads_back_what_was_written(
     push: PushCommands, pack: bytes, sizes: list[int]
 ) -> None:
     pack = PACK + pack if push.has_pack else b""
-    reader, wire = CommandReader(), push.serialise() + pack
+    reader, wire = CommandReader(1000), push.serialise() + pack
     for size in [*sizes, len(wire)]:
         piece, wire = wire[:size], wire[size:]
         if reader.feed(piece) is not None:
@@ -519,10 +531,10 @@ def test_any_chunking_reads_back_what_was_written(
 def test_hostile_bytes_are_refused_alike_in_any_chunking(raw: bytes, sizes: list[int]) -> None:
     wire = body(line() + b"\0" + raw) + PACK
     try:
-        whole: PushCommands | None = CommandReader().feed(wire)
+        whole: PushCommands | None = CommandReader(1000).feed(wire)
     except Malformed:
         whole = None
-    reader, pieces = CommandReader(), None
+    reader, pieces = CommandReader(1000), None
     try:
         for size in [*sizes, len(wire)]:
             piece, wire = wire[:size], wire[size:]
