@@ -80,9 +80,10 @@ hosts = ["web.example"]
 def test_package_managers_of_an_image_ask_the_index_of_the_policy(
     engine: TestEngine, internet: Internet
 ) -> None:
-    engine.docker("import", "-", image("clients"), stdin=with_clients())
+    own = ("-c", "ENV GOPROXY=https://image.example")
+    engine.docker("import", *own, "-", image("indexed"), stdin=with_clients())
     (internet.instance.paths.policies / "indexed.toml").write_text(INDEX)
-    with open_client_box(internet, "--image", image("clients"), policy="indexed") as box:
+    with open_client_box(internet, "--image", image("indexed"), policy="indexed") as box:
         for client in BY_INDEX:
             check_reached_by_index(box, client)
-        assert box.sh("echo $GOPROXY").out == "https://web.example/go\n"
+        assert box.sh("echo $GOPROXY").out == "https://image.example\n", "an image's ENV goes first"
