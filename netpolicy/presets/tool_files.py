@@ -4,8 +4,9 @@ variables.
 Files where a tool can be led to one beside the user's own, because a program that runs sees what
 `reload` changes; the variables that lead there never change. pip and uv read each directory of
 XDG_CONFIG_DIRS as system configuration. npm's global configuration is below the user's and the
-project's. go reads one file, which is the user's, so it gets a variable. cargo has neither: it
-takes no replacement of its default registry from a variable, and no file but those of the user.
+project's. go reads one file, which is the user's, so it gets a variable. cargo is not configured:
+it takes a replacement of its default registry from no variable, and its only files are the user's
+and those above the project, which go before the user's.
 """
 
 from __future__ import annotations
