@@ -6,7 +6,7 @@ whether the sandbox is still there: the second of two operations finds what the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -27,7 +27,7 @@ from hostd.sandbox.ending import end_for_removal, remove_files, stop, why_ended
 from hostd.sandbox.lifecycle import attach, create, detach, start
 from hostd.sandbox.plan import Plan
 from hostd.sandbox.planning import RunRequest, make_plan
-from hostd.sandbox.policies import changes, knowing, replace
+from hostd.sandbox.policies import Change, changes, knowing, replace
 from hostd.sandbox.sandbox import Sandbox
 from hostd.sandbox.steps import save
 from hostd.sandbox.uids import UidRange, free_index
@@ -61,6 +61,9 @@ class Sandboxes:
         self._making: dict[str, Plan] = {}
         self._creations = DeferredSemaphore(_CREATIONS)
         self._downs = DeferredLock()
+        # The installed policies as they were last read again, and how often that was.
+        self._policies: Mapping[str, Any] = {}
+        self._reloads = 0
 
     def adopt(self, found: Found) -> None:
         self._stopped = found.stopped  # `adoption` takes out what it still removes
@@ -123,6 +126,7 @@ class Sandboxes:
 
         `theirs`: it is prepared for a container that somebody else starts.
         """
+        reloads = self._reloads
         upstreams = await self._upstreams()
         async with self._creations:
             still_wanted()
@@ -138,7 +142,20 @@ class Sandboxes:
         except BaseException:
             await self.destroy(sandbox, "it could not be recorded")
             raise
+        try:
+            await self._catch_up(sandbox, reloads)
+        except BaseException:
+            await self.destroy(
+                sandbox, "its policy was replaced meanwhile, and is not valid for it"
+            )
+            raise
         return sandbox
+
+    async def _catch_up(self, sandbox: Sandbox, reloads: int) -> None:
+        """What was replaced while it was being made, where no replacement found it."""
+        if self._reloads != reloads:
+            upstreams = await self._upstreams()
+            await self._replace(changes([sandbox], self._policies, upstreams))
 
     async def _upstreams(self) -> UpstreamTable:
         return UpstreamTable.from_mapping(await self._broker.get("/host/upstreams"))
@@ -240,8 +257,13 @@ class Sandboxes:
         anything is replaced."""
         upstreams = await self._upstreams()
         running = [each for each in self._live.values() if each.running]
+        found = changes(running, policies, upstreams)
+        self._policies, self._reloads = policies, self._reloads + 1
+        return await self._replace(found)
+
+    async def _replace(self, found: Iterable[Change]) -> list[dict[str, Any]]:
         replaced: list[dict[str, Any]] = []
-        for change in changes(running, policies, upstreams):
+        for change in found:
             plan = change.sandbox.plan
             async with self._turn(plan.id):
                 if self._live.get(plan.id) is not change.sandbox:

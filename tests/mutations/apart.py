@@ -13,6 +13,26 @@ SEALED = "tests/unit/hostd/docker/test_sealing.py"
 
 APART = (
     Mutation(
+        "hostd: a reload passes over a sandbox that is being made",
+        "hostd/sandboxes.py",
+        "        if self._reloads != reloads:\n",
+        "        if False:\n",
+        (f"{BESIDE}::test_a_sandbox_that_is_being_made_gets_a_policy_that_is_replaced_meanwhile",),
+    ),
+    Mutation(
+        "hostd: a renewal puts a record back to what it was",
+        "hostd/sandboxes.py",
+        "                life, goes_on = await self._host.grants.renew(identifier, asked)\n"
+        "                if stopped is None:  # what else is recorded of it "
+        "may have changed meanwhile\n"
+        "                    sandbox.record = evolve(sandbox.record, **life)\n",
+        "                before = sandbox.record\n"
+        "                life, goes_on = await self._host.grants.renew(identifier, asked)\n"
+        "                if stopped is None:\n"
+        "                    sandbox.record = evolve(before, **life)\n",
+        (f"{BESIDE}::test_what_is_recorded_while_the_broker_renews_a_session_stays",),
+    ),
+    Mutation(
         "launcher: one child's pipe is read until it says something",
         "hostd/process/fork_server.py",
         "        os.set_blocking(problems, False)\n        self._poller.register(",

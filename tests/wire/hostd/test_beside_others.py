@@ -12,6 +12,7 @@ import pytest
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 
 import hostd.sandbox.sandbox
 from hostd.broker_link.grants import Grants
@@ -23,10 +24,14 @@ from hostd.process.requests import Surveyed
 from hostd.registry import ProcessRecord, Record, Registry, Step
 from hostd.sandbox.adoption import take_over
 from hostd.sandbox.bwrap import FirstProcess
-from hostd.sandbox.planning import prepared
+from hostd.sandbox.plan import Plan
+from hostd.sandbox.planning import parse_run, prepared
+from hostd.sandbox.policies import Change
 from hostd.sandbox.sandbox import Container
+from hostd.sandbox.uids import UidRange
 from hostd.sandboxes import Sandboxes
 from hostd.sidecars.serving import probe
+from netpolicy.upstreams import UpstreamTable
 
 
 class FullDisk(Registry):
@@ -64,6 +69,8 @@ class Host:
 
     def record(self, event: object) -> None:
         self.recorded.append(event)
+
+    author = None
 
     async def leftover(self) -> set[str]:
         return set()
@@ -193,6 +200,51 @@ def test_what_is_recorded_while_the_broker_renews_a_session_stays(host: Host) ->
     assert renewed.called
     for kept in (sandbox.record, host.registry.load().records[0]):
         assert (kept.ttl, kept.exit_status, dict(kept.processes)) == (60, 3, {})
+
+
+@define
+class Upstreams:
+    """The broker, which has none."""
+
+    async def get(self, path: str) -> dict[str, Any]:
+        return UpstreamTable(()).to_mapping()
+
+
+_POLICY = 'version = 1\nname = "p"\n[[egress]]\nhosts = ["one.example"]'
+_NARROWER = {"version": 1, "name": "p"}
+
+
+@pytest.mark.parametrize("reloads", [0, 1])
+def test_a_sandbox_that_is_being_made_gets_a_policy_that_is_replaced_meanwhile(
+    host: Host, monkeypatch: pytest.MonkeyPatch, reloads: int
+) -> None:
+    made, changed = Deferred[None](), list[Change]()
+
+    async def create(host: object, plan: Plan) -> hostd.sandbox.sandbox.Sandbox:
+        await made
+        record = Record(plan=plan.to_json(), step=Step.SERVED, created=1)
+        return hostd.sandbox.sandbox.Sandbox(plan, cast(Any, None), record)
+
+    async def replace(host: object, change: Change) -> int:
+        changed.append(change)
+        return 0
+
+    monkeypatch.setattr("hostd.sandboxes.create", create)
+    monkeypatch.setattr("hostd.sandboxes.replace", replace)
+    monkeypatch.setattr(Sandboxes, "_watch_first_processes", lambda *_: None)
+    monkeypatch.setattr(Sandboxes, "_free_index", lambda _: 0)
+    uids = UidRange(2_000_000_000, 9)
+    sandboxes = Sandboxes(cast(Any, host), cast(Any, Upstreams()), uids)
+    body = {"argv": ["true"], "name": "one", "policy": _POLICY, "policy_name": "p"}
+    ended: list[object] = []
+    run = Deferred.fromCoroutine(sandboxes.create(parse_run(body), lambda: None))
+    run.addBoth(ended.append)
+    for _ in range(reloads):
+        Deferred.fromCoroutine(sandboxes.replace_policies({"p": _NARROWER}))
+    assert changed == [] and ended == []
+    made.callback(None)
+    assert len(ended) == 1 and not isinstance(ended[0], Failure)
+    assert [each.plan.policy.egress for each in changed] == [()] * reloads
 
 
 def test_two_downs_at_once_both_end() -> None:
