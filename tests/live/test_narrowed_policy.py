@@ -31,8 +31,8 @@ def test_repo_push_and_ttl_narrow_a_named_policy(make_box: MakeBox, stage: Gitmo
 @pytest.mark.parametrize(
     ("words", "exit_code", "text"),
     [
-        (["--push", "topic"], 8, "topic is not within what the policy allows"),
-        (["--ttl", "30d"], 8, "longer than the policy's"),
+        (["--push", "topic"], 125, "topic is not within what the policy allows"),
+        (["--ttl", "30d"], 125, "longer than the policy's"),
         (["--agent"], 2, "--agent cannot be combined with --policy"),
     ],
 )
