@@ -150,9 +150,7 @@ def daemons(paths: Paths, version: str) -> Iterator[Finding]:
         try:
             status = daemon_status(socket)
         except Failure as failure:
-            yield problem(
-                "daemons", f"{name}: {failure.what}", failure.fix or "hostctl down; hostctl up"
-            )
+            yield problem("daemons", f"{name}: {failure.what}", failure.fix or "hostctl restart")
             continue
         if status["pid"] is not None:
             yield from or_good(
@@ -170,7 +168,7 @@ def daemons(paths: Paths, version: str) -> Iterator[Finding]:
 def _wrong(name: str, status: Mapping[str, object], version: str) -> Iterator[Finding]:
     if status.get("version") != version:
         what = f"{name} is {status.get('version')}, hostctl is {version}"
-        yield problem("daemons", what, "hostctl down; hostctl up")
+        yield problem("daemons", what, "hostctl restart")
     lost = no_broker(status)
     for what in troubles(status):
         fix = "the problem says where to look" if lost is None else lost.fix

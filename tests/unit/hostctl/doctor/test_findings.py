@@ -269,3 +269,8 @@ def test_what_an_enrolled_host_may_grant_is_said_of_every_kind_of_rule(
     assert (found.check, found.level) == ("hosts", level)
     assert found.what.startswith(said)
     assert (level == NOTE) == ("host-edge.toml" in found.fix)
+
+
+def test_a_daemon_of_another_version_is_replaced_without_an_end_of_its_sandboxes() -> None:
+    (found,) = installation._wrong("hostd", {"version": "0.1.0"}, "0.2.0")
+    assert (found.what, found.fix) == ("hostd is 0.1.0, hostctl is 0.2.0", "hostctl restart")
