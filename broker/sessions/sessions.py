@@ -278,6 +278,8 @@ class Sessions:
         over = self._over.get((host, sandbox))
         if over is None:
             return
+        for session in [one for one in self._by_id.values() if one.is_of(host, sandbox)]:
+            await self._save_end(session.id)  # written later it would undo this
         await self._store.renew(host, sandbox, over.reason, _RENEWED)
         if self._over.get((host, sandbox)) is over:
             self._over[host, sandbox] = evolve(over, reason=_RENEWED)

@@ -22,6 +22,16 @@ STORED = (
         _FOLLOW,
     ),
     Mutation(
+        "sessions: an end that is written late undoes a renewal",
+        IN_MEMORY,
+        "            await self._save_end(session.id)  # written later it would undo this\n",
+        "            pass\n",
+        (
+            "tests/unit/broker/sessions/test_sessions.py"
+            "::test_an_end_that_was_not_written_does_not_undo_a_renewal",
+        ),
+    ),
+    Mutation(
         "sessions: one sandbox's operation waits for another's",
         "broker/sessions/turns.py",
         _LOCK,

@@ -277,6 +277,20 @@ def test_a_renewal_is_use(world: SessionsOnDisk) -> None:
     assert world.sessions.overdue() == []
 
 
+def test_an_end_that_was_not_written_does_not_undo_a_renewal(world: SessionsOnDisk) -> None:
+    session = world.sessions.register(stored())
+    world.sessions._store = disk = FullStore(world.sessions._store)
+    with pytest.raises(StoreUnavailable):
+        world.sessions.end(session, "expired")
+    with pytest.raises(StoreUnavailable):
+        world.sessions.renew("h", "sb1")
+    assert world.sessions.over_for_good("h", "sb1") == "expired"
+    disk.full = False
+    world.sessions.renew("h", "sb1")
+    world.sessions.save_ends()
+    assert world.start().over_for_good("h", "sb1") is None
+
+
 def test_a_renewed_sandbox_gets_another_session_and_its_quota_goes_on(
     world: SessionsOnDisk,
 ) -> None:
