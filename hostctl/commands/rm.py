@@ -52,10 +52,11 @@ def main(args: Namespace, paths: Paths, out: Output) -> int:
 
 
 def _check_pushed(socket: Path, sandbox: str) -> None:
-    """Only those that were started for a repository: what else is in a sandbox was made there."""
+    """Only those that were started for a repository: what else is in a sandbox was made there. One
+    that is prepared has no container any more, and nothing of its own."""
     about = ask(socket, {"op": "inspect", "sandbox": sandbox})
     name = str(about.get("name"))
-    if not about.get("repositories"):
+    if not about.get("repositories") or about.get("state") == "prepared":
         return
     if about.get("state") != "running":
         what = f"{name} is {about.get('state')}, so its repositories cannot be asked"
