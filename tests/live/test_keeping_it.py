@@ -66,7 +66,8 @@ def test_after_the_steps_of_its_removal_nothing_is_left(fresh_stage: Gitmoat) ->
     assert (removed[1], stopped[1]) == ("rm", "down")
     for words in (removed, stopped):
         run_hostctl(fresh_stage.root, *words[1:]).expect_success(" ".join(words))
-    (deleted,) = shown("uninstall.md", "rm")
+    deleted, program = shown("uninstall.md", "rm")
+    assert program[2:] == ["/opt/gitmoat", "/usr/local/bin/hostctl"]  # a wheel's
     for path in deleted[2:]:
         shutil.rmtree(fresh_stage.root / path.lstrip("/"))
     root = str(fresh_stage.root)
