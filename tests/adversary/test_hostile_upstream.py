@@ -47,7 +47,7 @@ def clone(stage: Gitmoat, enemy: HostileUpstream, name: str) -> Ran:
 
 # What the server does → the code that the admin reads.
 ANSWERS = {
-    "redirect": "U103",
+    "redirect": "U111",
     "unauthorised": "U102",
     "html": "U104",
     "compressed": "U104",
@@ -74,7 +74,8 @@ def test_a_strange_answer_is_a_clear_refusal(
 def test_a_redirect_is_never_followed_with_the_credential(
     stage: Gitmoat, enemy: HostileUpstream
 ) -> None:
-    clone(stage, enemy, "redirect")
+    ran = clone(stage, enemy, "redirect")
+    assert "stolen" not in ran.text  # a name that the policy does not allow
     assert not [each for each in enemy.asked if each.path.startswith("/stolen")]
 
 
