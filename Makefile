@@ -9,6 +9,9 @@ FUZZ_SEED := 0
 SOAK_MINUTES := 30
 MUTATION_SECONDS := 480
 LIVE := tests/live
+# Two halves at a time, which take as long: a loop of half a minute on two cores.
+UNIT := $(PY) -m pytest -q -m "not root" --hypothesis-profile=quick
+RULES := tests/unit/netpolicy tests/unit/gitmoat
 LOCK := $(VENV)/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 # git: the product's subject; nftables, bubblewrap: the walls; iproute2: tests look at namespaces;
@@ -83,7 +86,9 @@ lint: setup
 # Each property with a few examples; `make test` takes more of them. And whether each mutation still
 # finds the text that it weakens: seconds, where to run one takes minutes.
 unit: $(STAMP)
-	$(PY) -m pytest -q tests/unit tests/mutations -m "not root" --hypothesis-profile=quick
+	@$(UNIT) $(RULES) >$(VENV)/rules.log 2>&1 & rules=$$!; \
+	$(UNIT) tests/unit tests/mutations $(RULES:%=--ignore=%); others=$$?; \
+	wait $$rules; rules=$$?; cat $(VENV)/rules.log; exit $$((others || rules))
 
 wire: setup
 	$(PY) -m pytest -q tests/wire -m "not long" --hypothesis-profile=quick
