@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 
 from gitmoat.codes import CODES
 from gitmoat.paths import Paths
@@ -63,8 +63,8 @@ def _sections(tally: Tally, most: int) -> Iterator[tuple[str, Sequence[Sequence[
     yield "its life, and what was done to it", _bounded(done, tally.done)
 
 
-def _bounded(rows: Sequence[Sequence[object]], of: object) -> Sequence[Sequence[object]]:
-    left = len(of) - len(rows)  # type: ignore[arg-type]
+def _bounded(rows: Sequence[Sequence[object]], of: Sized) -> Sequence[Sequence[object]]:
+    left = len(of) - len(rows)
     return [*rows, (f"and {left} more",)] if left else rows
 
 

@@ -24,7 +24,7 @@ def arguments(parser: ArgumentParser) -> None:
     add = sub_parsers(parser)
     renew = add("renew", _RENEW)
     renew.add_argument("sandbox", metavar="S", help="a sandbox's id or name")
-    how_long = "how long from now: 90m, 8h; at most the policy's max_ttl (its ttl)"
+    how_long = "how long from now: 90m, 8h; at most the policy's max_ttl (default: its ttl)"
     renew.add_argument("--ttl", type=duration, metavar="T", help=how_long)
     revoke = add("revoke", "Ends sessions now; transfers that run are cut.")
     revoke.add_argument("session", metavar="S", nargs="?", help=_WHICH)
