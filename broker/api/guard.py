@@ -34,7 +34,8 @@ def guarded(
             if awaited is not None:
                 await awaited
         except Fault as problem:
-            _fail(incoming, CODES[problem.code].control, problem.code, problem.what)
+            told = {key: text for key, text in problem.mapping().items() if text}
+            send(incoming, json_reply(CODES[problem.code].control, told))
         except Malformed as malformed:
             _fail(incoming, malformed.status, "G104", malformed.what)
         except Misshapen as error:

@@ -235,7 +235,9 @@ class Grants:
     async def _renew(self, host: str, sandbox: str, seconds: int) -> None:
         over = self._sessions.over_for_good(host, sandbox)
         if over is not None and not is_renewable(over):
-            raise Fault("S101", f"this sandbox's session has ended for good: {over}")
+            what = f"this sandbox's session has ended: {over}"
+            fix = "save its files with `hostctl cp`, and start another sandbox"
+            raise Fault("S101", what, "it cannot be renewed after that", fix)
         after = f"for {format_duration(seconds)}" + ("" if over is None else f", after: {over}")
         record_first(self._journal, SessionRenewed(sandbox=sandbox, reason=after))
         await self._sessions.renew(host, sandbox)
