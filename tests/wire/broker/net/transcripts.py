@@ -245,6 +245,7 @@ async def seen(reactor: Any, folder: Path, name: str) -> Seen:
 async def _prepare(broker: RecordedBroker, case: Case) -> None:
     broker.answer(case.said)
     for each in case.first:
+        broker.forget()  # the answer to the one before is not taken for that to this one
         broker.client.say(each)
         await broker.settled()
     if case.before is not None:
