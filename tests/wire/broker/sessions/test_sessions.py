@@ -409,6 +409,8 @@ async def test_a_session_lasts_no_longer_than_its_hosts_enrolment_says(scene: Sc
     world.write_config('ttl = "2h"')
     world.broker.context.routes.reload()
     sidecar = await world.session(POLICY.replace('"30m"', '"9h"'))
+    (session,) = world.sessions.living()
+    assert session.stored.latest == world.now + 2 * 3600
     host = await world.host()
     far = await tell(host, "renew", sandbox="sb1", ttl=2 * 3600 + 1)
     assert (far.status, far.json()["code"]) == (409, "S105")
